@@ -1,0 +1,2 @@
+//! The `oxidax` command.
+fn main() {}

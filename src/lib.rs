@@ -1,0 +1,2 @@
+//! oxidax
+#![forbid(unsafe_code)]
