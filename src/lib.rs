@@ -1,6 +1,7 @@
 //! oxidax
 #![forbid(unsafe_code)]
 pub mod core;
+pub mod primitives;
 pub mod stablehlo;
 pub mod tree;
 pub use core::catch;
