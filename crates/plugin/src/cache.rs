@@ -80,7 +80,7 @@ impl Cache {
         let listing = fs::read_dir(self.entry(&local_name(platform))).ok()?;
         let mut files: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.is_file() && path.extension().is_none_or(|ext| ext != RECORD));
-        files.retain(|path| !path.file_name().is_some_and(|n| n.as_encoded_bytes()[0] == b'.'));
+        files.retain(|path| path.file_name().is_none_or(|n| n.as_encoded_bytes()[0] != b'.'));
         files.sort();
         files.into_iter().next()
     }

@@ -116,7 +116,7 @@ pub fn reinstall_file(
 
 /// The file to install from.
 enum Source<'a> {
-    Wheel(&'a Path, Pin),
+    Wheel(&'a Path, &'static Pin),
     Library(&'a Path, Platform),
 }
 
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
     fn of(file: &'a Path, platform: Option<Platform>) -> Result<Source<'a>, Error> {
         if file.extension().is_some_and(|ext| ext == "whl") {
             let name = file.file_name().unwrap_or_default();
-            let pin = pins::ALL.into_iter().find(|pin| name == pin.wheel);
+            let pin = pins::ALL.iter().find(|pin| name == pin.wheel);
             return match pin {
                 Some(pin) => Ok(Source::Wheel(file, pin)),
                 None => Err(Error::UnknownWheel {

@@ -183,7 +183,7 @@ pub const CUDA: Pin = Pin {
 };
 
 /// Every pin, in the order in which `oxidax plugin list` shows them.
-pub const ALL: [Pin; 5] = [CPU, TPU, CUDA, CPU_API_0_106, CPU_API_0_81];
+pub const ALL: &[Pin] = &[CPU, TPU, CUDA, CPU_API_0_106, CPU_API_0_81];
 
 /// The pin that a platform runs on.
 ///
@@ -191,11 +191,11 @@ pub const ALL: [Pin; 5] = [CPU, TPU, CUDA, CPU_API_0_106, CPU_API_0_81];
 /// use oxidax_plugin::{Platform, pins};
 /// assert_eq!(pins::of_platform(Platform::Cpu).package, "lammps-jax-pjrt-cpu");
 /// ```
-pub fn of_platform(platform: Platform) -> Pin {
+pub fn of_platform(platform: Platform) -> &'static Pin {
     match platform {
-        Platform::Cpu => CPU,
-        Platform::Tpu => TPU,
-        Platform::Cuda => CUDA,
+        Platform::Cpu => &CPU,
+        Platform::Tpu => &TPU,
+        Platform::Cuda => &CUDA,
     }
 }
 
