@@ -70,7 +70,7 @@ pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
     let mut known = Vec::new();
     for pin in pins::ALL {
-        let path = library_path(&pin, &cache);
+        let path = library_path(pin, &cache);
         let condition = look(&path, Some(pin.library_sha256))?;
         let platform = Some(pin.platform);
         let name = pin.name.to_owned();

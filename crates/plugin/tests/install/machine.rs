@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// What every tool does first: answer `--version`, count the call, find the folder to write to.
 const PROLOGUE: &str = r#"
 case "$*" in *--version) [ -e "$folder/no-pip-for-$name" ] && exit 1; exit 0;; esac
-echo "$name $*" >> "$folder/calls"
+printf "%s\n" "$name $*" >> "$folder/calls"
 for word in "$@"; do
     case "$last" in --dest|--target) dest=$word;; esac
     last=$word
