@@ -6,7 +6,8 @@ use std::path::Path;
 
 use oxidax_plugin::{Check, Condition, Error, Silent, install, install_file, list, remove};
 
-use crate::machine::{Machine, Notes, plugin_library};
+use crate::elf::plugin_library;
+use crate::machine::{Machine, Notes};
 
 fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();

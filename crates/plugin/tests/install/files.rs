@@ -4,7 +4,8 @@ use std::fs;
 
 use oxidax_plugin::{Error, Origin, Platform, Silent, find, install_file, pins, reinstall_file};
 
-use crate::machine::{HERE_AND_ELSEWHERE, Machine, elf, plugin_library};
+use crate::elf::{HERE_AND_ELSEWHERE, elf, plugin_library};
+use crate::machine::Machine;
 
 #[test]
 fn a_users_plugin_is_preferred_from_then_on() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use oxidax_plugin::{Error, check_library};
 
-use crate::machine::{HERE_AND_ELSEWHERE, elf, plugin_library};
+use crate::elf::{HERE_AND_ELSEWHERE, elf, plugin_library};
 
 fn check(bytes: &[u8]) -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod cache;
+mod elf;
 mod fetching;
 mod files;
 mod library;

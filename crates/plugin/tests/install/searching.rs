@@ -7,7 +7,8 @@ use oxidax_plugin::{
     Error, Origin, Platform, Request, Silent, find, find_or_install, install_file, pins,
 };
 
-use crate::machine::{Machine, Notes, plugin_library};
+use crate::elf::plugin_library;
+use crate::machine::{Machine, Notes};
 
 fn touch(path: PathBuf) -> PathBuf {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
