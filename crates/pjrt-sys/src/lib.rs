@@ -1,1 +1,3 @@
-//! The PJRT C API.
+#![allow(warnings, reason = "temporary")]
+mod bindings;
+pub use bindings::*;
