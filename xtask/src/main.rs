@@ -1,5 +1,6 @@
 //! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge.
 
+mod bindings;
 mod check;
 mod ci;
 mod licences;
@@ -18,12 +19,19 @@ enum Task {
     Check,
     /// Everything that CI runs; goes on after a failure
     Ci,
+    /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
+    Bindings {
+        /// The pjrt_c_api.h inside an unpacked include tree
+        #[arg(long)]
+        header: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
+        Task::Bindings { header } => bindings::run(&header),
     }
 }
 
