@@ -1,9 +1,13 @@
 //! oxidax
 #![forbid(unsafe_code)]
+// The derive writes `::oxidax` paths, which must lead somewhere in here too.
+extern crate self as oxidax;
+
 pub mod core;
 pub mod stablehlo;
 pub mod tree;
 pub use core::catch;
+pub use tree::Tree;
 fn default_backend() -> &'static dyn core::Backend {
     todo!()
 }

@@ -7,9 +7,14 @@
 
 mod containers;
 mod def;
+mod signature;
+#[cfg(test)]
+mod tests;
 
-pub use def::{Signature, StaticKey, TreeDef};
 pub(crate) use def::{leaves_of, rebuild};
+pub use def::{StaticKey, TreeDef};
+pub use oxidax_macros::Tree;
+pub use signature::Signature;
 
 use crate::core::Array;
 use std::fmt::Display;
@@ -64,6 +69,13 @@ pub enum Tag<'a> {
     Static(&'a dyn StaticKey),
 }
 
+impl<'a> Tag<'a> {
+    /// The tag of a static value.
+    pub fn of<T: StaticKey>(value: &'a T) -> Tag<'a> {
+        Tag::Static(value)
+    }
+}
+
 /// A step in a leaf's path.
 #[derive(Clone, Copy)]
 pub enum Key<'a> {
@@ -98,7 +110,7 @@ pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
 
 /// The paths of a tree's leaves, in order: `blocks[3].attn.qkv.weight`.
 pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
-    def::paths_of(tree)
+    TreeDef::of(tree).paths().to_vec()
 }
 
 /// A tree's structure, without its arrays.
