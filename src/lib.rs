@@ -4,6 +4,7 @@
 extern crate self as oxidax;
 
 pub mod core;
+pub mod primitives;
 pub mod stablehlo;
 pub mod tree;
 pub use core::catch;

@@ -15,6 +15,7 @@ mod lowering;
 mod primitive;
 mod program;
 mod promotion;
+mod registry;
 mod scalar;
 mod shape;
 mod tangent;
@@ -35,6 +36,7 @@ pub use primitive::{
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;
+pub use registry::{Elements, Entry, Exemplar, Make, Sample};
 pub use scalar::Scalar;
 pub use shape::Shape;
 pub use tangent::Tangent;
