@@ -5,10 +5,15 @@ use crate::core::{Array, Error, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
 use std::fmt::{self, Debug, Write};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::panic::Location;
 
 /// What a static value needs: equality, a hash, a copy and a printed form, through `dyn`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be static",
+    note = "a static value is part of the key by which `jit` finds a compiled program, so it needs `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
+    note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
+)]
 pub trait StaticKey: Any + Debug + Send + Sync {
     /// Equal to `other`, of the same type.
     fn static_eq(&self, other: &dyn StaticKey) -> bool;
@@ -243,11 +248,29 @@ pub(super) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'s
     if let Some(Difference { place, a, b }) = TreeDef::of(a).difference(&TreeDef::of(b)) {
         trace::throw(Error::Tree(Box::new(TreeError {
             path: rooted(&place),
-            message: format!(
-                "the structures differ: the first tree has {a}, the second has {b}"
-            ),
+            message: format!("the structures differ: the first tree has {a}, the second has {b}"),
             location: Some(location),
             help: Some("build both trees the same way".into()),
+        })));
+    }
+}
+
+/// Throws `Tree` unless the tree has this number of leaves.
+pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static Location<'static>) {
+    let structure = TreeDef::of(tree);
+    let expected = structure.n_leaves();
+    if count != expected {
+        let message = match structure.paths().get(count) {
+            Some(missing) => {
+                format!("expected {expected} leaves, got {count}: none for {}", rooted(missing))
+            }
+            None => format!("expected {expected} leaves, got {count}"),
+        };
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(""),
+            message,
+            location: Some(location),
+            help: None,
         })));
     }
 }

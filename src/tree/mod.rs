@@ -11,8 +11,8 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use def::{leaves_of, rebuild};
 pub use def::{StaticKey, TreeDef};
+pub(crate) use def::{leaves_of, rebuild};
 pub use oxidax_macros::Tree;
 pub use signature::Signature;
 
@@ -116,6 +116,17 @@ pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
 /// A tree's structure, without its arrays.
 pub fn structure<T: Tree>(tree: &T) -> TreeDef {
     TreeDef::of(tree)
+}
+
+/// The structure of `template` with the given leaves, in order.
+///
+/// Throws `Tree` if they are fewer or more than the template's; their shapes and dtypes may differ.
+#[doc(alias = "tree_unflatten")]
+#[track_caller]
+pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>) -> T {
+    let leaves: Vec<Array> = leaves.into_iter().collect();
+    def::expect_count(template, leaves.len(), std::panic::Location::caller());
+    rebuild(template, leaves)
 }
 
 /// The same structure with every leaf replaced.

@@ -113,21 +113,30 @@ mod tests {
 
     #[test]
     fn a_parameter_inside_containers_must_be_a_tree() {
-        let input = parse_quote!(struct S<T, U: Default, const N: usize>([Vec<T>; N], (u8, U)););
+        let input = parse_quote!(
+            struct S<T, U: Default, const N: usize>([Vec<T>; N], (u8, U));
+        );
         let expected = "T:::oxidax::tree::Tree,U:Default+::oxidax::tree::Tree,constN:usize";
         assert_eq!(bounds(&input), expected);
     }
 
     #[test]
     fn a_phantom_parameter_need_not_be_a_tree() {
-        let input = parse_quote!(struct S<T: ?Sized>(std::marker::PhantomData<T>););
+        let input = parse_quote!(
+            struct S<T: ?Sized>(std::marker::PhantomData<T>);
+        );
         let expected = "T:?Sized+::core::marker::Send+::core::marker::Sync+'static";
         assert_eq!(bounds(&input), expected);
     }
 
     #[test]
     fn a_static_parameter_must_be_a_key() {
-        let input = parse_quote!(struct S<T> { #[tree(static)] name: Option<T> });
+        let input = parse_quote!(
+            struct S<T> {
+                #[tree(static)]
+                name: Option<T>,
+            }
+        );
         let expected = "T:::core::marker::Send+::core::marker::Sync+'static+::core::clone::Clone\
                         +::core::cmp::Eq+::core::hash::Hash+::core::fmt::Debug";
         assert_eq!(bounds(&input), expected);
