@@ -43,9 +43,9 @@ fn constructor(variant: &Variant<'_>) -> TokenStream {
     }
 }
 
-/// A local variable that nothing in the user's code can be confused with.
+/// A local variable; a constant of the user's by that name would turn the pattern into a comparison.
 fn local(position: usize) -> Ident {
-    format_ident!("field_{position}", span = Span::mixed_site())
+    format_ident!("__tree_{position}", span = Span::mixed_site())
 }
 
 fn pattern(variant: &Variant<'_>) -> TokenStream {
@@ -131,15 +131,15 @@ mod tests {
                 fn flatten(&self, visitor: &mut dyn ::oxidax::tree::Visitor) {
                     let _ = &visitor;
                     match self {
-                        Self { w: field_0, r#type: field_1 } => {
+                        Self { w: __tree_0, r#type: __tree_1 } => {
                             ::oxidax::tree::Visitor::tag(
                                 visitor, ::oxidax::tree::Tag::Name("Layer"));
                             ::oxidax::tree::Visitor::enter(
                                 visitor, ::oxidax::tree::Key::Field("w"));
-                            <T as ::oxidax::tree::Tree>::flatten(field_0, visitor);
+                            <T as ::oxidax::tree::Tree>::flatten(__tree_0, visitor);
                             ::oxidax::tree::Visitor::exit(visitor);
                             ::oxidax::tree::Visitor::tag(
-                                visitor, ::oxidax::tree::Tag::of::<u8>(field_1));
+                                visitor, ::oxidax::tree::Tag::of::<u8>(__tree_1));
                         }
                     }
                 }
@@ -150,9 +150,9 @@ mod tests {
                 ) -> Self {
                     let _ = &leaves;
                     match self {
-                        Self { w: field_0, r#type: field_1 } => Self {
-                            w: <T as ::oxidax::tree::Tree>::unflatten(field_0, leaves),
-                            r#type: <u8 as ::core::clone::Clone>::clone(field_1)
+                        Self { w: __tree_0, r#type: __tree_1 } => Self {
+                            w: <T as ::oxidax::tree::Tree>::unflatten(__tree_0, leaves),
+                            r#type: <u8 as ::core::clone::Clone>::clone(__tree_1)
                         },
                     }
                 }
