@@ -24,7 +24,7 @@ def _raw(keys):
     return jax.random.key_data(keys)
 
 
-def build(stride: int) -> Suite:
+def build(stride: int, quick: bool) -> Suite:
     """All cases."""
     suite = Suite("random", __doc__.strip(), stride=stride)
     _keys(suite)

@@ -78,7 +78,9 @@ def text() -> str:
             parts[f"true_divide{suffix}"] = _division(usual)
             parts[f"sin{suffix}"] = _unary(jnp.sin, usual)
             for name, function in _REDUCTIONS.items():
-                parts[f"{name}{suffix}"] = _unary(function, usual)
+                # Complex numbers have no argmax; JAX notices only when it compiles one.
+                named = [n for n in usual if n[0] != "c"] if name == "argmax" else usual
+                parts[f"{name}{suffix}"] = _unary(function, named)
     lines = []
     for key, value in parts.items():
         if isinstance(value, dict) and key.startswith("table"):
