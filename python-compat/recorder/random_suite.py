@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .names import dtype
-from .suite import Suite
+from .suite import EXACT, Suite
 
-EXACT = {"ulp": 0}
 NEAR = {"ulp": 8, "ulp_pinned": 0}
 SEEDS = {"zero": 0, "42": 42, "wide": 2**40 + 7, "minus_one": -1}
 

@@ -34,6 +34,12 @@ TOLERANCE = {
 }
 
 
+# For results that no rounding touches.
+EXACT = {"ulp": 0}
+# What a case with derivatives records beside its outputs: see README.md.
+GRAD_ROLES = ("tangents", "jvp", "cotangents", "vjp")
+
+
 def seed(name: str) -> int:
     """A number that follows from a case's name alone, so that cases do not depend on their order."""
     return zlib.crc32(name.encode())
@@ -79,6 +85,51 @@ def load(name: str) -> tuple[dict, dict[str, np.ndarray]]:
     return index, arrays
 
 
+def _listed(outputs) -> list[np.ndarray]:
+    """One array or several, as numpy arrays."""
+    return [np.asarray(x) for x in _tuple(outputs)]
+
+
+def draw(rng, like: np.ndarray) -> np.ndarray:
+    """Normal numbers of an array's shape and dtype."""
+    values = rng.normal(size=like.shape)
+    if like.dtype.kind == "c":
+        values = values + 1j * rng.normal(size=like.shape)
+    return np.asarray(values).astype(like.dtype)
+
+
+def _derivatives(name, compute, inputs, wrt):
+    """Values, and the derivatives by the operands `wrt` along random tangents and against random cotangents."""
+    import jax
+
+    def values_and_derivatives(inputs, tangents, cotangents):
+        def function(*chosen):
+            full = list(inputs)
+            for position, value in zip(wrt, chosen):
+                full[position] = value
+            return _tuple(compute(*full))
+
+        chosen = [inputs[position] for position in wrt]
+        outputs, forward = jax.jvp(function, chosen, tangents)
+        return outputs, forward, jax.vjp(function, *chosen)[1](cotangents)
+
+    rng = np.random.default_rng(seed(name))
+    tangents = [draw(rng, inputs[position]) for position in wrt]
+    shapes = jax.eval_shape(lambda *xs: _tuple(compute(*xs)), *inputs)
+    cotangents = tuple(draw(rng, np.empty(out.shape, out.dtype)) for out in shapes)
+    outputs, forward, backward = jax.jit(values_and_derivatives)(inputs, tangents, cotangents)
+    return _listed(outputs), {
+        "tangents": tangents,
+        "jvp": _listed(forward),
+        "cotangents": list(cotangents),
+        "vjp": _listed(backward),
+    }
+
+
+def _tuple(outputs):
+    return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+
+
 class Suite:
     """Cases under one name. `stride` above 1 keeps one case in so many, chosen by its name."""
 
@@ -88,19 +139,27 @@ class Suite:
         self.cases, self.arrays, self.encoded, self.extra = [], {}, {}, {}
         self._keys, self._names = {}, set()
 
-    def case(self, name, op, inputs, compute, params=None, tolerance=None, **more):
-        """Adds a case. `compute(*inputs)` gives one array or a list of them; `more` joins the case's JSON as it is."""
+    def case(self, name, op, inputs, compute, params=None, tolerance=None, wrt=None, **more):
+        """Adds a case. `compute(*inputs)` gives one array or a list of them; `more` joins the case's JSON as it is.
+
+        With `wrt`, the positions of differentiable operands, `compute` must be traceable, and derivatives are recorded too.
+        """
         assert name not in self._names, f"two cases are called {name}"
         self._names.add(name)
         if seed(name) % self.stride:
             return
         inputs = [np.asarray(x) for x in inputs]
-        outputs = compute(*inputs)
-        outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-        outputs = [np.asarray(x) for x in outputs]
+        grad = None
+        if wrt is None:
+            outputs = _listed(compute(*inputs))
+        else:
+            outputs, grad = _derivatives(name, compute, inputs, wrt)
         entry = {"name": name, "op": op, "params": params or {}}
         entry["inputs"] = [self._store(f"{name}/in{i}", x) for i, x in enumerate(inputs)]
         entry["outputs"] = [self._store(f"{name}/out{i}", x) for i, x in enumerate(outputs)]
+        if grad is not None:
+            stored = {role: [self._store(f"{name}/{role}{i}", x) for i, x in enumerate(grad[role])] for role in GRAD_ROLES}
+            entry["grad"] = {"wrt": list(wrt)} | stored
         if tolerance is not None:
             entry["tolerance"] = tolerance
         self.cases.append(entry | more)
@@ -159,13 +218,14 @@ class Suite:
             for field in ("op", "params", "tolerance"):
                 if json.loads(json.dumps(case.get(field))) != old.get(field):
                     problems.append(f"{where}: {field} changed: {old.get(field)} -> {case.get(field)}")
-            for role in ("inputs", "outputs"):
-                if len(case[role]) != len(old[role]):
-                    problems.append(f"{where}: {len(old[role])} {role} recorded, {len(case[role])} now")
+            for role in ("inputs", "outputs", *GRAD_ROLES):
+                of = lambda c: c.get("grad", {}).get(role, []) if role in GRAD_ROLES else c[role]
+                if len(of(case)) != len(of(old)):
+                    problems.append(f"{where}: {len(of(old))} {role} recorded, {len(of(case))} now")
                     continue
-                for new_key, old_key in zip(case[role], old[role]):
+                for new_key, old_key in zip(of(case), of(old)):
                     new = decode(self.arrays[new_key], self.encoded.get(new_key))
-                    tolerance = case.get("tolerance") if role == "outputs" else {"ulp": 0}
+                    tolerance = case.get("tolerance") if role in ("outputs", "jvp", "vjp") else {"ulp": 0}
                     problem, same = _differ(new, recorded[old_key], tolerance, self.tolerance)
                     arrays, exact = arrays + 1, exact + same
                     if problem:

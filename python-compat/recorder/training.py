@@ -40,11 +40,11 @@ def idx(folder: Path):
 
 
 def init(key, sizes):
-    """[{"weight": f32[in, out], "bias": f32[out]}, …]: he-normal (not truncated) weights, zero biases."""
+    """[{"weight": f32[in, out], "bias": f32[out]}, …]: weights by LeCun's rule (truncated normal, fan in), zero biases."""
     keys = jax.random.split(key, len(sizes) - 1)
     layers = []
     for layer_key, n_in, n_out in zip(keys, sizes[:-1], sizes[1:]):
-        weight = jax.random.normal(layer_key, (n_in, n_out), jnp.float32) * jnp.float32(np.sqrt(2.0 / n_in))
+        weight = jax.nn.initializers.lecun_normal()(layer_key, (n_in, n_out), jnp.float32)
         layers.append({"weight": weight, "bias": jnp.zeros((n_out,), jnp.float32)})
     return layers
 
