@@ -1,6 +1,6 @@
 //! The structure of a tree as a value, and the walks over it.
 
-use super::{Key, Tag, Tree, Visitor};
+use super::{Args, Key, Tag, Tree, Visitor};
 use crate::core::{Array, Aval, Error, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
@@ -88,8 +88,12 @@ pub struct TreeDef {
 impl TreeDef {
     /// The structure of a tree.
     pub fn of<T: Tree>(tree: &T) -> TreeDef {
+        TreeDef::record(|visitor| tree.flatten(visitor))
+    }
+
+    fn record(walk: impl FnOnce(&mut dyn Visitor)) -> TreeDef {
         let mut builder = Recorder::default();
-        tree.flatten(&mut builder);
+        walk(&mut builder);
         let paths = builder.nodes.iter().zip(&builder.paths);
         let paths = paths.filter(|(node, _)| matches!(node, Node::Leaf));
         TreeDef { paths: paths.map(|(_, path)| path.clone()).collect(), nodes: builder.nodes }
@@ -174,6 +178,18 @@ pub(crate) fn leaves_of<T: Tree>(tree: &T) -> Vec<Array> {
     collector.0
 }
 
+/// The arrays of a call's arguments, in order.
+pub(crate) fn leaves_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<Array> {
+    let mut collector = Collector::default();
+    A::flatten(arguments, &mut collector);
+    collector.0
+}
+
+/// The paths of the leaves of a call's arguments: `[0].weight`.
+pub(crate) fn paths_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<String> {
+    TreeDef::record(|visitor| A::flatten(arguments, visitor)).paths
+}
+
 pub(super) fn paths_of<T: Tree>(tree: &T) -> Vec<String> {
     TreeDef::of(tree).paths
 }
@@ -195,10 +211,11 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature of a tree.
-    pub fn of<T: Tree>(tree: &T) -> Signature {
-        let TreeDef { nodes, paths } = TreeDef::of(tree);
-        let avals = leaves_of(tree).iter().map(|leaf| leaf.aval().clone()).collect();
+    /// The signature of a call's arguments.
+    pub fn of<A: Args>(arguments: A::Refs<'_>) -> Signature {
+        let TreeDef { nodes, paths } = TreeDef::record(|visitor| A::flatten(arguments, visitor));
+        let leaves = leaves_of_args::<A>(arguments);
+        let avals = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
         Signature { nodes, avals, paths }
     }
 
@@ -212,16 +229,16 @@ impl Signature {
         &self.paths
     }
 
-    /// Whether a tree has this signature. Allocates nothing.
-    pub fn matches<T: Tree>(&self, tree: &T) -> bool {
+    /// Whether arguments have this signature. Allocates nothing.
+    pub fn matches<A: Args>(&self, arguments: A::Refs<'_>) -> bool {
         let mut comparer = Comparer { signature: self, node: 0, leaf: 0, same: true };
-        tree.flatten(&mut comparer);
+        A::flatten(arguments, &mut comparer);
         comparer.same && comparer.node == self.nodes.len()
     }
 
-    /// A hash that all trees with one signature share. Allocates nothing.
-    pub fn hash_of<T: Tree>(tree: &T, state: &mut FxHasher) {
-        tree.flatten(&mut SignatureHasher(state));
+    /// A hash that all arguments with one signature share. Allocates nothing.
+    pub fn hash_of<A: Args>(arguments: A::Refs<'_>, state: &mut FxHasher) {
+        A::flatten(arguments, &mut SignatureHasher(state));
     }
 
     /// What differs between this signature and another, for reports of why a program was compiled
@@ -307,7 +324,7 @@ fn first_difference<'a>(a: &'a [Node], b: &'a [Node]) -> Option<Difference<'a>> 
 }
 
 /// Throws `Tree`, naming the first difference, unless the two have one structure.
-pub(super) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
+pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
     let (mut left, mut right) = (Recorder::default(), Recorder::default());
     a.flatten(&mut left);
     b.flatten(&mut right);
