@@ -484,10 +484,17 @@ mod tests {
             preferred_element_type: Some(DType::F32),
         };
         let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::BF16, [4, 2]));
-        expect![].assert_eq(&lowered("cpu", lhs, rhs, &how));
+        expect![[r#"
+            %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xbf16>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("cpu", lhs, rhs, &how));
         let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::F32, [4, 2]));
-        expect![].assert_eq(&lowered("cpu", lhs.clone(), rhs.clone(), &how));
-        expect![].assert_eq(&lowered("tpu", lhs, rhs, &how));
+        expect![[r#"
+            %2 = "stablehlo.convert"(%0) : (tensor<2x3x4xbf16>) -> tensor<2x3x4xf32>
+            %3 = "stablehlo.dot_general"(%2, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xf32>, tensor<4x2xf32>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("cpu", lhs.clone(), rhs.clone(), &how));
+        expect![[r#"
+            %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xf32>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("tpu", lhs, rhs, &how));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {
@@ -508,14 +515,44 @@ mod tests {
         };
         let f32 = |shape: &[usize]| Aval::new(DType::F32, shape);
         let matrix = how([&[1], &[0]], [&[], &[]]);
-        expect![].assert_eq(&error(f32(&[32, 784]), f32(&[512, 10]), matrix.clone()));
+        expect![[r#"
+            error[shape]: dot_general: contracting sizes differ: lhs axis 1 is 784, rhs axis 0 is 512
+              lhs: f32[32,784]
+              rhs: f32[512,10]
+              contract: lhs [1] with rhs [0]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[32, 784]), f32(&[512, 10]), matrix.clone()));
         let both = how([&[2], &[1]], [&[0], &[0]]);
-        expect![].assert_eq(&error(f32(&[2, 3, 4]), f32(&[5, 6]), both.clone()));
+        expect![[r#"
+            error[shape]: dot_general: contracting sizes differ: lhs axis 2 is 4, rhs axis 1 is 6; batch sizes differ: lhs axis 0 is 2, rhs axis 0 is 5
+              lhs: f32[2,3,4]
+              rhs: f32[5,6]
+              contract: lhs [2] with rhs [1]; batch: lhs [0] with rhs [0]
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[2, 3, 4]), f32(&[5, 6]), both.clone()));
         let wrong = how([&[1, 1], &[7]], [&[], &[]]);
-        expect![].assert_eq(&error(f32(&[2, 3]), f32(&[3]), wrong));
+        expect![[r#"
+            error[shape]: dot_general: contracting axes differ in number: lhs has 2, rhs has 1; lhs axis 1 is named twice; rhs has no axis 7: its rank is 1
+              lhs: f32[2,3]
+              rhs: f32[3]
+              contract: lhs [1, 1] with rhs [7]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[2, 3]), f32(&[3]), wrong));
         let bytes = |dtype| Aval::new(dtype, [2, 2]);
-        expect![].assert_eq(&error(bytes(DType::F8E5M2), bytes(DType::BF16), matrix.clone()));
+        expect![[r#"
+            error[dtype]: dot_general: f8_e5m2 and bf16 have no implicit promotion
+              lhs: f8_e5m2[2,2]
+              rhs: bf16[2,2]
+              while tracing: test
+              help: set preferred_element_type, or convert one of them with `astype`
+        "#]].assert_eq(&error(bytes(DType::F8E5M2), bytes(DType::BF16), matrix.clone()));
         let narrow = DotGeneral { preferred_element_type: Some(DType::I8), ..matrix };
-        expect![].assert_eq(&error(bytes(DType::I32), bytes(DType::I8), narrow));
+        expect![[r#"
+            error[dtype]: dot_general: preferred_element_type i8 cannot hold products of i32 and i8: it must be of their category (or float for integers) and not narrower
+              lhs: i32[2,2]
+              rhs: i8[2,2]
+              contract: lhs [1] with rhs [0]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(bytes(DType::I32), bytes(DType::I8), narrow));
     }
 }

@@ -213,11 +213,33 @@ mod tests {
 
     #[test]
     fn lowering() {
-        expect![].assert_eq(&lowered(DType::F32, &[2, 3], |x| argmax(x, -1)));
+        expect![[r#"
+            module @"m" {
+              func.func public @main(%0: tensor<2x3xf32>) -> (tensor<2xi32>) {
+              %1 = "stablehlo.iota"() <{iota_dimension = 1 : i64}> : () -> tensor<2x3xi32>
+              %2 = "stablehlo.constant"() <{value = dense<0xFF800000> : tensor<f32>}> : () -> tensor<f32>
+              %3 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+              %17:2 = "stablehlo.reduce"(%0, %1, %2, %3) <{dimensions = array<i64: 1>}> ({
+                ^bb0(%4: tensor<f32>, %5: tensor<i32>, %6: tensor<f32>, %7: tensor<i32>):
+                %8 = "stablehlo.compare"(%4, %6) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %9 = "stablehlo.compare"(%4, %4) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %10 = "stablehlo.or"(%8, %9) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                %11 = "stablehlo.compare"(%4, %6) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %12 = "stablehlo.compare"(%5, %7) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                %13 = "stablehlo.and"(%11, %12) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                %14 = "stablehlo.or"(%10, %13) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                %15 = "stablehlo.select"(%10, %4, %6) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+                %16 = "stablehlo.select"(%14, %5, %7) : (tensor<i1>, tensor<i32>, tensor<i32>) -> tensor<i32>
+                "stablehlo.return"(%15, %16) : (tensor<f32>, tensor<i32>) -> ()
+              }) : (tensor<2x3xf32>, tensor<2x3xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+              "func.return"(%17#1) : (tensor<2xi32>) -> ()
+              }
+            }
+        "#]].assert_eq(&lowered(DType::F32, &[2, 3], |x| argmax(x, -1)));
     }
 
     #[test]
     fn an_empty_axis_is_refused() {
-        expect![].assert_eq(&error_line(DType::F32, &[2, 0], |x| argmin(x, 1)));
+        expect!["error[shape]: argmin: axis 1 of f32[2,0] is empty, so no element is the first"].assert_eq(&error_line(DType::F32, &[2, 0], |x| argmin(x, 1)));
     }
 }
