@@ -9,6 +9,7 @@ mod convert;
 mod operators;
 mod promote;
 mod reduce;
+mod rng_bits;
 pub mod rules;
 mod shape;
 mod trig;
@@ -18,6 +19,7 @@ pub use constant::*;
 pub use convert::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
+pub use rng_bits::*;
 pub use shape::*;
 pub use trig::*;
 
@@ -37,6 +39,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
     // reduce
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
+    // rng_bits
+    Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // shape
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
