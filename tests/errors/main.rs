@@ -261,25 +261,27 @@ mod on_cpu {
         assert!(failed.args.1.is_none(), "what was lent is not given back");
         let x = Array::from_slice(&[1.0f32, 1.0], [2]).unwrap();
         assert_eq!(step.call(w, &x).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0]);
-        assert_eq!(step.stats().signatures, 2);
+        assert_eq!(step.stats().signatures, 1);
         assert_eq!(step.stats().compiles, 1);
     }
 
     #[test]
     fn reading_as_another_type_is_refused() {
         let x = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
+        let line = line!() + 1;
         let error = x.to_vec::<i32>().unwrap_err();
         check(
             &error,
-            line!() - 1,
+            line,
             expect![[r#"
             error[dtype]: to_vec: asked for i32, the array is f32[2]
                --> tests/errors/main.rs:LINE:COLUMN"#]],
         );
+        let line = line!() + 1;
         let error = x.item::<f32>().unwrap_err();
         check(
             &error,
-            line!() - 1,
+            line,
             expect![[r#"
             error[shape]: item: needs an array with one element, got f32[2]
                --> tests/errors/main.rs:LINE:COLUMN"#]],
