@@ -12,6 +12,7 @@ mod promote;
 mod reduce;
 pub mod rules;
 mod shape;
+mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
@@ -21,6 +22,7 @@ pub use dot::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
 pub use shape::*;
+pub use stop_gradient::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -50,6 +52,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
+    // stop_gradient
+    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
     // trig
     Entry::of::<Cos>("cos", trig::exemplars_cos),
     Entry::of::<Sin>("sin", trig::exemplars_sin),
