@@ -21,6 +21,7 @@ mod shape;
 #[cfg(test)]
 mod snapshot;
 mod special;
+mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
@@ -37,6 +38,7 @@ pub use rng_bits::*;
 pub use select::*;
 pub use shape::*;
 pub use special::*;
+pub use stop_gradient::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -124,6 +126,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Erf>("erf", special::exemplars_erf),
     Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
     Entry::of::<Erfc>("erfc", special::exemplars_erfc),
+    // stop_gradient
+    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),
