@@ -1,7 +1,11 @@
 //! oxidax
 #![forbid(unsafe_code)]
+// The derive writes `::oxidax` paths, which must lead somewhere in here too.
+extern crate self as oxidax;
+
 pub mod control_flow;
 pub mod core;
+pub mod data;
 pub mod passes;
 pub mod primitives;
 pub mod stablehlo;

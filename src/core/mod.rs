@@ -40,4 +40,4 @@ pub use registry::{Elements, Entry, Exemplar, Make, Sample};
 pub use scalar::Scalar;
 pub use shape::Shape;
 pub use tangent::Tangent;
-pub use trace::{bind, bind1, catch};
+pub use trace::{bind, bind1, catch, throw, throw_operands};
