@@ -10,6 +10,7 @@ mod dot;
 mod operators;
 mod promote;
 mod reduce;
+mod rng_bits;
 pub mod rules;
 mod shape;
 mod trig;
@@ -20,6 +21,7 @@ pub use convert::*;
 pub use dot::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
+pub use rng_bits::*;
 pub use shape::*;
 pub use trig::*;
 
@@ -46,6 +48,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // rng_bits
+    Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // shape
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
