@@ -18,6 +18,7 @@ pub mod transforms;
 pub mod tree;
 
 pub use core::catch;
+pub use tree::Tree;
 
 /// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.
 fn default_backend() -> &'static dyn core::Backend {

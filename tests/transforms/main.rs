@@ -138,5 +138,6 @@ fn programs_print_and_parse_to_themselves() {
             d:f32[2,3] = broadcast_in_dim[broadcast_dimensions=[1] shape=[2,3]] b
             e:f32[2,3] = add c d
             f:f32[3] = reduce_sum[axes=[0]] e
-          in (f) }"#]].assert_eq(&text);
+          in (f) }"#]]
+    .assert_eq(&text);
 }
