@@ -13,6 +13,7 @@ mod reduce;
 mod rng_bits;
 pub mod rules;
 mod shape;
+mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
@@ -23,6 +24,7 @@ pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
 pub use rng_bits::*;
 pub use shape::*;
+pub use stop_gradient::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -54,6 +56,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
+    // stop_gradient
+    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
     // trig
     Entry::of::<Cos>("cos", trig::exemplars_cos),
     Entry::of::<Sin>("sin", trig::exemplars_sin),
