@@ -9,11 +9,13 @@ use super::shape::Shape;
 use super::trace;
 use std::any::Any;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
-pub trait Buffer: fmt::Debug + Send + Sync {
+///
+/// Elements never change once they are there, so a buffer may be looked at after a panic.
+pub trait Buffer: fmt::Debug + Send + Sync + RefUnwindSafe + UnwindSafe {
     /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types.
     ///
     /// # Errors

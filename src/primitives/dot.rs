@@ -545,7 +545,8 @@ mod tests {
               rhs: bf16[2,2]
               while tracing: test
               help: set preferred_element_type, or convert one of them with `astype`
-        "#]].assert_eq(&error(bytes(DType::F8E5M2), bytes(DType::BF16), matrix.clone()));
+        "#]]
+        .assert_eq(&error(bytes(DType::F8E5M2), bytes(DType::BF16), matrix.clone()));
         let narrow = DotGeneral { preferred_element_type: Some(DType::I8), ..matrix };
         expect![[r#"
             error[dtype]: dot_general: preferred_element_type i8 cannot hold products of i32 and i8: it must be of their category (or float for integers) and not narrower

@@ -240,6 +240,7 @@ mod tests {
 
     #[test]
     fn an_empty_axis_is_refused() {
-        expect!["error[shape]: argmin: axis 1 of f32[2,0] is empty, so no element is the first"].assert_eq(&error_line(DType::F32, &[2, 0], |x| argmin(x, 1)));
+        expect!["error[shape]: argmin: axis 1 of f32[2,0] is empty, so no element is the first"]
+            .assert_eq(&error_line(DType::F32, &[2, 0], |x| argmin(x, 1)));
     }
 }
