@@ -136,7 +136,7 @@ fn stable_max(name: &str, x: &Array, along: &Axes) -> Array {
 /// ```
 /// use oxidax::prelude::*;
 /// let p = eval_shape(|x: Array| softmax(&x, -1), Aval::new(DType::BF16, [8, 10]))?;
-/// assert_eq!(p.to_string(), "bf16[8,10]");
+/// assert_eq!(p.aval().to_string(), "bf16[8,10]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -161,7 +161,7 @@ pub fn log_softmax(x: &Array, along: impl Into<Axes>) -> Array {
 /// ```
 /// use oxidax::prelude::*;
 /// let y = eval_shape(|x: Array| logsumexp(&x, axes(-1).keepdims()), Aval::new(DType::F32, [8, 10]))?;
-/// assert_eq!(y.to_string(), "f32[8,1]");
+/// assert_eq!(y.aval().to_string(), "f32[8,1]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

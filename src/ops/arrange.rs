@@ -34,7 +34,7 @@ pub(super) fn part(x: &Array, axis: usize, from: usize, to: usize) -> Array {
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [2, 3]);
 /// let y = eval_shape(|x: Array| stack([&x, &x, &x], -1), x)?;
-/// assert_eq!(y.to_string(), "f32[2,3,3]");
+/// assert_eq!(y.aval().to_string(), "f32[2,3,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -100,7 +100,7 @@ pub fn split_at(x: &Array, positions: &[usize], axis: isize) -> Vec<Array> {
 /// ```
 /// use oxidax::prelude::*;
 /// let y = eval_shape(|x: Array| tile(&x, &[4, 1, 2]), Aval::new(DType::F32, [2, 3]))?;
-/// assert_eq!(y.to_string(), "f32[4,2,6]");
+/// assert_eq!(y.aval().to_string(), "f32[4,2,6]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

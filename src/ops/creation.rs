@@ -12,8 +12,8 @@ use crate::primitives::{
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// assert_eq!(eval_shape(|_: ()| arange(5), ())?.to_string(), "i32[5]");
-/// assert_eq!(eval_shape(|_: ()| arange_step(0.0, 1.0, 0.25), ())?.to_string(), "f32[4]");
+/// assert_eq!(eval_shape(|| arange(5), ())?.aval().to_string(), "i32[5]");
+/// assert_eq!(eval_shape(|| arange_step(0.0, 1.0, 0.25), ())?.aval().to_string(), "f32[4]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -140,7 +140,7 @@ pub fn meshgrid<'a>(vectors: impl AsRef<[&'a Array]>, indexing: Indexing) -> Vec
 /// ```
 /// use oxidax::prelude::*;
 /// let y = eval_shape(|labels: Array| one_hot(&labels, 10), Aval::new(DType::I32, [128]))?;
-/// assert_eq!(y.to_string(), "f32[128,10]");
+/// assert_eq!(y.aval().to_string(), "f32[128,10]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

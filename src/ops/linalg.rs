@@ -50,7 +50,7 @@ pub fn norm(x: &Array) -> Array {
 /// use oxidax::prelude::*;
 /// use oxidax::linalg::{VectorNorm, vector_norm};
 /// let y = eval_shape(|x: Array| vector_norm(&x, VectorNorm::Inf, -1), Aval::new(DType::C64, [3, 4]))?;
-/// assert_eq!(y.to_string(), "f32[3]");
+/// assert_eq!(y.aval().to_string(), "f32[3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

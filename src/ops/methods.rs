@@ -17,7 +17,7 @@ impl Array {
     /// ```
     /// use oxidax::prelude::*;
     /// let y = eval_shape(|x: Array| x.reshape([2, -1]), Aval::new(DType::F32, [4, 3]))?;
-    /// assert_eq!(y.to_string(), "f32[2,6]");
+    /// assert_eq!(y.aval().to_string(), "f32[2,6]");
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[track_caller]

@@ -51,8 +51,8 @@ fn matmul_mistake(x: &Array, y: &Array) -> Result<(), RuleError> {
 /// ```
 /// use oxidax::prelude::*;
 /// let (x, y) = (Aval::new(DType::F32, [8, 1, 2, 3]), Aval::new(DType::F32, [5, 3, 4]));
-/// let z = eval_shape(|(x, y): (Array, Array)| matmul(&x, &y), (x, y))?;
-/// assert_eq!(z.to_string(), "f32[8,5,2,4]");
+/// let z = eval_shape(|x: Array, y: Array| matmul(&x, &y), (x, y))?;
+/// assert_eq!(z.aval().to_string(), "f32[8,5,2,4]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -36,8 +36,8 @@ impl Primitive for StopGradient {
     fn lower(&self, _: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
         Ok(operands.to_vec())
     }
-    fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        Cost::default()
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
     }
 }
 

@@ -32,8 +32,8 @@ struct Term {
 /// ```
 /// use oxidax::prelude::*;
 /// let (q, k) = (Aval::new(DType::F32, [2, 8, 4, 16]), Aval::new(DType::F32, [2, 9, 4, 16]));
-/// let scores = eval_shape(|(q, k): (Array, Array)| einsum("bthc,bshc->bhts", [&q, &k]), (q, k))?;
-/// assert_eq!(scores.to_string(), "f32[2,4,8,9]");
+/// let scores = eval_shape(|q: Array, k: Array| einsum("bthc,bshc->bhts", [&q, &k]), (q, k))?;
+/// assert_eq!(scores.aval().to_string(), "f32[2,4,8,9]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

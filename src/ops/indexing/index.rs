@@ -137,10 +137,10 @@ impl From<Array> for Index {
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [4, 5, 6]);
 /// let shape = |f: fn(&Array) -> Array| eval_shape(|x: Array| f(&x), x.clone());
-/// assert_eq!(shape(|x| x.index(i![0]))?.to_string(), "f32[5,6]");
-/// assert_eq!(shape(|x| x.index(i![..., 1..3]))?.to_string(), "f32[4,5,2]");
-/// assert_eq!(shape(|x| x.index(i![-1, by(.., -2), None]))?.to_string(), "f32[3,1,6]");
-/// assert_eq!(shape(|x| x.index(i![&arange(3), .., &arange(3)]))?.to_string(), "f32[3,5]");
+/// assert_eq!(shape(|x| x.index(i![0]))?.aval().to_string(), "f32[5,6]");
+/// assert_eq!(shape(|x| x.index(i![..., 1..3]))?.aval().to_string(), "f32[4,5,2]");
+/// assert_eq!(shape(|x| x.index(i![-1, by(.., -2), None]))?.aval().to_string(), "f32[3,1,6]");
+/// assert_eq!(shape(|x| x.index(i![&arange(3), .., &arange(3)]))?.aval().to_string(), "f32[3,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[macro_export]

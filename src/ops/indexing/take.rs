@@ -102,8 +102,8 @@ fn inside(positions: &Array, size: usize) -> Array {
 /// ```
 /// use oxidax::prelude::*;
 /// let (table, tokens) = (Aval::new(DType::BF16, [50257, 768]), Aval::new(DType::I32, [8, 128]));
-/// let x = eval_shape(|(table, tokens): (Array, Array)| take(&table, &tokens, 0), (table, tokens))?;
-/// assert_eq!(x.to_string(), "bf16[8,128,768]");
+/// let x = eval_shape(|table: Array, tokens: Array| take(&table, &tokens, 0), (table, tokens))?;
+/// assert_eq!(x.aval().to_string(), "bf16[8,128,768]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -135,10 +135,10 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
 /// use oxidax::prelude::*;
 /// let (scores, labels) = (Aval::new(DType::F32, [128, 10]), Aval::new(DType::I32, [128, 1]));
 /// let x = eval_shape(
-///     |(scores, labels): (Array, Array)| take_along_axis(&scores, &labels, -1),
+///     |scores: Array, labels: Array| take_along_axis(&scores, &labels, -1),
 ///     (scores, labels),
 /// )?;
-/// assert_eq!(x.to_string(), "f32[128,1]");
+/// assert_eq!(x.aval().to_string(), "f32[128,1]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
