@@ -22,6 +22,7 @@ mod shape;
 mod snapshot;
 mod special;
 mod stop_gradient;
+#[cfg(test)]
 mod trig;
 
 pub use arithmetic::*;
@@ -35,10 +36,10 @@ pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
 pub use rng_bits::*;
-pub use select::*;
 pub use shape::*;
-pub use special::*;
 pub use stop_gradient::*;
+pub use select::*;
+pub use special::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -122,12 +123,12 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
+    // stop_gradient
+    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
     // special
     Entry::of::<Erf>("erf", special::exemplars_erf),
     Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
     Entry::of::<Erfc>("erfc", special::exemplars_erfc),
-    // stop_gradient
-    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),
