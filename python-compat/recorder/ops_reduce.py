@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 from jax import lax
-from jax._src.lax import lax as internal
 
 from .names import dtype
 from .ops_elementwise import COMPLEX, FLOATS, INTS, WIDE, edges, inside
@@ -11,15 +10,7 @@ from .ops_shape import sample
 from .suite import EXACT
 
 _SHAPES = [("all", (3, 4), (0, 1)), ("rows", (3, 4), (0,)), ("last", (2, 3, 4), (2,)), ("outer", (2, 3, 4), (0, 2)), ("empty", (0, 3), (0,)), ("scalar", (), ()), ("none", (2, 3), ())]
-_REDUCE = {
-    "reduce_sum": lambda x, axes: internal.reduce_sum_p.bind(x, axes=axes, out_sharding=None),
-    "reduce_prod": lambda x, axes: internal.reduce_prod_p.bind(x, axes=axes),
-    "reduce_max": lambda x, axes: internal.reduce_max_p.bind(x, axes=axes, out_sharding=None),
-    "reduce_min": lambda x, axes: internal.reduce_min_p.bind(x, axes=axes, out_sharding=None),
-    "reduce_and": lambda x, axes: internal.reduce_and_p.bind(x, axes=axes),
-    "reduce_or": lambda x, axes: internal.reduce_or_p.bind(x, axes=axes),
-    "reduce_xor": lambda x, axes: internal.reduce_xor_p.bind(x, axes=axes),
-}
+_REDUCE = {f"reduce_{name}": getattr(lax, f"reduce_{name}") for name in ("sum", "prod", "max", "min", "and", "or", "xor")}
 
 
 def add(suite):
