@@ -208,7 +208,11 @@ impl Array {
     /// `self != 0`.
     #[track_caller]
     fn truth(&self) -> Array {
-        if self.dtype().is_bool() { self.clone() } else { ne(self, fill_of(Scalar::Int(0), self.aval())) }
+        if self.dtype().is_bool() {
+            self.clone()
+        } else {
+            ne(self, fill_of(Scalar::Int(0), self.aval()))
+        }
     }
 
     /// How many elements are other than zero, as `i32`. See [`Array::count_nonzero_axes`].

@@ -22,7 +22,6 @@ mod shape;
 mod snapshot;
 mod special;
 mod stop_gradient;
-#[cfg(test)]
 mod trig;
 
 pub use arithmetic::*;
@@ -36,10 +35,10 @@ pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
 pub use rng_bits::*;
-pub use shape::*;
-pub use stop_gradient::*;
 pub use select::*;
+pub use shape::*;
 pub use special::*;
+pub use stop_gradient::*;
 pub use trig::*;
 
 use crate::core::Entry;
