@@ -4,6 +4,7 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod bitcast;
 mod comparison;
 mod complex;
 mod constant;
@@ -25,6 +26,7 @@ mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
+pub use bitcast::*;
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -67,6 +69,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // bitcast
+    Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex
