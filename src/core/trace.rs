@@ -207,6 +207,14 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` with every operation it binds attributed to the caller of the function that calls this,
+/// for closures, which lose `#[track_caller]`.
+#[track_caller]
+pub(crate) fn from_caller<R>(f: impl FnOnce() -> R) -> R {
+    let location = LOCATION.get().or(Some(Location::caller()));
+    at_location(location, f)
+}
+
 /// Whether two traced arrays are one variable of one trace.
 pub(crate) fn same_variable(a: &Array, b: &Array) -> bool {
     match (&a.kind, &b.kind) {
@@ -335,6 +343,12 @@ pub fn bind(primitive: impl Primitive, operands: &[&Array]) -> Vec<Array> {
     bind_at(&primitive, operands, Some(Location::caller()))
 }
 
+/// Applies a shared primitive to its operands on behalf of the caller.
+#[track_caller]
+pub(crate) fn bind_shared(primitive: &Arc<dyn Primitive>, operands: &[&Array]) -> Vec<Array> {
+    bind_at(primitive, operands, Some(Location::caller()))
+}
+
 /// Applies a primitive with one result.
 #[track_caller]
 pub fn bind1<const N: usize>(primitive: impl Primitive, operands: [&Array; N]) -> Array {
@@ -406,6 +420,7 @@ pub(crate) fn throw_rule(name: &str, error: RuleError, operands: &[Aval], caller
         primitive: name.to_string(),
         message: error.message,
         operands: names.into_iter().zip(operands.iter().cloned()).collect(),
+        note: error.note,
         location: LOCATION.get().or(caller),
         path: path(),
         help: error.help,
@@ -424,6 +439,7 @@ pub(crate) fn op_error(
         primitive: name.to_string(),
         message: message.into(),
         operands: Vec::new(),
+        note: None,
         location: LOCATION.get().or(caller),
         path: path(),
         help: None,
@@ -443,27 +459,34 @@ pub(crate) fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) 
 }
 
 fn throw_escaped(array: &Array, caller: Loc) -> ! {
-    if let Kind::Traced { trace: NO_TRACE, .. } = array.kind {
-        throw(Error::Tracer(Box::new(TracerError {
-            message: "an array without elements, which stands for a type, was used as an operand"
-                .into(),
-            aval: array.aval().clone(),
-            location: LOCATION.get().or(caller),
-            path: path(),
-            help: "use it as an example argument of `eval_shape`, `make_program` or `lower` only"
-                .into(),
-        })));
-    }
-    throw(Error::Tracer(Box::new(TracerError {
-        message: "a traced array was used outside the trace that made it".into(),
+    throw(escaped_error_at(array, caller))
+}
+
+/// The error of using a traced array where its trace is not.
+#[track_caller]
+pub(crate) fn escaped_error(array: &Array) -> Error {
+    escaped_error_at(array, Some(Location::caller()))
+}
+
+fn escaped_error_at(array: &Array, caller: Loc) -> Error {
+    let (message, help) = match array.kind {
+        Kind::Traced { trace: NO_TRACE, .. } => (
+            "an array without elements, which stands for a type, was used as an operand",
+            "use it as an example argument of `eval_shape`, `make_program` or `lower` only",
+        ),
+        _ => (
+            "a traced array was used outside the trace that made it",
+            "return the array from the traced function instead of keeping it in a cell, a static \
+             or another thread",
+        ),
+    };
+    Error::Tracer(Box::new(TracerError {
+        message: message.into(),
         aval: array.aval().clone(),
         location: LOCATION.get().or(caller),
         path: path(),
-        help:
-            "return the array from the traced function instead of keeping it in a cell, a static \
-               or another thread"
-                .into(),
-    })))
+        help: help.into(),
+    }))
 }
 
 /// Throws: a traced array was asked for elements.

@@ -8,11 +8,13 @@ mod comparison;
 mod complex;
 mod constant;
 mod convert;
+mod dot;
 mod exponential;
 mod logic;
 mod operators;
 mod promote;
 mod reduce;
+mod rng_bits;
 pub mod rules;
 mod select;
 mod shape;
@@ -26,10 +28,12 @@ pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
+pub use dot::*;
 pub use exponential::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
+pub use rng_bits::*;
 pub use select::*;
 pub use shape::*;
 pub use special::*;
@@ -72,6 +76,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // dot
+    Entry::of::<DotGeneral>("dot_general", dot::exemplars),
     // exponential
     Entry::of::<Exp>("exp", exponential::exemplars_exp),
     Entry::of::<Exp2>("exp2", exponential::exemplars_exp2),
@@ -100,7 +106,14 @@ pub const PRIMITIVES: &[Entry] = &[
     ),
     Entry::of::<Xor>("xor", logic::bitwise::exemplars_xor),
     // reduce
+    Entry::of::<ArgMax>("argmax", reduce::exemplars_argmax),
+    Entry::of::<ArgMin>("argmin", reduce::exemplars_argmin),
+    Entry::of::<ReduceAnd>("reduce_and", reduce::exemplars_and),
+    Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
+    Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // rng_bits
+    Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // select
     Entry::of::<Select>("select", select::exemplars_select),
     // shape

@@ -50,14 +50,14 @@ static_trees!(
 
 impl<T: Clone + Eq + Hash + Debug + Send + Sync + 'static> Tree for Static<T> {
     fn flatten(&self, visitor: &mut dyn Visitor) {
-        visitor.tag(Tag::Static(self));
+        visitor.tag(Tag::Static(&self.0));
     }
     fn unflatten(&self, _: &mut dyn Iterator<Item = Array>) -> Self {
         self.clone()
     }
 }
 
-impl<T: Send + Sync + 'static> Tree for PhantomData<T> {
+impl<T: ?Sized + Send + Sync + 'static> Tree for PhantomData<T> {
     fn flatten(&self, _: &mut dyn Visitor) {}
     fn unflatten(&self, _: &mut dyn Iterator<Item = Array>) -> Self {
         PhantomData
@@ -149,7 +149,7 @@ where
 
 fn sorted<K: Ord, V, S>(map: &HashMap<K, V, S>) -> Vec<(&K, &V)> {
     let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_by(|a, b| a.0.cmp(b.0));
+    entries.sort_unstable_by(|a, b| a.0.cmp(b.0));
     entries
 }
 

@@ -1,14 +1,19 @@
-//! The structure of a tree as a value, and the walks over it.
+//! The structure of a tree as a value, and the walks that record it.
 
-use super::{Args, Key, Tag, Tree, Visitor};
-use crate::core::{Array, Aval, Error, TreeError, trace};
+use super::{Key, Tag, Tree, Visitor, Walk};
+use crate::core::{Array, Error, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
 use std::fmt::{self, Debug, Write};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::panic::Location;
 
 /// What a static value needs: equality, a hash, a copy and a printed form, through `dyn`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be static",
+    note = "a static value is part of the key by which `jit` finds a compiled program, so it needs `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
+    note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
+)]
 pub trait StaticKey: Any + Debug + Send + Sync {
     /// Equal to `other`, of the same type.
     fn static_eq(&self, other: &dyn StaticKey) -> bool;
@@ -31,7 +36,7 @@ impl<T: Any + Debug + Send + Sync + Eq + Hash + Clone> StaticKey for T {
 }
 
 #[derive(Debug)]
-enum Node {
+pub(super) enum Node {
     Leaf,
     Name(&'static str),
     Len(usize),
@@ -58,7 +63,7 @@ impl Node {
         }
     }
 
-    fn is(&self, tag: Tag<'_>) -> bool {
+    pub(super) fn is(&self, tag: Tag<'_>) -> bool {
         match (self, tag) {
             (Node::Name(a), Tag::Name(b)) => *a == b,
             (Node::Len(a), Tag::Len(b)) => *a == b,
@@ -71,32 +76,61 @@ impl Node {
         match self {
             Node::Leaf => "an array".into(),
             Node::Name(name) => format!("`{name}`"),
+            Node::Len(1) => "1 child".into(),
             Node::Len(len) => format!("{len} children"),
             Node::Static(value) => format!("static {value:?}"),
         }
     }
 }
 
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        match other {
+            Node::Leaf => matches!(self, Node::Leaf),
+            Node::Name(name) => self.is(Tag::Name(name)),
+            Node::Len(len) => self.is(Tag::Len(*len)),
+            Node::Static(value) => self.is(Tag::Static(&**value)),
+        }
+    }
+}
+
 /// A tree's structure: constructors, lengths, static values and where the leaves are.
+///
+/// Two are equal if the trees differ in nothing but their arrays. Prints the leaves' paths, one a
+/// line.
+///
+/// ```
+/// use oxidax::tree;
+/// let (three, four) = (tree::structure(&(3, true)), tree::structure(&(4, true)));
+/// assert_ne!(three, four);
+/// assert_eq!(three.n_leaves(), 0);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PyTreeDef")]
 pub struct TreeDef {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
+    /// Where each node stands.
+    places: Vec<String>,
     paths: Vec<String>,
 }
 
+impl PartialEq for TreeDef {
+    fn eq(&self, other: &TreeDef) -> bool {
+        self.nodes == other.nodes && self.paths == other.paths
+    }
+}
+
+impl Eq for TreeDef {}
+
 impl TreeDef {
     /// The structure of a tree.
-    pub fn of<T: Tree>(tree: &T) -> TreeDef {
-        TreeDef::record(|visitor| tree.flatten(visitor))
-    }
-
-    fn record(walk: impl FnOnce(&mut dyn Visitor)) -> TreeDef {
-        let mut builder = Recorder::default();
-        walk(&mut builder);
-        let paths = builder.nodes.iter().zip(&builder.paths);
-        let paths = paths.filter(|(node, _)| matches!(node, Node::Leaf));
-        TreeDef { paths: paths.map(|(_, path)| path.clone()).collect(), nodes: builder.nodes }
+    pub fn of(tree: &impl Walk) -> TreeDef {
+        let mut recorder = Recorder::default();
+        tree.walk(&mut recorder);
+        let Recorder { nodes, places, .. } = recorder;
+        let leaves = nodes.iter().zip(&places).filter(|(node, _)| matches!(node, Node::Leaf));
+        let paths = leaves.map(|(_, place)| place.clone()).collect();
+        TreeDef { nodes, places, paths }
     }
 
     /// Number of leaves.
@@ -108,6 +142,23 @@ impl TreeDef {
     pub fn paths(&self) -> &[String] {
         &self.paths
     }
+
+    /// The first place where two structures part, and what is there in each.
+    pub(super) fn difference(&self, other: &TreeDef) -> Option<Difference> {
+        let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
+        (0..self.nodes.len().max(other.nodes.len())).find_map(|position| {
+            let (a, b) = (self.nodes.get(position), other.nodes.get(position));
+            let place = self.places.get(position).or_else(|| other.places.get(position))?;
+            (a != b).then(|| Difference { place: place.clone(), a: say(a), b: say(b) })
+        })
+    }
+}
+
+/// Where two structures part.
+pub(super) struct Difference {
+    pub(super) place: String,
+    pub(super) a: String,
+    pub(super) b: String,
 }
 
 #[derive(Default)]
@@ -134,14 +185,14 @@ impl Path {
 #[derive(Default)]
 struct Recorder {
     nodes: Vec<Node>,
-    paths: Vec<String>,
+    places: Vec<String>,
     path: Path,
 }
 
 impl Recorder {
     fn push(&mut self, node: Node) {
         self.nodes.push(node);
-        self.paths.push(self.path.0.clone());
+        self.places.push(self.path.0.clone());
     }
 }
 
@@ -172,26 +223,10 @@ impl Visitor for Collector {
     fn exit(&mut self) {}
 }
 
-pub(crate) fn leaves_of<T: Tree>(tree: &T) -> Vec<Array> {
+pub(crate) fn leaves_of(tree: &impl Walk) -> Vec<Array> {
     let mut collector = Collector::default();
-    tree.flatten(&mut collector);
+    tree.walk(&mut collector);
     collector.0
-}
-
-/// The arrays of a call's arguments, in order.
-pub(crate) fn leaves_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<Array> {
-    let mut collector = Collector::default();
-    A::flatten(arguments, &mut collector);
-    collector.0
-}
-
-/// The paths of the leaves of a call's arguments: `[0].weight`.
-pub(crate) fn paths_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<String> {
-    TreeDef::record(|visitor| A::flatten(arguments, visitor)).paths
-}
-
-pub(super) fn paths_of<T: Tree>(tree: &T) -> Vec<String> {
-    TreeDef::of(tree).paths
 }
 
 /// Puts a tree together from exactly its number of leaves.
@@ -202,140 +237,40 @@ pub(crate) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
     tree
 }
 
-/// The structure and leaf types of a call's arguments: what `jit` finds its program by.
-#[derive(Clone, Debug)]
-pub struct Signature {
-    nodes: Vec<Node>,
-    avals: Vec<Aval>,
-    paths: Vec<String>,
-}
-
-impl Signature {
-    /// The signature of a call's arguments.
-    pub fn of<A: Args>(arguments: A::Refs<'_>) -> Signature {
-        let TreeDef { nodes, paths } = TreeDef::record(|visitor| A::flatten(arguments, visitor));
-        let leaves = leaves_of_args::<A>(arguments);
-        let avals = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
-        Signature { nodes, avals, paths }
-    }
-
-    /// The avals of the leaves.
-    pub fn avals(&self) -> &[Aval] {
-        &self.avals
-    }
-
-    /// The paths of the leaves.
-    pub fn paths(&self) -> &[String] {
-        &self.paths
-    }
-
-    /// Whether arguments have this signature. Allocates nothing.
-    pub fn matches<A: Args>(&self, arguments: A::Refs<'_>) -> bool {
-        let mut comparer = Comparer { signature: self, node: 0, leaf: 0, same: true };
-        A::flatten(arguments, &mut comparer);
-        comparer.same && comparer.node == self.nodes.len()
-    }
-
-    /// A hash that all arguments with one signature share. Allocates nothing.
-    pub fn hash_of<A: Args>(arguments: A::Refs<'_>, state: &mut FxHasher) {
-        A::flatten(arguments, &mut SignatureHasher(state));
-    }
-
-    /// What differs between this signature and another, for reports of why a program was compiled
-    /// again; empty if nothing does.
-    pub fn difference(&self, other: &Signature) -> String {
-        if let Some(difference) = first_difference(&self.nodes, &other.nodes) {
-            return difference.describe(|_| String::new());
-        }
-        let changed = self.paths.iter().zip(self.avals.iter().zip(&other.avals));
-        changed
-            .filter(|(_, (a, b))| a != b)
-            .map(|(path, (a, b))| format!("{path}: {a} -> {b}"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    }
-}
-
-struct Comparer<'a> {
-    signature: &'a Signature,
-    node: usize,
-    leaf: usize,
-    same: bool,
-}
-
-impl Visitor for Comparer<'_> {
-    fn leaf(&mut self, leaf: &Array) {
-        let node = self.signature.nodes.get(self.node);
-        let aval = self.signature.avals.get(self.leaf);
-        self.same &= matches!(node, Some(Node::Leaf)) && aval == Some(leaf.aval());
-        self.node += 1;
-        self.leaf += 1;
-    }
-    fn tag(&mut self, tag: Tag<'_>) {
-        self.same &= self.signature.nodes.get(self.node).is_some_and(|node| node.is(tag));
-        self.node += 1;
-    }
-    fn enter(&mut self, _: Key<'_>) {}
-    fn exit(&mut self) {}
-}
-
-struct SignatureHasher<'a>(&'a mut FxHasher);
-
-impl Visitor for SignatureHasher<'_> {
-    fn leaf(&mut self, leaf: &Array) {
-        leaf.aval().hash(self.0);
-    }
-    fn tag(&mut self, tag: Tag<'_>) {
-        match tag {
-            // The address would do, but equal names need not share one.
-            Tag::Name(name) => self.0.write_usize(name.len()),
-            Tag::Len(len) => self.0.write_usize(len),
-            Tag::Static(value) => value.static_hash(self.0),
-        }
-    }
-    fn enter(&mut self, _: Key<'_>) {}
-    fn exit(&mut self) {}
-}
-
-struct Difference<'a> {
-    position: usize,
-    a: Option<&'a Node>,
-    b: Option<&'a Node>,
-}
-
-impl Difference<'_> {
-    fn describe(&self, place: impl Fn(usize) -> String) -> String {
-        let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
-        format!("{}{} here, {} there", place(self.position), say(self.a), say(self.b))
-    }
-}
-
-fn first_difference<'a>(a: &'a [Node], b: &'a [Node]) -> Option<Difference<'a>> {
-    let alike = |a: &Node, b: &Node| match (a, b) {
-        (Node::Leaf, Node::Leaf) => true,
-        (node, Node::Name(name)) => node.is(Tag::Name(name)),
-        (node, Node::Len(len)) => node.is(Tag::Len(*len)),
-        (node, Node::Static(value)) => node.is(Tag::Static(&**value)),
-        _ => false,
-    };
-    (0..a.len().max(b.len()))
-        .map(|position| Difference { position, a: a.get(position), b: b.get(position) })
-        .find(|d| !matches!((d.a, d.b), (Some(a), Some(b)) if alike(a, b)))
+/// A place as errors print it: from the root, which is `$`.
+pub(super) fn rooted(path: &str) -> String {
+    let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    format!("${dot}{path}")
 }
 
 /// Throws `Tree`, naming the first difference, unless the two have one structure.
 pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
-    let (mut left, mut right) = (Recorder::default(), Recorder::default());
-    a.flatten(&mut left);
-    b.flatten(&mut right);
-    if let Some(difference) = first_difference(&left.nodes, &right.nodes) {
-        let paths = if difference.a.is_some() { &left.paths } else { &right.paths };
-        let path = &paths[difference.position];
+    if let Some(Difference { place, a, b }) = TreeDef::of(a).difference(&TreeDef::of(b)) {
         trace::throw(Error::Tree(Box::new(TreeError {
-            path: if path.starts_with('[') { format!("${path}") } else { format!("$.{path}") },
-            message: difference.describe(|_| "the structures differ: ".into()),
+            path: rooted(&place),
+            message: format!("the structures differ: the first tree has {a}, the second has {b}"),
             location: Some(location),
             help: Some("build both trees the same way".into()),
+        })));
+    }
+}
+
+/// Throws `Tree` unless the tree has this number of leaves.
+pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static Location<'static>) {
+    let structure = TreeDef::of(tree);
+    let expected = structure.n_leaves();
+    if count != expected {
+        let message = match structure.paths().get(count) {
+            Some(missing) => {
+                format!("expected {expected} leaves, got {count}: none for {}", rooted(missing))
+            }
+            None => format!("expected {expected} leaves, got {count}"),
+        };
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(""),
+            message,
+            location: Some(location),
+            help: None,
         })));
     }
 }

@@ -8,10 +8,15 @@
 mod args;
 mod containers;
 mod def;
+mod signature;
+#[cfg(test)]
+mod tests;
 
-pub use args::{Arg, Args, Example, Examples, Function};
-pub use def::{Signature, StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, leaves_of_args, paths_of_args, rebuild};
+pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub use def::{StaticKey, TreeDef};
+pub(crate) use def::{expect_alike, leaves_of, rebuild};
+pub use oxidax_macros::Tree;
+pub use signature::Signature;
 
 use crate::core::Array;
 use std::fmt::Display;
@@ -43,6 +48,18 @@ pub trait Tree: Sized + Send + Sync + 'static {
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self;
 }
 
+/// What has structure and leaves: every [`Tree`], and the [`Arguments`] of a call.
+pub trait Walk {
+    /// Shows the structure and every leaf, in order.
+    fn walk(&self, visitor: &mut dyn Visitor);
+}
+
+impl<T: Tree> Walk for T {
+    fn walk(&self, visitor: &mut dyn Visitor) {
+        self.flatten(visitor);
+    }
+}
+
 /// What [`Tree::flatten`] reports to.
 pub trait Visitor {
     /// An array.
@@ -64,6 +81,13 @@ pub enum Tag<'a> {
     Len(usize),
     /// A value that is part of the structure.
     Static(&'a dyn StaticKey),
+}
+
+impl<'a> Tag<'a> {
+    /// The tag of a static value.
+    pub fn of<T: StaticKey>(value: &'a T) -> Tag<'a> {
+        Tag::Static(value)
+    }
 }
 
 /// A step in a leaf's path.
@@ -100,12 +124,23 @@ pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
 
 /// The paths of a tree's leaves, in order: `blocks[3].attn.qkv.weight`.
 pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
-    def::paths_of(tree)
+    TreeDef::of(tree).paths().to_vec()
 }
 
 /// A tree's structure, without its arrays.
 pub fn structure<T: Tree>(tree: &T) -> TreeDef {
     TreeDef::of(tree)
+}
+
+/// The structure of `template` with the given leaves, in order.
+///
+/// Throws `Tree` if they are fewer or more than the template's; their shapes and dtypes may differ.
+#[doc(alias = "tree_unflatten")]
+#[track_caller]
+pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>) -> T {
+    let leaves: Vec<Array> = leaves.into_iter().collect();
+    def::expect_count(template, leaves.len(), std::panic::Location::caller());
+    rebuild(template, leaves)
 }
 
 /// The same structure with every leaf replaced.
@@ -130,7 +165,7 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {
-    expect_alike(a, b, std::panic::Location::caller());
+    def::expect_alike(a, b, std::panic::Location::caller());
     let new = leaves(a).iter().zip(leaves(b)).map(|(a, b)| f(a, &b)).collect();
     rebuild(a, new)
 }
