@@ -6,7 +6,7 @@ use crate::core::{
     Tangent, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
-use crate::primitives::compare::eq;
+use crate::primitives::comparison::eq;
 use crate::primitives::convert::convert_element_type;
 use crate::primitives::rules::{arity, batched, move_axis};
 use crate::primitives::shape::broadcast_in_dim;
