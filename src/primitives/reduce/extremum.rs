@@ -44,6 +44,14 @@ fn chosen_tangent(x: &Array, y: &Array, dx: &Array, axes: &[usize]) -> Array {
     div(super::reduce_sum(&mul(dx, &chosen), &axes), count)
 }
 
+/// As [`chosen_tangent`]; zero over an empty axis, where nothing was chosen.
+fn extremum_tangent(x: &Array, y: &Array, dx: &Tangent, axes: &[usize]) -> Tangent {
+    match axes.iter().any(|&axis| x.shape()[axis] == 0) {
+        true => Tangent::zero_like(y),
+        false => dx.map(y.aval(), |dx| chosen_tangent(x, y, dx, axes)),
+    }
+}
+
 /// Largest element along axes.
 ///
 /// | | |
@@ -69,7 +77,7 @@ impl Primitive for ReduceMax {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
-        let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(x, &y, dx, &self.axes));
+        let dy = extremum_tangent(x, &y, &tangents[0], &self.axes);
         Ok((vec![y], vec![dy]))
     }
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
@@ -126,7 +134,7 @@ impl Primitive for ReduceMin {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
-        let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(x, &y, dx, &self.axes));
+        let dy = extremum_tangent(x, &y, &tangents[0], &self.axes);
         Ok((vec![y], vec![dy]))
     }
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
