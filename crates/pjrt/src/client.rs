@@ -152,9 +152,9 @@ impl Client {
         num_replicas: usize,
         num_partitions: usize,
     ) -> Result<Vec<Vec<i32>>> {
-        let count = num_replicas.checked_mul(num_partitions).filter(|&count| {
-            count > 0 && count <= self.0.devices.len()
-        });
+        let count = num_replicas
+            .checked_mul(num_partitions)
+            .filter(|&count| count > 0 && count <= self.0.devices.len());
         let count = count.ok_or_else(|| {
             let message = format!(
                 "{num_replicas} replicas of {num_partitions} partitions need that many devices and at least one of \
@@ -200,13 +200,17 @@ impl Client {
     /// The position of a device that the plugin named.
     pub(crate) fn device_index(&self, device: *mut sys::PJRT_Device) -> Result<usize> {
         let found = self.0.devices.iter().position(|data| data.device.as_ptr() == device);
-        found.ok_or_else(|| Error::invalid("device", "the plugin named a device that it did not list"))
+        found.ok_or_else(|| {
+            Error::invalid("device", "the plugin named a device that it did not list")
+        })
     }
 
     /// The position of a memory that the plugin named.
     pub(crate) fn memory_index(&self, memory: *mut sys::PJRT_Memory) -> Result<usize> {
         let found = self.0.memories.iter().position(|data| data.memory.as_ptr() == memory);
-        found.ok_or_else(|| Error::invalid("memory", "the plugin named a memory that it did not list"))
+        found.ok_or_else(|| {
+            Error::invalid("memory", "the plugin named a memory that it did not list")
+        })
     }
 }
 

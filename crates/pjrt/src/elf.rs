@@ -39,9 +39,8 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 }
 
 fn check_header(path: &Path, header: &[u8]) -> Result<()> {
-    let damaged = |message: &str| {
-        Error::NotALibrary { path: path.to_owned(), message: message.to_owned() }
-    };
+    let damaged =
+        |message: &str| Error::NotALibrary { path: path.to_owned(), message: message.to_owned() };
     if !header.starts_with(b"\x7fELF") {
         return Err(damaged("it is not a shared library (no ELF header)"));
     }

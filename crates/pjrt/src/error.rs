@@ -80,7 +80,9 @@ pub enum Error {
         message: String,
     },
     /// An argument of an execution has another type than the program's parameter.
-    #[error("execute {executable}: argument {index} has the wrong type: expected {expected}, got {found}")]
+    #[error(
+        "execute {executable}: argument {index} has the wrong type: expected {expected}, got {found}"
+    )]
     ArgumentType {
         /// Name of the program.
         executable: String,

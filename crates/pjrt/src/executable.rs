@@ -195,7 +195,10 @@ impl Executable {
             let (own, rest) = dims.split_at(rank);
             dims = rest;
             let element = ElementType::from_raw(raw).ok_or_else(|| {
-                Error::invalid("executable", format!("a result has an unknown element type ({raw})"))
+                Error::invalid(
+                    "executable",
+                    format!("a result has an unknown element type ({raw})"),
+                )
             })?;
             ArrayType::new(element, own)
         });

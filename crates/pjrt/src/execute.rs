@@ -45,7 +45,11 @@ impl LoadedExecutable {
     /// # Errors
     /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not fit, before anything is donated;
     /// [`Error::Status`] is the plugin's.
-    pub fn execute(&self, arguments: &[&Buffer], options: &ExecuteOptions<'_>) -> Result<Vec<Buffer>> {
+    pub fn execute(
+        &self,
+        arguments: &[&Buffer],
+        options: &ExecuteOptions<'_>,
+    ) -> Result<Vec<Buffer>> {
         let device = self.only_device()?;
         Ok(self.run(arguments, options, device, std::ptr::null_mut(), None)?.0)
     }
@@ -79,7 +83,9 @@ impl LoadedExecutable {
         options: &ExecuteOptions<'_>,
     ) -> Result<Vec<Buffer>> {
         if !self.0.portable {
-            return Err(self.refuse("it is not portable; compile it with CompileOptions::portable()"));
+            return Err(
+                self.refuse("it is not portable; compile it with CompileOptions::portable()")
+            );
         }
         if device.client() != self.client() {
             return Err(self.refuse(format!("{device} belongs to another client")));
@@ -107,7 +113,8 @@ impl LoadedExecutable {
             return Err(self.refuse("it is portable; use execute_on"));
         }
         if arguments.len() != devices.len() {
-            let message = format!("it runs on {} devices, got {} lists", devices.len(), arguments.len());
+            let message =
+                format!("it runs on {} devices, got {} lists", devices.len(), arguments.len());
             return Err(self.refuse(message));
         }
         let mut pointers = Vec::with_capacity(devices.len());
@@ -148,10 +155,14 @@ impl LoadedExecutable {
         // SAFETY: every list has one entry for each device, argument or result; the buffers are alive, checked, and of
         // this client.
         unsafe { self.client().plugin().call(&mut args) }?;
-        let results = outputs.iter().zip(devices).map(|(outputs, &device)| self.wrap(outputs, device));
+        let results =
+            outputs.iter().zip(devices).map(|(outputs, &device)| self.wrap(outputs, device));
         // SAFETY: the plugin made the events for us.
         let events = events.iter().map(|&event| unsafe { Event::from_raw(self.client(), event) });
-        Ok(ShardedResults { results: results.collect::<Result<_>>()?, events: events.collect::<Result<_>>()? })
+        Ok(ShardedResults {
+            results: results.collect::<Result<_>>()?,
+            events: events.collect::<Result<_>>()?,
+        })
     }
 
     /// Runs the program on one device.
@@ -195,7 +206,8 @@ impl LoadedExecutable {
         let mut missing = None;
         for (&output, array_type) in outputs.iter().zip(&self.0.results) {
             // SAFETY: the plugin made the buffer for us, with the type that it stated.
-            match unsafe { Buffer::from_raw(self.client(), output, Arc::clone(array_type), device) } {
+            match unsafe { Buffer::from_raw(self.client(), output, Arc::clone(array_type), device) }
+            {
                 Ok(buffer) => buffers.push(buffer),
                 Err(error) => missing = Some(error),
             }
@@ -208,7 +220,8 @@ impl LoadedExecutable {
             [device] if !self.0.portable => Ok(*device),
             _ if self.0.portable => Err(self.refuse("it has no device of its own; use execute_on")),
             devices => {
-                Err(self.refuse(format!("it runs on {} devices; use execute_sharded", devices.len())))
+                Err(self
+                    .refuse(format!("it runs on {} devices; use execute_sharded", devices.len())))
             }
         }
     }
@@ -223,14 +236,18 @@ impl LoadedExecutable {
     ) -> Result<Arguments> {
         let parameters = &self.0.parameters;
         if arguments.len() != parameters.len() {
-            let message = format!("it takes {} arguments, got {}", parameters.len(), arguments.len());
+            let message =
+                format!("it takes {} arguments, got {}", parameters.len(), arguments.len());
             return Err(self.refuse(message));
         }
         let out_of_range = |index: i64| index < 0 || index >= arguments.len() as i64;
         if options.non_donatable.iter().any(|&index| out_of_range(index))
             || options.donated.iter().any(|&index| index >= arguments.len())
         {
-            let message = format!("{options:?} names an argument that is not there; there are {}", arguments.len());
+            let message = format!(
+                "{options:?} names an argument that is not there; there are {}",
+                arguments.len()
+            );
             return Err(self.refuse(message));
         }
         let mut pointers = Arguments::with_capacity(arguments.len());

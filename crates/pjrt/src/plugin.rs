@@ -110,8 +110,7 @@ impl Plugin {
         std::mem::forget(library);
 
         // SAFETY: every version of the table begins with size, extensions and version, and the table is static.
-        let (size, version) =
-            unsafe { ((*original).struct_size, (*original).pjrt_api_version) };
+        let (size, version) = unsafe { ((*original).struct_size, (*original).pjrt_api_version) };
         let version = ApiVersion { major: version.major_version, minor: version.minor_version };
         if version.major != 0 || version.minor < OLDEST_MINOR {
             return Err(Error::UnsupportedVersion {
