@@ -10,6 +10,7 @@ mod constant;
 mod convert;
 mod dot;
 mod exponential;
+mod iota;
 mod logaddexp;
 mod logic;
 mod operators;
@@ -19,10 +20,12 @@ mod rng_bits;
 pub mod rules;
 mod select;
 mod shape;
+mod slicing;
 #[cfg(test)]
 mod snapshot;
 mod special;
 mod stop_gradient;
+mod structural;
 mod trig;
 
 pub use arithmetic::*;
@@ -32,6 +35,7 @@ pub use constant::*;
 pub use convert::*;
 pub use dot::*;
 pub use exponential::*;
+pub use iota::*;
 pub use logaddexp::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
@@ -40,8 +44,10 @@ pub use reduce::*;
 pub use rng_bits::*;
 pub use select::*;
 pub use shape::*;
+pub use slicing::*;
 pub use special::*;
 pub use stop_gradient::*;
+pub use structural::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -119,6 +125,7 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceMax>("reduce_max", reduce::exemplars_max),
     Entry::of::<ReduceMin>("reduce_min", reduce::exemplars_min),
     Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
+    Entry::of::<ReduceProd>("reduce_prod", reduce::exemplars_prod),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
     // rng_bits
