@@ -1,5 +1,7 @@
 //! Composite functions against plain loops and known values, on the CPU plugin.
 
 mod activations;
+mod arranging;
+mod products;
 mod reductions;
 mod support;

@@ -61,13 +61,14 @@ fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
     if ellipses > 1 {
         return Err(RuleError::value(format!("takes one ellipsis, got {ellipses}")));
     }
-    let taken =
-        indices.iter().filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis)).count();
+    let taken = indices
+        .iter()
+        .filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis))
+        .count();
     if taken > rank {
         return Err(RuleError::shape(format!("{taken} indices for an array of rank {rank}")));
     }
-    let whole =
-        || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
+    let whole = || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
     let mut full = Vec::new();
     for index in indices {
         match index {
@@ -175,7 +176,7 @@ impl Array {
         let whole = starts.iter().all(|&start| start == 0)
             && limits == self.shape().dims()
             && strides.iter().all(|&stride| stride == 1);
-        let cut = if whole { self.clone() } else { slice(self, &starts, &limits, Some(&strides)) };
+        let cut = if whole { self.clone() } else { slice(self, &starts, &limits, &strides) };
         let reversed: Vec<isize> =
             (0..cuts.len()).filter(|&axis| cuts[axis].reversed).map(|axis| axis as isize).collect();
         if reversed.is_empty() { cut } else { rev(&cut, &reversed) }

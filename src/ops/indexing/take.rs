@@ -20,7 +20,7 @@ pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
     let dtype = if indices.dtype().bits() < 32 { DType::I32 } else { indices.dtype() };
     let indices = convert_element_type(indices, dtype);
     let end = fill_of(Scalar::Int(size as i128), indices.aval());
-    where_(lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
+    where_(&lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
 }
 
 /// Picks slices of `x` along `axes` at the positions in the last axis of `indices`: the result has
@@ -30,7 +30,8 @@ pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
 pub(super) fn gather_axes(x: &Array, axes: &[usize], indices: &Array, place: usize) -> Array {
     let n_picked = indices.rank() - 1;
     let rank = x.rank() - axes.len() + n_picked;
-    let offset_dims = (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
+    let offset_dims =
+        (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
     let size = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape()[axis] };
     gather(
         x,
@@ -62,10 +63,7 @@ fn absent(dtype: DType) -> Scalar {
 fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
     let checked = resolve_axis(axis, x.rank()).and_then(|axis| {
         if !indices.dtype().is_integer() {
-            return Err(RuleError::dtype(format!(
-                "indices must be integers, got {}",
-                indices.aval()
-            )));
+            return Err(RuleError::dtype(format!("indices must be integers, got {}", indices.aval())));
         }
         if x.shape()[axis] == 0 && indices.size() > 0 {
             return Err(RuleError::shape(format!(
@@ -84,7 +82,7 @@ fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
 /// `picked` where the position was in range, elsewhere the value that stands for nothing.
 #[track_caller]
 fn filled(picked: &Array, inside: &Array) -> Array {
-    where_(inside, picked, fill_of(absent(picked.dtype()), picked.aval()))
+    where_(&inside, picked, fill_of(absent(picked.dtype()), picked.aval()))
 }
 
 /// Whether positions lie in an axis of size `size`.
