@@ -3,9 +3,12 @@
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
 extern crate self as oxidax;
 
+pub mod control_flow;
 pub mod core;
+pub mod passes;
 pub mod primitives;
 pub mod stablehlo;
+pub mod transforms;
 pub mod tree;
 pub use core::catch;
 pub use tree::Tree;

@@ -58,6 +58,13 @@ impl Array {
         Array { aval, kind: Kind::Traced { trace, var } }
     }
 
+    /// An array that has a type and no elements: what `eval_shape` gives, and what `make_program` and
+    /// `lower` take in place of an array. No operation can be applied to it.
+    #[doc(alias = "ShapeDtypeStruct")]
+    pub fn of_type(aval: Aval) -> Array {
+        Array::traced(aval, trace::NO_TRACE, 0)
+    }
+
     /// A concrete array over a buffer that `runtime` holds.
     pub(crate) fn concrete(aval: Aval, buffer: Arc<dyn Buffer>) -> Array {
         Array { aval, kind: Kind::Concrete(buffer) }

@@ -33,6 +33,9 @@ enum CaptureKey {
     Var { trace: u64, var: Var },
 }
 
+/// The trace that arrays without elements claim to belong to; no trace has this identity.
+pub(crate) const NO_TRACE: u64 = 0;
+
 struct Builder {
     id: u64,
     mode: Mode,
@@ -204,6 +207,14 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Whether two traced arrays are one variable of one trace.
+pub(crate) fn same_variable(a: &Array, b: &Array) -> bool {
+    match (&a.kind, &b.kind) {
+        (Kind::Traced { trace: t, var: v }, Kind::Traced { trace, var }) => t == trace && v == var,
+        _ => false,
+    }
+}
+
 fn escaped(live: &[Builder], array: &Array) -> bool {
     match array.kind {
         Kind::Concrete(_) => false,
@@ -214,16 +225,18 @@ fn escaped(live: &[Builder], array: &Array) -> bool {
 enum Action {
     Record(Vec<Array>),
     Apply,
-    Split(usize, Split),
+    Split(usize, Vec<bool>),
     Escaped(usize),
 }
 
-/// Decides under the borrow what is to be done; acts under it only where no rule runs.
+/// Decides under the borrow what is to be done; `whole` keeps a primitive that holds programs in one
+/// piece. Acts under the borrow only where no rule runs.
 fn decide(
     primitive: &Arc<dyn Primitive>,
     operands: &[&Array],
     results: &[Aval],
     location: Loc,
+    whole: bool,
 ) -> Action {
     STACK.with_borrow_mut(|stack| {
         let chosen = stack.iter().rposition(|builder| {
@@ -235,14 +248,9 @@ fn decide(
         }
         let Some(depth) = chosen else { return Action::Apply };
         let builder = &mut stack[depth];
-        if builder.mode == Mode::Lazy
-            && let Some(holder) = primitive.as_higher_order()
-        {
-            let known: Vec<bool> =
-                operands.iter().map(|array| builder.own(array).is_none()).collect();
-            if let Some(split) = holder.split(&known) {
-                return Action::Split(depth, split);
-            }
+        if builder.mode == Mode::Lazy && !whole && primitive.as_higher_order().is_some() {
+            let known = operands.iter().map(|array| builder.own(array).is_none()).collect();
+            return Action::Split(depth, known);
         }
         Action::Record(builder.record(primitive, operands, results.to_vec(), location))
     })
@@ -256,20 +264,35 @@ pub(crate) fn bind_at(
     operands: &[&Array],
     caller: Loc,
 ) -> Vec<Array> {
+    bind_in(primitive, operands, caller, false)
+}
+
+fn bind_in(
+    primitive: &Arc<dyn Primitive>,
+    operands: &[&Array],
+    caller: Loc,
+    whole: bool,
+) -> Vec<Array> {
     let location = LOCATION.get().or(caller);
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|array| array.aval().clone()).collect();
     let results = match primitive.abstract_eval(&avals) {
         Ok(results) => results,
         Err(error) => throw_rule(primitive.name(), error, &avals, location),
     };
-    match decide(primitive, operands, &results, location) {
+    match decide(primitive, operands, &results, location, whole) {
         Action::Record(outputs) => outputs,
         Action::Apply => match backend().apply(primitive, operands, results, location) {
             Ok(outputs) => outputs,
             Err(error) => throw(error),
         },
         Action::Escaped(position) => throw_escaped(operands[position], location),
-        Action::Split(depth, split) => bind_split(depth, split, operands, results, location),
+        Action::Split(depth, known) => {
+            let split = primitive.as_higher_order().and_then(|holder| holder.split(&known));
+            match split {
+                Some(split) => bind_split(depth, split, operands, results, location),
+                None => bind_in(primitive, operands, location, true),
+            }
+        }
     }
 }
 
@@ -420,6 +443,17 @@ pub(crate) fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) 
 }
 
 fn throw_escaped(array: &Array, caller: Loc) -> ! {
+    if let Kind::Traced { trace: NO_TRACE, .. } = array.kind {
+        throw(Error::Tracer(Box::new(TracerError {
+            message: "an array without elements, which stands for a type, was used as an operand"
+                .into(),
+            aval: array.aval().clone(),
+            location: LOCATION.get().or(caller),
+            path: path(),
+            help: "use it as an example argument of `eval_shape`, `make_program` or `lower` only"
+                .into(),
+        })));
+    }
     throw(Error::Tracer(Box::new(TracerError {
         message: "a traced array was used outside the trace that made it".into(),
         aval: array.aval().clone(),

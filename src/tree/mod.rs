@@ -5,14 +5,16 @@
 //! the same thing in errors, checkpoints, sharding rules and recompile reports. Plain structs and
 //! enums become trees with `#[derive(Tree)]`.
 
+mod args;
 mod containers;
 mod def;
 mod signature;
 #[cfg(test)]
 mod tests;
 
+pub use args::{Arg, Args, Example, Examples, Function};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{leaves_of, rebuild};
+pub(crate) use def::{expect_alike, leaves_of, leaves_of_args, paths_of_args, rebuild};
 pub use oxidax_macros::Tree;
 pub use signature::Signature;
 
@@ -151,7 +153,7 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {
-    def::expect_alike(a, b, std::panic::Location::caller());
+    expect_alike(a, b, std::panic::Location::caller());
     let new = leaves(a).iter().zip(leaves(b)).map(|(a, b)| f(a, &b)).collect();
     rebuild(a, new)
 }

@@ -1,7 +1,7 @@
 //! What a call's arguments are like: the key by which `jit` finds a compiled program.
 
 use super::def::{Difference, Node, rooted};
-use super::{Key, Tag, Tree, TreeDef, Visitor, leaves_of};
+use super::{Args, Key, Tag, TreeDef, Visitor, leaves_of_args};
 use crate::core::{Array, Aval};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -14,10 +14,11 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature of a tree.
-    pub fn of<T: Tree>(tree: &T) -> Signature {
-        let avals = leaves_of(tree).iter().map(|leaf| leaf.aval().clone()).collect();
-        Signature { structure: TreeDef::of(tree), avals }
+    /// The signature of a call's arguments.
+    pub fn of<A: Args>(arguments: A::Refs<'_>) -> Signature {
+        let leaves = leaves_of_args::<A>(arguments);
+        let avals = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
+        Signature { structure: TreeDef::of_args::<A>(arguments), avals }
     }
 
     /// The avals of the leaves.
@@ -30,16 +31,16 @@ impl Signature {
         self.structure.paths()
     }
 
-    /// Whether a tree has this signature. Allocates nothing, but to sort the keys of a `HashMap`.
-    pub fn matches<T: Tree>(&self, tree: &T) -> bool {
+    /// Whether arguments have this signature. Allocates nothing, but to sort the keys of a `HashMap`.
+    pub fn matches<A: Args>(&self, arguments: A::Refs<'_>) -> bool {
         let mut comparer = Comparer { signature: self, node: 0, leaf: 0, same: true };
-        tree.flatten(&mut comparer);
+        A::flatten(arguments, &mut comparer);
         comparer.same && comparer.node == self.structure.nodes.len()
     }
 
-    /// A hash that all trees with one signature share. Allocates nothing, but to sort the keys of a `HashMap`.
-    pub fn hash_of<T: Tree>(tree: &T, state: &mut FxHasher) {
-        tree.flatten(&mut SignatureHasher(state));
+    /// A hash that all arguments with one signature share. Allocates nothing, but to sort the keys of a `HashMap`.
+    pub fn hash_of<A: Args>(arguments: A::Refs<'_>, state: &mut FxHasher) {
+        A::flatten(arguments, &mut SignatureHasher(state));
     }
 
     /// What differs between this signature and another, for reports of why a program was compiled
