@@ -40,4 +40,5 @@ pub use registry::{Elements, Entry, Exemplar, Make, Sample};
 pub use scalar::Scalar;
 pub use shape::Shape;
 pub use tangent::Tangent;
+pub(crate) use trace::bind_shared;
 pub use trace::{bind, bind1, catch};

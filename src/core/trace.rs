@@ -335,6 +335,12 @@ pub fn bind(primitive: impl Primitive, operands: &[&Array]) -> Vec<Array> {
     bind_at(&primitive, operands, Some(Location::caller()))
 }
 
+/// Applies a shared primitive to its operands on behalf of the caller.
+#[track_caller]
+pub(crate) fn bind_shared(primitive: &Arc<dyn Primitive>, operands: &[&Array]) -> Vec<Array> {
+    bind_at(primitive, operands, Some(Location::caller()))
+}
+
 /// Applies a primitive with one result.
 #[track_caller]
 pub fn bind1<const N: usize>(primitive: impl Primitive, operands: [&Array; N]) -> Array {
@@ -443,27 +449,34 @@ pub(crate) fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) 
 }
 
 fn throw_escaped(array: &Array, caller: Loc) -> ! {
-    if let Kind::Traced { trace: NO_TRACE, .. } = array.kind {
-        throw(Error::Tracer(Box::new(TracerError {
-            message: "an array without elements, which stands for a type, was used as an operand"
-                .into(),
-            aval: array.aval().clone(),
-            location: LOCATION.get().or(caller),
-            path: path(),
-            help: "use it as an example argument of `eval_shape`, `make_program` or `lower` only"
-                .into(),
-        })));
-    }
-    throw(Error::Tracer(Box::new(TracerError {
-        message: "a traced array was used outside the trace that made it".into(),
+    throw(escaped_error_at(array, caller))
+}
+
+/// The error of using a traced array where its trace is not.
+#[track_caller]
+pub(crate) fn escaped_error(array: &Array) -> Error {
+    escaped_error_at(array, Some(Location::caller()))
+}
+
+fn escaped_error_at(array: &Array, caller: Loc) -> Error {
+    let (message, help) = match array.kind {
+        Kind::Traced { trace: NO_TRACE, .. } => (
+            "an array without elements, which stands for a type, was used as an operand",
+            "use it as an example argument of `eval_shape`, `make_program` or `lower` only",
+        ),
+        _ => (
+            "a traced array was used outside the trace that made it",
+            "return the array from the traced function instead of keeping it in a cell, a static \
+             or another thread",
+        ),
+    };
+    Error::Tracer(Box::new(TracerError {
+        message: message.into(),
         aval: array.aval().clone(),
         location: LOCATION.get().or(caller),
         path: path(),
-        help:
-            "return the array from the traced function instead of keeping it in a cell, a static \
-               or another thread"
-                .into(),
-    })))
+        help: help.into(),
+    }))
 }
 
 /// Throws: a traced array was asked for elements.

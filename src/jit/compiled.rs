@@ -157,10 +157,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         };
         leaves.extend(entry.captures.iter().cloned());
         if let Some(position) = leaves.iter().position(Array::is_traced) {
-            // Only an array without elements can get here: nothing is being traced.
-            let outcome = catch(|| leaves[position].block_on_value());
-            let error = outcome.err().unwrap_or(Error::Plugin("unreachable".into()));
-            return Err(kept(error));
+            // Nothing is being traced here, so it escaped its trace, or never had elements.
+            return Err(kept(trace::escaped_error(&leaves[position])));
         }
         match entry.executable.execute(&leaves, &donated) {
             Ok(outputs) => Ok(rebuild(&entry.template, outputs)),

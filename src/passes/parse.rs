@@ -168,7 +168,10 @@ impl<'a> Parser<'a> {
             results.push((name, self.aval()?));
         }
         let name = self.word()?;
-        let (params, programs) = if self.eat("[") { self.params()? } else { Default::default() };
+        let (params, programs) = match self.rest().starts_with('[') {
+            true => self.params()?,
+            false => Default::default(),
+        };
         let mut operands = Vec::new();
         // Operands stand on the equation's own line.
         while self.rest().starts_with(' ') {
@@ -197,6 +200,7 @@ impl<'a> Parser<'a> {
     }
 
     fn params(&mut self) -> Parsed<(Map<String, Value>, Vec<Program>)> {
+        self.expect("[")?;
         let mut params = Map::new();
         let mut programs = Vec::new();
         while !self.eat("]") {

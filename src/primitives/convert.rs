@@ -88,10 +88,7 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
     };
     let floats = || Sample::uniform(DType::F32, [2, 3], -3.0, 3.0);
     let edges = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 3e9, -129.5];
-    let mut all: Vec<Exemplar> = DType::all()
-        .filter(|dtype| !matches!(dtype, DType::F6E2M3FN | DType::F6E3M2FN))
-        .map(|dtype| to(dtype, floats()))
-        .collect();
+    let mut all: Vec<Exemplar> = DType::all().map(|dtype| to(dtype, floats())).collect();
     all.push(to(DType::I8, Sample::listed(DType::F32, [6], &edges)).without_derivative());
     all.push(to(DType::F32, Sample::uniform(DType::C64, [3], -1.0, 1.0)));
     all.push(to(DType::U8, Sample::listed(DType::I32, [3], &[-1.0, 256.0, 7.0])));

@@ -52,11 +52,7 @@ impl<K, V> Cache<K, V> {
     }
 
     /// The entry whose key matches, if its value is made already.
-    pub(crate) fn get(
-        &self,
-        hash: u64,
-        matches: impl Fn(&K) -> bool,
-    ) -> Option<Arc<Slot<K, V>>> {
+    pub(crate) fn get(&self, hash: u64, matches: impl Fn(&K) -> bool) -> Option<Arc<Slot<K, V>>> {
         let slot = self.find(hash, &matches).filter(|slot| slot.value.get().is_some())?;
         slot.last_use.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(slot)
@@ -91,7 +87,8 @@ impl<K, V> Cache<K, V> {
     fn insert(&self, hash: u64, matches: &impl Fn(&K) -> bool, key: K) -> Arc<Slot<K, V>> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been faster.
-        if let Some(slot) = slots.get(&hash).and_then(|list| list.iter().find(|s| matches(&s.key))) {
+        if let Some(slot) = slots.get(&hash).and_then(|list| list.iter().find(|s| matches(&s.key)))
+        {
             return slot.clone();
         }
         if slots.values().map(Vec::len).sum::<usize>() >= self.capacity {

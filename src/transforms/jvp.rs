@@ -2,7 +2,7 @@
 
 use super::staging::{short_name, staged, trace_function};
 use crate::core::{Array, Error, OpErrorKind, Program, RuleError, Tangent, TreeError, trace};
-use crate::primitives::{convert_element_type, rules};
+use crate::primitives::rules;
 use crate::tree::{Tree, leaves_of, paths, rebuild};
 use std::panic::Location;
 
@@ -149,13 +149,5 @@ pub(super) fn expect_scalar_output(
     if !output.dtype().is_float() {
         let message = format!("needs a function with a real float output, got {}", output.aval());
         trace::throw_op(OpErrorKind::DType, name, message, Some(location));
-    }
-}
-
-/// A cotangent or tangent in exactly the dtype of `like`.
-pub(crate) fn in_dtype_of(x: &Array, like: &Array) -> Array {
-    match x.dtype() == like.dtype() {
-        true => x.clone(),
-        false => convert_element_type(x, like.dtype()),
     }
 }

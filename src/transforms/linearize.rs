@@ -55,21 +55,6 @@ pub(crate) fn linearize_program(
     Linearized { outputs, linear, residuals, tangents }
 }
 
-impl Linearized {
-    /// The outputs' tangents, given those of the inputs that vary.
-    pub(crate) fn apply(&self, tangents: &[Array]) -> Vec<Array> {
-        let arguments: Vec<Array> = tangents.iter().chain(&self.residuals).cloned().collect();
-        let dense = passes::eval(&self.linear, &arguments);
-        let outputs = self.outputs.iter().zip(&self.tangents);
-        outputs
-            .map(|(output, position)| match position {
-                Some(position) => dense[*position].clone(),
-                None => zeros_of(output.aval()),
-            })
-            .collect()
-    }
-}
-
 /// The derivative of a function at a point: a linear map from tangents of its inputs to tangents of
 /// its outputs. Holds what it needs; apply it as often as wanted.
 pub struct Linear<P, O> {
