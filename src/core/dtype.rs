@@ -98,6 +98,11 @@ impl DType {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
+    /// Looks a dtype up by the element type that [`DType::stablehlo`] gives.
+    pub fn from_stablehlo(element: &str) -> Option<DType> {
+        TABLE.iter().find(|row| row.2 == element).map(|row| row.0)
+    }
+
     /// Bits that one element means: 4 for `i4`, 8 for `bool`.
     pub fn bits(self) -> usize {
         TABLE[self as usize].3
@@ -245,6 +250,7 @@ mod tests {
         for (position, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, position);
             assert_eq!(DType::from_name(row.1), Some(row.0));
+            assert_eq!(DType::from_stablehlo(row.2), Some(row.0));
         }
     }
 

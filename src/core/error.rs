@@ -49,6 +49,8 @@ pub struct RuleError {
     pub kind: OpErrorKind,
     /// What is wrong, with the numbers: lower case, no full stop.
     pub message: String,
+    /// What belongs below the operands: how parameters pair them, say.
+    pub note: Option<String>,
     /// The remedy, only if it is certain.
     pub help: Option<String>,
 }
@@ -56,7 +58,7 @@ pub struct RuleError {
 impl RuleError {
     /// An error of the given kind.
     pub fn new(kind: OpErrorKind, message: impl Into<String>) -> RuleError {
-        RuleError { kind, message: message.into(), help: None }
+        RuleError { kind, message: message.into(), note: None, help: None }
     }
 
     /// Shapes do not fit.
@@ -85,6 +87,12 @@ impl RuleError {
             OpErrorKind::Bug,
             format!("`{name}` is not linear in any operand, so it cannot be transposed"),
         )
+    }
+
+    /// The same with a line below the operands.
+    pub fn note(mut self, note: impl Into<String>) -> RuleError {
+        self.note = Some(note.into());
+        self
     }
 
     /// The same with a remedy.
@@ -132,6 +140,8 @@ pub struct OpError {
     pub message: String,
     /// The operands' avals, each with its name.
     pub operands: Vec<(String, Aval)>,
+    /// What belongs below the operands: how parameters pair them, say.
+    pub note: Option<String>,
     /// Where the user called the operation.
     pub location: Loc,
     /// The transforms that were being traced, outermost first: `jit(train_step)`, `grad(loss)`.
@@ -261,6 +271,9 @@ impl fmt::Display for OpError {
         write!(f, "error[{}]: {}: {}", self.kind, self.primitive, self.message)?;
         for (name, aval) in &self.operands {
             write!(f, "\n  {name}: {aval}")?;
+        }
+        if let Some(note) = &self.note {
+            write!(f, "\n  {note}")?;
         }
         trailer(f, self.location, &self.path, self.help.as_deref())
     }

@@ -12,12 +12,20 @@ pub struct LowerCtx<'a> {
     writer: Writer,
     platform: &'a str,
     functions: HashMap<Program, String>,
+    routines: HashMap<String, String>,
+    n_functions: usize,
 }
 
 impl<'a> LowerCtx<'a> {
     /// A context for an empty module that will run on `platform`: `cpu`, `cuda`, `tpu`.
     pub fn new(platform: &'a str) -> LowerCtx<'a> {
-        LowerCtx { writer: Writer::new(), platform, functions: HashMap::new() }
+        LowerCtx {
+            writer: Writer::new(),
+            platform,
+            functions: HashMap::new(),
+            routines: HashMap::new(),
+            n_functions: 0,
+        }
     }
 
     /// The platform that the module is for.
@@ -60,9 +68,7 @@ impl<'a> LowerCtx<'a> {
         let name = match self.functions.get(program) {
             Some(name) => name.clone(),
             None => {
-                let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-                let stem: String = name.chars().map(plain).collect();
-                let name = format!("{stem}_{}", self.functions.len());
+                let name = self.function_name(name);
                 self.function(program, &name, |_| "")?;
                 self.functions.insert(program.clone(), name.clone());
                 name
@@ -72,6 +78,44 @@ impl<'a> LowerCtx<'a> {
             program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
         let callee = format!("callee = @{name}");
         Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
+    }
+
+    /// A name that no function of the module has yet. It is taken before the body is written, so
+    /// that functions inside the body get other names.
+    fn function_name(&mut self, stem: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let stem: String = stem.chars().map(plain).collect();
+        self.n_functions += 1;
+        format!("{stem}_{}", self.n_functions - 1)
+    }
+
+    /// Writes a call of a function that a primitive writes itself, operation by operation; calls
+    /// with the same `stem` and operand types share one, so `body` must depend on nothing else.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn routine(
+        &mut self,
+        stem: &str,
+        inputs: &[Value],
+        results: &[TensorType],
+        body: impl FnOnce(&mut Writer, &[Value]) -> Rule<Vec<Value>>,
+    ) -> Rule<Vec<Value>> {
+        let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
+        let key = types.iter().fold(stem.to_string(), |key, ty| format!("{key} {ty}"));
+        let name = match self.routines.get(&key) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.function_name(stem);
+                let (outside, arguments) = self.writer.open_function(&types);
+                let outputs = body(&mut self.writer, &arguments)?;
+                self.writer.close_function(outside, &name, &arguments, |_| "", &outputs);
+                self.routines.insert(key, name.clone());
+                name
+            }
+        };
+        let callee = format!("callee = @{name}");
+        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), results))
     }
 
     /// Writes the program as the function `@name`.

@@ -9,7 +9,7 @@ use crate::passes;
 use crate::runtime::{Cache, Executable, is_deleted, strong_count};
 use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
 use crate::tree::{
-    Arg, Args, Examples, Function, Signature, Tree, leaves_of_args, paths_of_args, rebuild,
+    Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild,
 };
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -108,7 +108,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
 
     fn trace(&self, arguments: A::Refs<'_>) -> Traced<O> {
         Counters::add(&self.counters.traces, 1);
-        let leaves = leaves_of_args::<A>(arguments);
+        let leaves = leaves_of(&Arguments::<A>(arguments));
         let avals = leaves.iter().map(|leaf| leaf.aval().clone());
         trace_function(format!("jit({})", self.name), avals, |leaves| {
             (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
@@ -134,22 +134,23 @@ impl<A: Args, O: Tree> Jit<A, O> {
         let kept = |error| Failure { error, consumed: false };
         Counters::add(&self.counters.calls, 1);
         if jit_disabled() {
-            let copy = A::unflatten(arguments, &mut leaves_of_args::<A>(arguments).into_iter());
+            let copy =
+                A::unflatten(arguments, &mut leaves_of(&Arguments::<A>(arguments)).into_iter());
             return catch(|| (self.function)(copy)).map_err(kept);
         }
         let mut hasher = FxHasher::default();
-        Signature::hash_of::<A>(arguments, &mut hasher);
+        Signature::hash_of(&Arguments::<A>(arguments), &mut hasher);
         let entry = self
             .cache
             .get_or_make(
                 hasher.finish(),
-                |signature| signature.matches::<A>(arguments),
-                || Signature::of::<A>(arguments),
+                |signature| signature.matches(&Arguments::<A>(arguments)),
+                || Signature::of(&Arguments::<A>(arguments)),
                 |_| self.compile(arguments),
             )
             .map_err(kept)?;
         let entry = entry.value();
-        let mut leaves = leaves_of_args::<A>(arguments);
+        let mut leaves = leaves_of(&Arguments::<A>(arguments));
         let n_declared = leaves.len();
         let donated = match owned.contains(&true) {
             true => self.donatable(arguments, &leaves, owned),
@@ -167,7 +168,11 @@ impl<A: Args, O: Tree> Jit<A, O> {
                 let lost: Vec<usize> = lost.collect();
                 let consumed = !lost.is_empty();
                 let error = match consumed {
-                    true => name_lost_leaves(error, &paths_of_args::<A>(arguments), &lost),
+                    true => name_lost_leaves(
+                        error,
+                        &TreeDef::of(&Arguments::<A>(arguments)).paths(),
+                        &lost,
+                    ),
                     false => error,
                 };
                 Err(Failure { error, consumed })
@@ -197,7 +202,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     /// Becomes part of the program being traced.
     #[track_caller]
     fn inline(&self, arguments: A::Refs<'_>) -> O {
-        let leaves = leaves_of_args::<A>(arguments);
+        let leaves = leaves_of(&Arguments::<A>(arguments));
         if jit_disabled() {
             return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
         }

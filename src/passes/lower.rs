@@ -38,6 +38,7 @@ fn explain(error: RuleError, name: &str, platform: &str) -> Error {
         primitive: format!("lower({name}) for {platform}"),
         message: error.message,
         operands: Vec::new(),
+        note: None,
         location: None,
         path: Vec::new(),
         help: error.help,

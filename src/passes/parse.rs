@@ -232,6 +232,7 @@ impl<'a> Parser<'a> {
             primitive: "parse_program".into(),
             message: format!("line {line}, column {column}: {message}"),
             operands: Vec::new(),
+            note: None,
             location: None,
             path: Vec::new(),
             help: None,

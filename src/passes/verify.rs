@@ -72,6 +72,7 @@ fn bug(place: &str, message: String, location: Loc) -> Error {
         primitive: place.to_string(),
         message: format!("this is a bug in oxidax, a program does not verify: {message}"),
         operands: Vec::new(),
+        note: None,
         location,
         path: Vec::new(),
         help: None,

@@ -6,9 +6,11 @@
 mod arithmetic;
 mod constant;
 mod convert;
+mod dot;
 mod operators;
 mod promote;
 mod reduce;
+mod rng_bits;
 pub mod rules;
 mod shape;
 mod trig;
@@ -16,8 +18,10 @@ mod trig;
 pub use arithmetic::*;
 pub use constant::*;
 pub use convert::*;
+pub use dot::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
+pub use rng_bits::*;
 pub use shape::*;
 pub use trig::*;
 
@@ -35,8 +39,17 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // dot
+    Entry::of::<DotGeneral>("dot_general", dot::exemplars),
     // reduce
+    Entry::of::<ArgMax>("argmax", reduce::exemplars_argmax),
+    Entry::of::<ArgMin>("argmin", reduce::exemplars_argmin),
+    Entry::of::<ReduceAnd>("reduce_and", reduce::exemplars_and),
+    Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
+    Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // rng_bits
+    Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // shape
     Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
     Entry::of::<Reshape>("reshape", shape::exemplars_reshape),

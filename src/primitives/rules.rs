@@ -4,8 +4,9 @@
 use super::arithmetic::Add;
 use super::shape::{broadcast_in_dim, transpose};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Primitive, Rule, RuleError, Shape, Tangent, bind, bind1,
+    Array, Aval, BatchAxis, Batched, DType, Primitive, Rule, RuleError, Shape, Tangent, bind, bind1,
 };
+use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 
 /// The operands as an array of exactly `N`: `let [x, y] = arity(operands)?;`.
@@ -183,4 +184,9 @@ pub fn one_cotangent(cts: &[Tangent]) -> Rule<&Array> {
 /// The shape without the given axes.
 pub fn without_axes(shape: &Shape, axes: &[usize]) -> Shape {
     (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
+}
+
+/// The dtype of an operand as a `lower` rule sees it.
+pub fn element_dtype(value: &Value) -> DType {
+    DType::from_stablehlo(value.ty().element()).expect("values have the element type of a dtype")
 }

@@ -2,7 +2,7 @@
 
 use super::staging::{short_name, trace_function};
 use crate::core::{Array, Error, Program, catch};
-use crate::tree::{Args, Examples, Function, leaves_of_args, rebuild};
+use crate::tree::{Args, Arguments, Examples, Function, leaves_of, rebuild};
 
 /// The program that `f` traces to on arguments of these types. Captured arrays are inputs behind
 /// the declared ones.
@@ -38,7 +38,8 @@ fn trace_arguments<A: Args, F: Function<A>>(
     f: &F,
     arguments: &A,
 ) -> super::staging::Traced<F::Output> {
-    let avals = leaves_of_args::<A>(arguments.refs()).into_iter().map(|leaf| leaf.aval().clone());
+    let avals =
+        leaves_of(&Arguments::<A>(arguments.refs())).into_iter().map(|leaf| leaf.aval().clone());
     trace_function(scope, avals, |leaves| {
         f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
     })

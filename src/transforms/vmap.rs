@@ -9,7 +9,7 @@ use crate::core::{
     Array, Aval, BatchAxis, Error, OpErrorKind, Program, RuleError, TreeError, trace,
 };
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
-use crate::tree::{Arg, Args, Function, Tree, leaves_of_args, paths_of_args, rebuild};
+use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild};
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -122,9 +122,14 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
         let location = Location::caller();
         staged(|| {
-            let mut leaves = leaves_of_args::<A>(arguments);
+            let mut leaves = leaves_of(&Arguments::<A>(arguments));
             let mut axes = self.leaf_axes(arguments, &leaves, location);
-            let size = batch_size(&paths_of_args::<A>(arguments), &leaves, &axes, location);
+            let size = batch_size(
+                &TreeDef::of(&Arguments::<A>(arguments)).paths(),
+                &leaves,
+                &axes,
+                location,
+            );
             let scope = format!("vmap[batch={size}]");
             let avals: Vec<Aval> =
                 leaves.iter().zip(&axes).map(|(leaf, &axis)| logical(leaf, axis)).collect();
@@ -202,13 +207,13 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
             trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location));
         }
         let spread = counts.iter().zip(in_axes).flat_map(|(&n, axis)| vec![axis; n]);
-        let paths = paths_of_args::<A>(arguments);
+        let structure = TreeDef::of(&Arguments::<A>(arguments));
         spread
-            .zip(leaves.iter().zip(paths))
+            .zip(leaves.iter().zip(structure.paths()))
             .map(|(axis, (leaf, path))| {
                 axis.map(|axis| {
                     resolve_axis(axis, leaf.rank()).unwrap_or_else(|error| {
-                        throw_leaf(&path, format!("vmap: in_axes: {}", error.message), location)
+                        throw_leaf(path, format!("vmap: in_axes: {}", error.message), location)
                     })
                 })
             })

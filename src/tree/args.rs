@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{Key, Tag, Tree, Visitor, leaves_of, rebuild};
+use super::{Key, Tag, Tree, Visitor, Walk, leaves_of, rebuild};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
@@ -18,6 +18,15 @@ pub trait Args: Send + Sync + Sized + 'static {
     fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize>;
     /// Borrows each argument.
     fn refs(&self) -> Self::Refs<'_>;
+}
+
+/// The arguments of a call, each borrowed, seen as one tree.
+pub struct Arguments<'a, A: Args>(pub A::Refs<'a>);
+
+impl<A: Args> Walk for Arguments<'_, A> {
+    fn walk(&self, visitor: &mut dyn Visitor) {
+        A::flatten(self.0, visitor);
+    }
 }
 
 /// A function whose arguments and result are trees: what `jit` and `vmap` take.
@@ -114,6 +123,7 @@ impl<A: Tree, E: Example<A>> Examples<(A,)> for E {
 
 macro_rules! arguments {
     ($($count:literal: $($name:ident $example:ident $value:ident $index:tt),*;)*) => {$(
+        #[allow(clippy::unused_unit, reason = "the tuple of no arguments is a row like the others")]
         impl<$($name: Tree),*> Args for ($($name,)*) {
             type Refs<'a> = ($(&'a $name,)*);
             type Returned = ($(Option<$name>,)*);

@@ -1,6 +1,6 @@
 //! The structure of a tree as a value, and the walks that record it.
 
-use super::{Args, Key, Tag, Tree, Visitor};
+use super::{Key, Tag, Tree, Visitor, Walk};
 use crate::core::{Array, Error, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
@@ -124,18 +124,9 @@ impl Eq for TreeDef {}
 
 impl TreeDef {
     /// The structure of a tree.
-    pub fn of<T: Tree>(tree: &T) -> TreeDef {
-        TreeDef::record(|visitor| tree.flatten(visitor))
-    }
-
-    /// The structure of a call's arguments, as that of a tuple of them.
-    pub(super) fn of_args<A: Args>(arguments: A::Refs<'_>) -> TreeDef {
-        TreeDef::record(|visitor| A::flatten(arguments, visitor))
-    }
-
-    fn record(walk: impl FnOnce(&mut dyn Visitor)) -> TreeDef {
+    pub fn of(tree: &impl Walk) -> TreeDef {
         let mut recorder = Recorder::default();
-        walk(&mut recorder);
+        tree.walk(&mut recorder);
         let Recorder { nodes, places, .. } = recorder;
         let leaves = nodes.iter().zip(&places).filter(|(node, _)| matches!(node, Node::Leaf));
         let paths = leaves.map(|(_, place)| place.clone()).collect();
@@ -246,22 +237,10 @@ impl Visitor for Collector {
     fn exit(&mut self) {}
 }
 
-pub(crate) fn leaves_of<T: Tree>(tree: &T) -> Vec<Array> {
+pub(crate) fn leaves_of(tree: &impl Walk) -> Vec<Array> {
     let mut collector = Collector::default();
-    tree.flatten(&mut collector);
+    tree.walk(&mut collector);
     collector.0
-}
-
-/// The arrays of a call's arguments, in order.
-pub(crate) fn leaves_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<Array> {
-    let mut collector = Collector::default();
-    A::flatten(arguments, &mut collector);
-    collector.0
-}
-
-/// The paths of the leaves of a call's arguments: `[0].weight`.
-pub(crate) fn paths_of_args<A: Args>(arguments: A::Refs<'_>) -> Vec<String> {
-    TreeDef::of_args::<A>(arguments).paths
 }
 
 /// Puts a tree together from exactly its number of leaves.

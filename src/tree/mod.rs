@@ -12,9 +12,9 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use args::{Arg, Args, Example, Examples, Function};
+pub use args::{Arg, Args, Arguments, Example, Examples, Function};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, leaves_of_args, paths_of_args, rebuild};
+pub(crate) use def::{expect_alike, leaves_of, rebuild};
 pub use oxidax_macros::Tree;
 pub use signature::Signature;
 
@@ -48,7 +48,7 @@ use std::fmt::Display;
 ///
 /// let linear = |x: &Array, bias: bool| Linear {
 ///     weight: x.clone(),
-///     bias: bias.then(|| x.reshape([6])),
+///     bias: bias.then(|| reshape(x, [6])),
 ///     name: "dense".into(),
 /// };
 /// let mlp = eval_shape(
@@ -59,7 +59,7 @@ use std::fmt::Display;
 ///     tree::paths(&mlp),
 ///     ["hidden[0].weight", "hidden[0].bias", "hidden[1].weight", "head.weight"]
 /// );
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 ///
 /// Laws: `unflatten` puts leaves back in the order in which `flatten` gave them, and both walk the
@@ -80,6 +80,18 @@ pub trait Tree: Sized + Send + Sync + 'static {
     /// # Panics
     /// If there are too few; oxidax counts them before.
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self;
+}
+
+/// What has structure and leaves: every [`Tree`], and the [`Arguments`] of a call.
+pub trait Walk {
+    /// Shows the structure and every leaf, in order.
+    fn walk(&self, visitor: &mut dyn Visitor);
+}
+
+impl<T: Tree> Walk for T {
+    fn walk(&self, visitor: &mut dyn Visitor) {
+        self.flatten(visitor);
+    }
 }
 
 /// What [`Tree::flatten`] reports to.
@@ -128,11 +140,11 @@ pub enum Key<'a> {
 /// ```
 /// use oxidax::prelude::*;
 /// let program = make_program(
-///     |(x, power): (Array, Static<u32>)| (1..power.0).fold(x.clone(), |y, _| &y * &x),
+///     |x: Array, power: Static<u32>| (1..power.0).fold(x.clone(), |y, _| &y * &x),
 ///     (Aval::new(DType::F32, []), Static(3)),
 /// )?;
 /// assert_eq!(program.eqns().len(), 2);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "static_argnums")]
@@ -143,9 +155,9 @@ pub struct Static<T>(pub T);
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let pair = eval_shape(|x: Array| (x.reshape([1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
 /// assert_eq!(tree::leaves(&pair)[1].shape().dims(), [3]);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
     leaves_of(tree)
@@ -157,9 +169,9 @@ pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let pair = eval_shape(|x: Array| (x.reshape([1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
 /// assert_eq!(tree::paths(&pair), ["[0]", "[1][0]"]);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
     TreeDef::of(tree).paths().to_vec()
@@ -182,11 +194,11 @@ pub fn structure<T: Tree>(tree: &T) -> TreeDef {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let pair = eval_shape(|x: Array| (x.reshape([1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
 /// let (_, rest) = tree::unflatten(&pair, tree::leaves(&pair).into_iter().rev());
 /// assert_eq!(rest[0].rank(), 2);
 /// assert!(oxidax::catch(|| tree::unflatten(&pair, [])).is_err());
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "tree_unflatten")]
 #[track_caller]
@@ -202,9 +214,9 @@ pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>)
 /// use oxidax::prelude::*;
 /// let halves = |pair: (Array, Vec<Array>)| tree::map(&pair, |leaf| leaf * 0.5);
 /// let x = Aval::new(DType::F32, [3]);
-/// let program = make_program(move |x: Array| halves((x.reshape([1, 3]), vec![x])), x)?;
+/// let program = make_program(move |x: Array| halves((reshape(&x, [1, 3]), vec![x])), x)?;
 /// assert_eq!(program.avals_out().len(), 2);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "tree_map")]
 #[track_caller]
@@ -217,14 +229,14 @@ pub fn map<T: Tree>(tree: &T, f: impl FnMut(&Array) -> Array) -> T {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let pair = eval_shape(|x: Array| (x.reshape([1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
 /// let mut lines = Vec::new();
 /// tree::map_with_path(&pair, |path, leaf| {
 ///     lines.push(format!("{path}: {}", leaf.aval()));
 ///     leaf.clone()
 /// });
 /// assert_eq!(lines, ["[0]: f32[1,3]", "[1][0]: f32[3]"]);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "tree_map_with_path")]
 #[track_caller]
@@ -242,14 +254,14 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 /// fn step(weights: (Array, Array), gradients: (Array, Array)) -> (Array, Array) {
 ///     tree::zip_map(&weights, &gradients, |weight, gradient| weight - 0.1 * gradient)
 /// }
-/// let pair = || eval_shape(|x: Array| (x.reshape([1, 3]), x), Aval::new(DType::F32, [3]));
+/// let pair = || eval_shape(|x: Array| (reshape(&x, [1, 3]), x), Aval::new(DType::F32, [3]));
 /// assert_eq!(make_program(step, (pair()?, pair()?))?.avals_out().len(), 2);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {
-    expect_alike(a, b, std::panic::Location::caller());
+    def::expect_alike(a, b, std::panic::Location::caller());
     let new = leaves(a).iter().zip(leaves(b)).map(|(a, b)| f(a, &b)).collect();
     rebuild(a, new)
 }

@@ -1,7 +1,7 @@
 //! What a call's arguments are like: the key by which `jit` finds a compiled program.
 
 use super::def::{Difference, Node, rooted};
-use super::{Args, Key, Tag, TreeDef, Visitor, leaves_of_args};
+use super::{Key, Tag, TreeDef, Visitor, Walk, leaves_of};
 use crate::core::{Array, Aval};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -14,11 +14,10 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature of a call's arguments.
-    pub fn of<A: Args>(arguments: A::Refs<'_>) -> Signature {
-        let leaves = leaves_of_args::<A>(arguments);
-        let avals = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
-        Signature { structure: TreeDef::of_args::<A>(arguments), avals }
+    /// The signature of a tree.
+    pub fn of(tree: &impl Walk) -> Signature {
+        let avals = leaves_of(tree).iter().map(|leaf| leaf.aval().clone()).collect();
+        Signature { structure: TreeDef::of(tree), avals }
     }
 
     /// The avals of the leaves.
@@ -31,16 +30,17 @@ impl Signature {
         self.structure.paths()
     }
 
-    /// Whether arguments have this signature. Allocates nothing, but to sort the keys of a `HashMap`.
-    pub fn matches<A: Args>(&self, arguments: A::Refs<'_>) -> bool {
+    /// Whether a tree has this signature. Allocates nothing, but to sort the keys of a `HashMap`.
+    pub fn matches(&self, tree: &impl Walk) -> bool {
         let mut comparer = Comparer { signature: self, node: 0, leaf: 0, same: true };
-        A::flatten(arguments, &mut comparer);
+        tree.walk(&mut comparer);
         comparer.same && comparer.node == self.structure.nodes.len()
     }
 
-    /// A hash that all arguments with one signature share. Allocates nothing, but to sort the keys of a `HashMap`.
-    pub fn hash_of<A: Args>(arguments: A::Refs<'_>, state: &mut FxHasher) {
-        A::flatten(arguments, &mut SignatureHasher(state));
+    /// A hash that all trees with one signature share. Allocates nothing, but to sort the keys of a
+    /// `HashMap`.
+    pub fn hash_of(tree: &impl Walk, state: &mut FxHasher) {
+        tree.walk(&mut SignatureHasher(state));
     }
 
     /// What differs between this signature and another, for reports of why a program was compiled

@@ -43,10 +43,6 @@ fn events<T: Tree>(tree: &T) -> String {
     events.0.join(" ")
 }
 
-fn signature<T: Tree>(tree: &T) -> Signature {
-    Signature::of::<(T,)>((tree,))
-}
-
 fn is_tree<T: Tree>() {}
 
 /// Takes a tree without leaves apart and puts it together again.
@@ -109,10 +105,9 @@ fn enums_show_their_variant() {
         assert_eq!(events(choice), expected);
         assert_eq!(rebuilt(choice), *choice);
     }
-    let signatures = choices.each_ref().map(signature);
+    let signatures = choices.each_ref().map(Signature::of);
     for (row, signature) in signatures.iter().enumerate() {
-        let matches: Vec<bool> =
-            choices.iter().map(|choice| signature.matches::<(Choice,)>((choice,))).collect();
+        let matches: Vec<bool> = choices.iter().map(|choice| signature.matches(choice)).collect();
         assert_eq!(matches, [row == 0, row == 1, row == 2]);
     }
     is_tree::<Never>();
@@ -233,7 +228,7 @@ fn structures_compare_by_static_values() {
     let (a, b) = (labelled("a"), labelled("b"));
     assert_eq!(tree::structure(&a), tree::structure(&labelled("a")));
     assert_ne!(tree::structure(&a), tree::structure(&b));
-    assert!(!signature(&a).matches::<(Labelled<_, _>,)>((&b,)));
-    let difference = signature(&a).difference(&signature(&b));
-    assert_eq!(difference, "$[0]: static [\"a\"] -> static [\"b\"]");
+    assert!(!Signature::of(&a).matches(&b));
+    let difference = Signature::of(&a).difference(&Signature::of(&b));
+    assert_eq!(difference, "$: static [\"a\"] -> static [\"b\"]");
 }

@@ -8,7 +8,8 @@ use crate::sources::{Source, files_below, line_of, root, rust_below, words};
 const READERS: &[(&str, &str)] = &[
     ("src/runtime/config.rs", "the library's one place for settings"),
     ("crates/plugin/src/config.rs", "where plugins are and what the user forbids"),
-    ("crates/pjrt/src/banner.rs", "plugins read how much to say before they can be told otherwise"),
+    ("crates/pjrt/src/plugin.rs", "plugins read how much to say before they can be told otherwise"),
+    ("crates/pjrt/src/xla_flags.rs", "a flag that a plugin does not know would abort the process"),
 ];
 
 fn sources() -> Vec<Source> {

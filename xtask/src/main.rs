@@ -1,5 +1,6 @@
 //! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge.
 
+#[cfg(feature = "bindings")]
 mod bindings;
 mod check;
 mod ci;
@@ -8,7 +9,12 @@ mod sizes;
 mod step;
 
 use std::path::{Path, PathBuf};
+#[cfg(not(feature = "bindings"))]
+use std::process::Command;
+use std::process::ExitCode;
 
+#[cfg(not(feature = "bindings"))]
+use anyhow::Context as _;
 use clap::Parser;
 
 /// Checks, CI and generators of the oxidax workspace.
@@ -27,12 +33,37 @@ enum Task {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Task::parse() {
+fn main() -> ExitCode {
+    let outcome = match Task::parse() {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
-        Task::Bindings { header } => bindings::run(&header),
+        Task::Bindings { header } => write_bindings(&header),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+#[cfg(feature = "bindings")]
+fn write_bindings(header: &Path) -> anyhow::Result<()> {
+    bindings::run(header)
+}
+
+/// Starts the same task with bindgen compiled in.
+#[cfg(not(feature = "bindings"))]
+fn write_bindings(header: &Path) -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--package", "xtask", "--features", "bindings", "--", "bindings"])
+        .arg("--header")
+        .arg(header)
+        .status()
+        .context("starting cargo")?;
+    anyhow::ensure!(status.success(), "writing the bindings failed ({status})");
+    Ok(())
 }
 
 /// The root of the workspace.
