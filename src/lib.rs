@@ -6,6 +6,7 @@ extern crate self as oxidax;
 
 pub mod control_flow;
 pub mod core;
+pub mod data;
 pub mod jit;
 pub mod passes;
 pub mod prelude;

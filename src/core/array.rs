@@ -9,7 +9,7 @@ use super::shape::Shape;
 use super::trace;
 use std::any::Any;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
@@ -52,6 +52,10 @@ pub struct Array {
     aval: Aval,
     pub(crate) kind: Kind,
 }
+
+// Elements never change once they are there, so an array may be looked at after a panic.
+impl UnwindSafe for Array {}
+impl RefUnwindSafe for Array {}
 
 impl Array {
     pub(crate) fn traced(aval: Aval, trace: u64, var: u32) -> Array {

@@ -1,24 +1,33 @@
-//! Rust's operators on arrays and numbers, in every mix of values and references.
+//! Rust's operators on arrays and numbers.
+//!
+//! The right-hand side may be anything that stands for an operand; one generic implementation per
+//! operator, so that the type of `&x * 2.0` is known before that of `2.0` is. On the left only
+//! `i32` and `f64` stand for literals: with more, `(2.0 * &x).sum()` would be ambiguous.
 
 use super::arithmetic::{add, div, mul, neg, sub};
+use super::promote::ArrayLike;
 use crate::core::Array;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 macro_rules! binary {
     ($($trait:ident $method:ident $function:ident;)*) => {$(
-        binary!(@pair $trait $method $function Array, Array);
-        binary!(@pair $trait $method $function Array, &Array);
-        binary!(@pair $trait $method $function &Array, Array);
-        binary!(@pair $trait $method $function &Array, &Array);
-        binary!(@numbers $trait $method $function i32 i64 u32 usize f32 f64);
+        binary!(@array $trait $method $function Array);
+        binary!(@array $trait $method $function &Array);
+        binary!(@number $trait $method $function i32, Array);
+        binary!(@number $trait $method $function i32, &Array);
+        binary!(@number $trait $method $function f64, Array);
+        binary!(@number $trait $method $function f64, &Array);
     )*};
-    (@numbers $trait:ident $method:ident $function:ident $($number:ty)*) => {$(
-        binary!(@pair $trait $method $function Array, $number);
-        binary!(@pair $trait $method $function &Array, $number);
-        binary!(@pair $trait $method $function $number, Array);
-        binary!(@pair $trait $method $function $number, &Array);
-    )*};
-    (@pair $trait:ident $method:ident $function:ident $lhs:ty, $rhs:ty) => {
+    (@array $trait:ident $method:ident $function:ident $lhs:ty) => {
+        impl<R: ArrayLike> $trait<R> for $lhs {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Array {
+                $function(self, rhs)
+            }
+        }
+    };
+    (@number $trait:ident $method:ident $function:ident $lhs:ty, $rhs:ty) => {
         impl $trait<$rhs> for $lhs {
             type Output = Array;
             #[track_caller]

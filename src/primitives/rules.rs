@@ -64,6 +64,40 @@ pub fn same_numeric_type(operands: &[Aval]) -> Rule<Aval> {
     Ok(aval)
 }
 
+/// As [`same_type`], and the dtype must be float: not complex.
+///
+/// # Errors
+/// If it is not.
+pub fn same_float_type(operands: &[Aval]) -> Rule<Aval> {
+    let aval = same_type(operands)?;
+    ensure_dtype!(aval.dtype.is_float(), "needs a float operand, got {}", aval.dtype);
+    Ok(aval)
+}
+
+/// As [`same_type`], and the dtype must be integer: not `bool`.
+///
+/// # Errors
+/// If it is not.
+pub fn same_integer_type(operands: &[Aval]) -> Rule<Aval> {
+    let aval = same_type(operands)?;
+    ensure_dtype!(aval.dtype.is_integer(), "needs an integer operand, got {}", aval.dtype);
+    Ok(aval)
+}
+
+/// As [`same_type`], and the dtype must be `bool` or integer.
+///
+/// # Errors
+/// If it is not.
+pub fn same_bits_type(operands: &[Aval]) -> Rule<Aval> {
+    let aval = same_type(operands)?;
+    ensure_dtype!(
+        aval.dtype.is_bool() || aval.dtype.is_integer(),
+        "needs a bool or integer operand, got {}",
+        aval.dtype
+    );
+    Ok(aval)
+}
+
 /// An axis given from the front or, negative, from the back, as a position.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
-//! Elementwise arithmetic.
+//! Negation and the four operations.
 
-use super::promote::{ArrayLike, promote_arrays, promote_inexact};
-use super::rules::{
-    add_tangents, arity, batch_elementwise, linear_jvp, one_cotangent, same_numeric_type,
-};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     Sample, Tangent, bind1,
+};
+use crate::primitives::promote::{ArrayLike, promote_arrays, promote_inexact};
+use crate::primitives::rules::{
+    add_tangents, arity, batch_elementwise, linear_jvp, one_cotangent, same_numeric_type, same_type,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub fn neg(x: &Array) -> Array {
     bind1(Neg, [x])
 }
 
-pub(super) fn exemplars_neg() -> Vec<Exemplar> {
+pub(in crate::primitives) fn exemplars_neg() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Neg, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
         Exemplar::new(Neg, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
@@ -77,7 +77,7 @@ impl Primitive for Add {
         "add"
     }
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        Ok(vec![super::rules::same_type(arity::<2>(operands)?)?])
+        Ok(vec![same_type(arity::<2>(operands)?)?])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let z = bind1(Add, [&primals[0], &primals[1]]);
@@ -109,7 +109,7 @@ fn pair(dtype: DType, shape: &[usize], low: f64, high: f64) -> [Sample; 2] {
     [Sample::uniform(dtype, shape, low, high), Sample::uniform(dtype, shape, low, high)]
 }
 
-pub(super) fn exemplars_add() -> Vec<Exemplar> {
+pub(in crate::primitives) fn exemplars_add() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Add, pair(DType::F32, &[2, 3], -3.0, 3.0)),
         Exemplar::new(Add, pair(DType::BF16, &[], -3.0, 3.0)),
@@ -171,7 +171,7 @@ pub fn sub(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Sub, [&x, &y])
 }
 
-pub(super) fn exemplars_sub() -> Vec<Exemplar> {
+pub(in crate::primitives) fn exemplars_sub() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Sub, pair(DType::F32, &[2, 3], -3.0, 3.0)),
         Exemplar::new(Sub, pair(DType::I32, &[0, 3], -3.0, 3.0)),
@@ -195,7 +195,7 @@ impl Primitive for Mul {
         "mul"
     }
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        Ok(vec![super::rules::same_type(arity::<2>(operands)?)?])
+        Ok(vec![same_type(arity::<2>(operands)?)?])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (x, y) = (&primals[0], &primals[1]);
@@ -231,7 +231,7 @@ pub fn mul(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Mul, [&x, &y])
 }
 
-pub(super) fn exemplars_mul() -> Vec<Exemplar> {
+pub(in crate::primitives) fn exemplars_mul() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Mul, pair(DType::F32, &[2, 3], -3.0, 3.0)),
         Exemplar::new(Mul, pair(DType::C64, &[2], -1.0, 1.0)),
@@ -292,7 +292,7 @@ pub fn div(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Div, [&x, &y])
 }
 
-pub(super) fn exemplars_div() -> Vec<Exemplar> {
+pub(in crate::primitives) fn exemplars_div() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Div, pair(DType::F32, &[2, 3], 1.0, 3.0)),
         Exemplar::new(Div, pair(DType::C64, &[2], 1.0, 2.0)),
