@@ -10,6 +10,7 @@ mod constant;
 mod convert;
 mod dot;
 mod exponential;
+mod gather;
 mod iota;
 mod logaddexp;
 mod logic;
@@ -18,11 +19,13 @@ mod promote;
 mod reduce;
 mod rng_bits;
 pub mod rules;
+mod scatter;
 mod select;
 mod shape;
 mod slicing;
 #[cfg(test)]
 mod snapshot;
+mod sort;
 mod special;
 mod stop_gradient;
 mod structural;
@@ -35,6 +38,7 @@ pub use constant::*;
 pub use convert::*;
 pub use dot::*;
 pub use exponential::*;
+pub use gather::*;
 pub use iota::*;
 pub use logaddexp::*;
 pub use logic::*;
@@ -42,9 +46,11 @@ pub use promote::{ArrayLike, Like, promote_arrays};
 pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
 pub use rng_bits::*;
+pub use scatter::*;
 pub use select::*;
 pub use shape::*;
 pub use slicing::*;
+pub use sort::*;
 pub use special::*;
 pub use stop_gradient::*;
 pub use structural::*;
@@ -99,6 +105,10 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
     // logaddexp
     Entry::of::<LogAddExp>("logaddexp", logaddexp::exemplars),
+    // gather
+    Entry::of::<Gather>("gather", gather::exemplars_gather),
+    // iota
+    Entry::of::<Iota>("iota", iota::exemplars_iota),
     // logic
     Entry::of::<And>("and", logic::bitwise::exemplars_and),
     Entry::of::<CountLeadingZeros>(
@@ -130,6 +140,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
     // rng_bits
     Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
+    // scatter
+    Entry::of::<Scatter>("scatter", scatter::exemplars_scatter),
     // select
     Entry::of::<Select>("select", select::exemplars_select),
     // shape
@@ -138,10 +150,23 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
     // stop_gradient
     Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
+    // slicing
+    Entry::of::<DynamicSlice>("dynamic_slice", slicing::exemplars_dynamic_slice),
+    Entry::of::<DynamicUpdateSlice>(
+        "dynamic_update_slice",
+        slicing::exemplars_dynamic_update_slice,
+    ),
+    Entry::of::<Slice>("slice", slicing::exemplars_slice),
+    // sort
+    Entry::of::<Sort>("sort", sort::exemplars_sort),
     // special
     Entry::of::<Erf>("erf", special::exemplars_erf),
     Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
     Entry::of::<Erfc>("erfc", special::exemplars_erfc),
+    // structural
+    Entry::of::<Concatenate>("concatenate", structural::exemplars_concatenate),
+    Entry::of::<Pad>("pad", structural::exemplars_pad),
+    Entry::of::<Rev>("rev", structural::exemplars_rev),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),
