@@ -10,6 +10,7 @@ mod axes;
 mod creation;
 mod einsum;
 mod elementwise;
+mod indexing;
 pub mod linalg;
 mod methods;
 mod numeric;
@@ -27,6 +28,7 @@ pub use arrange::{
 pub use axes::{Axes, axes};
 pub use creation::{Indexing, arange, eye, eye_offset, linspace, meshgrid, one_hot, one_hot_axis};
 pub use einsum::einsum;
+pub use indexing::{Ellipsis, Index, NewAxis, by, take, take_along_axis};
 pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use shapes::OpenShape;

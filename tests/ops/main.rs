@@ -2,6 +2,7 @@
 
 mod activations;
 mod arranging;
+mod indexing;
 mod products;
 mod reductions;
 mod support;

@@ -3,7 +3,7 @@
 use super::index::Index;
 use super::take::{gather_axes, wrapped};
 use crate::core::{Array, RuleError, Shape, trace};
-use crate::primitives::{broadcast_to, concatenate, reshape, rev, slice};
+use crate::primitives::{GatherScatterMode, broadcast_to, concatenate, reshape, rev, slice};
 
 /// What one axis of the sliced array becomes.
 enum Place {
@@ -61,14 +61,13 @@ fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
     if ellipses > 1 {
         return Err(RuleError::value(format!("takes one ellipsis, got {ellipses}")));
     }
-    let taken = indices
-        .iter()
-        .filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis))
-        .count();
+    let taken =
+        indices.iter().filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis)).count();
     if taken > rank {
         return Err(RuleError::shape(format!("{taken} indices for an array of rank {rank}")));
     }
-    let whole = || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
+    let whole =
+        || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
     let mut full = Vec::new();
     for index in indices {
         match index {
@@ -243,5 +242,6 @@ fn picked(x: &Array, places: &[Place]) -> Array {
         columns.push(reshape(&broadcast_to(array, &joint), column.clone()));
     }
     let indices = concatenate(&columns.iter().collect::<Vec<_>>(), -1);
-    gather_axes(&x, &axes, &indices, if together { before_first } else { 0 })
+    let place = if together { before_first } else { 0 };
+    gather_axes(&x, &axes, &indices, place, GatherScatterMode::Clip)
 }
