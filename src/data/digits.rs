@@ -40,10 +40,12 @@ pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     let mut offset = 0;
     for (row, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        parse_line(line.trim_ascii_end(), &mut pixels, &mut labels).map_err(|(column, message)| {
-            let message = format!("line {}: {message}", row + 1);
-            source.damaged((offset + column) as u64, &message)
-        })?;
+        parse_line(line.trim_ascii_end(), &mut pixels, &mut labels).map_err(
+            |(column, message)| {
+                let message = format!("line {}: {message}", row + 1);
+                source.damaged((offset + column) as u64, &message)
+            },
+        )?;
         offset += line.len();
     }
     Ok(Labelled::new(pixels, labels, PIXELS, f32::from(LARGEST_PIXEL)))
@@ -109,7 +111,8 @@ mod tests {
 
     #[test]
     fn names_the_line_and_the_byte() {
-        let refused = |text: String, expected: Expect| expected.assert_eq(&read(&text).unwrap_err());
+        let refused =
+            |text: String, expected: Expect| expected.assert_eq(&read(&text).unwrap_err());
         refused(format!("{}1,2,3\n", line("1", "1")), expect![[r#""#]]);
         refused(format!("{}{}", line("1", "1"), line("17", "1")), expect![[r#""#]]);
         refused(line("1", "ten"), expect![[r#""#]]);

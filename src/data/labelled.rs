@@ -94,7 +94,8 @@ impl Labelled {
 
     /// The rows whose positions `belongs` picks, and the rest.
     pub fn split(&self, belongs: impl Fn(usize) -> bool) -> (Labelled, Labelled) {
-        let (picked, rest): (Vec<usize>, Vec<usize>) = (0..self.len()).partition(|&row| belongs(row));
+        let (picked, rest): (Vec<usize>, Vec<usize>) =
+            (0..self.len()).partition(|&row| belongs(row));
         (self.select(picked), self.select(rest))
     }
 

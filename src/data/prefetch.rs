@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn items_come_in_order() {
         for count in [0, 1, 2, 100] {
-            let items: Result<Vec<u32>, Error> = Stream::new((0..50).map(Ok)).prefetch(count).collect();
+            let items: Result<Vec<u32>, Error> =
+                Stream::new((0..50).map(Ok)).prefetch(count).collect();
             assert_eq!(items.unwrap(), (0..50).collect::<Vec<u32>>());
         }
     }
@@ -113,11 +114,9 @@ mod tests {
 
     #[test]
     fn what_an_operation_throws_arrives_as_an_error() {
-        let zero = Stream::new((0..3).map(Ok)).then(|n: u32| {
-            match n {
-                1 => crate::core::throw_operands("then", crate::core::RuleError::value("one"), &[]),
-                n => Ok(n),
-            }
+        let zero = Stream::new((0..3).map(Ok)).then(|n: u32| match n {
+            1 => crate::core::throw_operands("then", crate::core::RuleError::value("one"), &[]),
+            n => Ok(n),
         });
         let items: Vec<_> = zero.prefetch(1).collect();
         assert_eq!(items.len(), 2);

@@ -148,7 +148,9 @@ mod tests {
     }
 
     fn shown(stream: Stream<Vec<u32>>) -> Vec<String> {
-        stream.map(|item| item.map_or_else(|e| e.to_string(), |batch| format!("{batch:?}"))).collect()
+        stream
+            .map(|item| item.map_or_else(|e| e.to_string(), |batch| format!("{batch:?}")))
+            .collect()
     }
 
     #[test]

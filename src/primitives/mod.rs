@@ -18,10 +18,10 @@ mod rng_bits;
 pub mod rules;
 mod select;
 mod shape;
-mod stop_gradient;
 #[cfg(test)]
 mod snapshot;
 mod special;
+mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
@@ -30,15 +30,15 @@ pub use complex::*;
 pub use constant::*;
 pub use convert::*;
 pub use dot::*;
+pub use exponential::*;
+pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub use reduce::*;
 pub use rng_bits::*;
-pub use shape::*;
-pub use stop_gradient::*;
-pub use exponential::*;
-pub use logic::*;
 pub use select::*;
+pub use shape::*;
 pub use special::*;
+pub use stop_gradient::*;
 pub use trig::*;
 
 use crate::core::Entry;

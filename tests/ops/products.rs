@@ -121,7 +121,11 @@ mod on_cpu {
         assert_close(&f64s(&dot(&x, &y)), &by_loops("abk,ckd->abcd", &[&x, &y]).1, 1e-12);
         let z = scattered(&[6, 4], 3);
         assert_close(&f64s(&inner(&x, &z)), &by_loops("abk,ck->abc", &[&x, &z]).1, 1e-12);
-        assert_close(&f64s(&outer(&z, &z)), &by_loops("i,j->ij", &[&z.flatten(), &z.flatten()]).1, 1e-12);
+        assert_close(
+            &f64s(&outer(&z, &z)),
+            &by_loops("i,j->ij", &[&z.flatten(), &z.flatten()]).1,
+            1e-12,
+        );
         let by_count = tensordot(&x, &scattered(&[3, 4, 2], 4), 2);
         assert_eq!(by_count.shape().dims(), [2, 2]);
         let pairs = tensordot(&x, &y, ([0, -1], [2, 1]));

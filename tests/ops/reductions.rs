@@ -72,7 +72,8 @@ mod on_cpu {
         assert_eq!(f32s(&gradient), [0.0, 10.0, 0.0]);
         let gradient = grad(|x: &Array| x.prod())(&vector(&[0.0, 0.0, 5.0]));
         assert_eq!(f32s(&gradient), [0.0, 0.0, 0.0]);
-        let hessian = grad(|x: &Array| grad(|x: &Array| x.prod())(x).sum())(&vector(&[2.0, 3.0, 5.0]));
+        let hessian =
+            grad(|x: &Array| grad(|x: &Array| x.prod())(x).sum())(&vector(&[2.0, 3.0, 5.0]));
         assert_eq!(f32s(&hessian), [8.0, 7.0, 5.0]);
     }
 
@@ -83,7 +84,11 @@ mod on_cpu {
         assert_close(&wide(&matrix_norm(&x, MatrixNorm::L1)), &[7.0], 1e-6);
         assert_close(&wide(&matrix_norm(&x, MatrixNorm::Inf)), &[9.0], 1e-6);
         assert_close(&wide(&vector_norm(&x, VectorNorm::L1, 0)), &[5., 7., 3.], 1e-6);
-        assert_close(&wide(&vector_norm(&x, VectorNorm::P(3.0), 1)), &[3.301_927_3, 5.052_774_4], 1e-6);
+        assert_close(
+            &wide(&vector_norm(&x, VectorNorm::P(3.0), 1)),
+            &[3.301_927_3, 5.052_774_4],
+            1e-6,
+        );
         assert_close(&wide(&vector_norm(&x, VectorNorm::Inf, 1)), &[3., 4.], 1e-6);
         assert_close(&wide(&vector_norm(&x, VectorNorm::NegInf, 1)), &[1., 1.], 1e-6);
         assert_close(&wide(&vector_norm(&x, VectorNorm::Zero, Axes::all())), &[6.0], 0.0);

@@ -15,7 +15,9 @@ pub fn scattered(shape: &[usize], seed: u64) -> Array {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let elements: Vec<f64> = (0..n)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
         })
         .collect();
@@ -47,7 +49,10 @@ pub fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(actual.len(), expected.len());
     for (position, (a, e)) in actual.iter().zip(expected).enumerate() {
         let same = a == e || (a.is_nan() && e.is_nan());
-        assert!(same || (a - e).abs() <= tolerance * e.abs().max(1.0), "at {position}: {a} for {e}");
+        assert!(
+            same || (a - e).abs() <= tolerance * e.abs().max(1.0),
+            "at {position}: {a} for {e}"
+        );
     }
 }
 
