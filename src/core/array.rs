@@ -13,9 +13,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
-///
-/// Elements never change once they are there, so a buffer may be looked at after a panic.
-pub trait Buffer: fmt::Debug + Send + Sync + RefUnwindSafe + UnwindSafe {
+pub trait Buffer: fmt::Debug + Send + Sync {
     /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types.
     ///
     /// # Errors
@@ -54,6 +52,10 @@ pub struct Array {
     aval: Aval,
     pub(crate) kind: Kind,
 }
+
+// Elements never change once they are there, so an array may be looked at after a panic.
+impl UnwindSafe for Array {}
+impl RefUnwindSafe for Array {}
 
 impl Array {
     pub(crate) fn traced(aval: Aval, trace: u64, var: u32) -> Array {

@@ -223,8 +223,8 @@ pub enum Error {
     Runtime {
         /// What oxidax was doing.
         doing: String,
-        /// PJRT's status code, as in `absl::StatusCode`: 8 is resource exhausted (out of memory).
-        code: Option<i32>,
+        /// PJRT's status code, if the plugin gave one: `RESOURCE_EXHAUSTED` is out of memory.
+        code: Option<String>,
         /// PJRT's message.
         message: String,
         /// What to do about it.
@@ -309,7 +309,7 @@ impl fmt::Display for Error {
             Error::Runtime { doing, code, message, help } => {
                 write!(f, "error[runtime]: {doing}: {message}")?;
                 if let Some(code) = code {
-                    write!(f, "\n  PJRT status code: {code}")?;
+                    write!(f, "\n  PJRT status: {code}")?;
                 }
                 trailer(f, None, &[], help.as_deref())
             }

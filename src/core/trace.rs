@@ -207,6 +207,14 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` with every operation it binds attributed to the caller of the function that calls this,
+/// for closures, which lose `#[track_caller]`.
+#[track_caller]
+pub(crate) fn from_caller<R>(f: impl FnOnce() -> R) -> R {
+    let location = LOCATION.get().or(Some(Location::caller()));
+    at_location(location, f)
+}
+
 /// Whether two traced arrays are one variable of one trace.
 pub(crate) fn same_variable(a: &Array, b: &Array) -> bool {
     match (&a.kind, &b.kind) {

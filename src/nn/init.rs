@@ -52,12 +52,7 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -
 
 /// Normal weights cut at two standard deviations, before they are scaled by `deviation`.
 #[track_caller]
-pub fn truncated_normal(
-    key: Key,
-    shape: impl Into<Shape>,
-    dtype: DType,
-    deviation: f64,
-) -> Array {
+pub fn truncated_normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -> Array {
     let scale = div(number(deviation, dtype), number(TRUNCATED_DEVIATION, dtype));
     mul(random::truncated_normal(key, shape, dtype, -2.0..2.0), scale)
 }

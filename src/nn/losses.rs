@@ -38,10 +38,8 @@ pub fn softmax_cross_entropy(logits: &Array, labels: &Array) -> Array {
     if labels.dtype().is_integer() {
         let batch = shape.remove(last);
         if *labels.shape() != batch {
-            let message = format!(
-                "logits {shape} take classes of shape {batch}, got {}",
-                labels.aval()
-            );
+            let message =
+                format!("logits {shape} take classes of shape {batch}, got {}", labels.aval());
             throw_operands("softmax_cross_entropy", RuleError::shape(message), &operands);
         }
         let column = reshape(labels, batch.insert(last, 1));

@@ -81,8 +81,9 @@ pub fn split_at(x: &Array, positions: &[usize], axis: isize) -> Vec<Array> {
     let at = axis_of("split_at", axis, x.rank(), x);
     let size = x.shape()[at];
     if !positions.is_sorted() || positions.last().is_some_and(|&last| last > size) {
-        let message =
-            format!("positions {positions:?} must not decrease nor pass the size {size} of axis {at}");
+        let message = format!(
+            "positions {positions:?} must not decrease nor pass the size {size} of axis {at}"
+        );
         trace::throw_operands("split_at", RuleError::shape(message), &[x]);
     }
     let mut pieces = Vec::with_capacity(positions.len() + 1);
@@ -107,7 +108,8 @@ pub fn split_at(x: &Array, positions: &[usize], axis: isize) -> Vec<Array> {
 pub fn tile(x: &Array, repeats: &[usize]) -> Array {
     let rank = x.rank().max(repeats.len());
     let size = |axis: usize| (axis + x.rank()).checked_sub(rank).map_or(1, |own| x.shape()[own]);
-    let times = |axis: usize| (axis + repeats.len()).checked_sub(rank).map_or(1, |own| repeats[own]);
+    let times =
+        |axis: usize| (axis + repeats.len()).checked_sub(rank).map_or(1, |own| repeats[own]);
     // Each axis becomes a pair (repeat, element), which is flattened.
     let pairs: Vec<usize> = (0..rank).flat_map(|axis| [times(axis), size(axis)]).collect();
     let own: Vec<usize> = (rank - x.rank()..rank).map(|axis| 2 * axis + 1).collect();
@@ -152,10 +154,8 @@ pub fn flip(x: &Array, axes: impl Into<super::Axes>) -> Array {
 /// `x` with two axes exchanged; negative ones count from the back.
 #[track_caller]
 pub fn swapaxes(x: &Array, first: isize, second: isize) -> Array {
-    let (a, b) = (
-        axis_of("swapaxes", first, x.rank(), x),
-        axis_of("swapaxes", second, x.rank(), x),
-    );
+    let (a, b) =
+        (axis_of("swapaxes", first, x.rank(), x), axis_of("swapaxes", second, x.rank(), x));
     let mut order: Vec<usize> = (0..x.rank()).collect();
     order.swap(a, b);
     crate::primitives::transpose(x, &order)

@@ -3,8 +3,8 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    add, broadcast_in_dim, concatenate, convert_element_type, convert_to, div, eq, fill_of, inexact,
-    iota, mul, promote_inexact, ArrayLike, reshape, scalar, sub,
+    ArrayLike, add, broadcast_in_dim, concatenate, convert_element_type, convert_to, div, eq,
+    fill_of, inexact, iota, mul, promote_inexact, reshape, scalar, sub,
 };
 
 /// `0, 1, …` up to but without `stop`: `i32` for an integer, `f32` for a float. Empty if `stop` is
@@ -64,7 +64,8 @@ pub fn arange_step(
 #[track_caller]
 pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
     let [start, stop] = promote_inexact("linspace", [start.like(), stop.like()]);
-    let (start, stop) = (convert_to(&start, start.dtype(), false), convert_to(&stop, stop.dtype(), false));
+    let (start, stop) =
+        (convert_to(&start, start.dtype(), false), convert_to(&stop, stop.dtype(), false));
     let shape = start.shape().insert(0, num);
     let inner: Vec<usize> = (1..=start.rank()).collect();
     if num < 2 {

@@ -11,7 +11,11 @@ fn refuse_scalars(name: &str, x: &Array, y: &Array) -> Result<(), RuleError> {
             x.rank(),
             y.rank()
         ))
-        .help(if name == "matmul" { "multiply by a scalar with `*`" } else { "use `mul`" })),
+        .help(if name == "matmul" {
+            "multiply by a scalar with `*`"
+        } else {
+            "use `mul`"
+        })),
         false => Ok(()),
     }
 }

@@ -88,6 +88,9 @@ pub(super) fn close(sizes: &[Option<usize>], from: &Shape) -> Result<Shape, Rule
             "{from} with {size} elements does not divide into {} with {known} times the open size",
             shown()
         ))),
-        open => Err(RuleError::shape(format!("{} leaves {open} sizes open, at most one may be", shown()))),
+        open => Err(RuleError::shape(format!(
+            "{} leaves {open} sizes open, at most one may be",
+            shown()
+        ))),
     }
 }

@@ -63,10 +63,7 @@ impl Adam {
     }
 
     /// The optimizer, with weight decay on the leaves whose paths `filter` picks and no others.
-    pub fn decay_only(
-        self,
-        filter: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Optimizer {
+    pub fn decay_only(self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Optimizer {
         let mut rules = vec![Rule::Adam(self)];
         if self.weight_decay != 0.0 {
             rules.push(Rule::Decay { rate: self.weight_decay, filter: Filter(Arc::new(filter)) });

@@ -24,7 +24,8 @@ pub(super) fn pair<T: Tree>(parameters: &T, updates: &T) -> (Vec<Leaf>, Vec<bool
         paths.into_iter().zip(tree::leaves(parameters)).zip(tree::leaves(updates))
     {
         if parameter.shape() != update.shape() || parameter.dtype() != update.dtype() {
-            let message = format!("the parameter is {}, its update {}", parameter.aval(), update.aval());
+            let message =
+                format!("the parameter is {}, its update {}", parameter.aval(), update.aval());
             throw_tree(&path, message, "take the gradient with respect to this very model");
         }
         trained.push(parameter.dtype().is_inexact());
@@ -78,8 +79,11 @@ pub(super) fn accumulator<'a>(
     expect_same_paths(&paths, found.paths.list(), "the state");
     for (leaf, value) in leaves.iter().zip(&found.values) {
         if leaf.parameter.shape() != value.shape() {
-            let message =
-                format!("the parameter is {}, the state's `{name}` {}", leaf.parameter.aval(), value.aval());
+            let message = format!(
+                "the parameter is {}, the state's `{name}` {}",
+                leaf.parameter.aval(),
+                value.aval()
+            );
             throw_tree(&leaf.path, message, "make the state with `init` of the same model");
         }
     }

@@ -235,7 +235,12 @@ mod tests {
             assert!(text.contains(&format!("comparison_type {kind}>")), "{text}");
         }
         let total = Compare { total_order: true, ..LT };
-        expect![[""]].assert_eq(&module_of(total, [DType::F32; 2].map(|f32| Aval::new(f32, []))));
+        expect![[r#"
+            func.func public @main(%0: tensor<f32>, %1: tensor<f32>) -> (tensor<i1>) {
+            %2 = "stablehlo.compare"(%0, %1) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            "func.return"(%2) : (tensor<i1>) -> ()
+            }
+        "#]].assert_eq(&module_of(total, [DType::F32; 2].map(|f32| Aval::new(f32, []))));
     }
 
     #[test]
@@ -246,8 +251,15 @@ mod tests {
 
     #[test]
     fn comparisons_that_do_not_fit() {
-        expect![[""]].assert_eq(&error_of(LT, [DType::C64; 2].map(|c64| Aval::new(c64, [2]))));
-        expect![[""]]
-            .assert_eq(&error_of(LT, [[2], [3]].map(|shape| Aval::new(DType::F32, shape))));
+        expect![[r#"
+            error[dtype]: compare: complex numbers have no order, got c64 for LT
+              lhs: c64[2]
+              rhs: c64[2]"#]]
+        .assert_eq(&error_of(LT, [DType::C64; 2].map(|c64| Aval::new(c64, [2]))));
+        expect![[r#"
+            error[shape]: compare: operands must have one shape, got [2] and [3]
+              lhs: f32[2]
+              rhs: f32[3]"#]]
+        .assert_eq(&error_of(LT, [[2], [3]].map(|shape| Aval::new(DType::F32, shape))));
     }
 }

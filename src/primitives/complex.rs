@@ -302,13 +302,28 @@ mod tests {
 
     #[test]
     fn a_conjugate_is_made_of_parts() {
-        expect![[""]].assert_eq(&module_of(Conj, [Aval::new(DType::C64, [2])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xcomplex<f32>>) -> (tensor<2xcomplex<f32>>) {
+            %1 = "stablehlo.real"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            %2 = "stablehlo.imag"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            %3 = "stablehlo.negate"(%2) : (tensor<2xf32>) -> tensor<2xf32>
+            %4 = "stablehlo.complex"(%1, %3) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xcomplex<f32>>
+            "func.return"(%4) : (tensor<2xcomplex<f32>>) -> ()
+            }
+        "#]].assert_eq(&module_of(Conj, [Aval::new(DType::C64, [2])]));
     }
 
     #[test]
     fn parts_that_do_not_fit() {
-        expect![[""]]
-            .assert_eq(&error_of(Complex, [DType::BF16; 2].map(|bf16| Aval::new(bf16, [2]))));
-        expect![[""]].assert_eq(&error_of(Real, [Aval::new(DType::F32, [2])]));
+        expect![[r#"
+            error[dtype]: complex: parts of complex numbers are f32 or f64, got bf16
+              lhs: bf16[2]
+              rhs: bf16[2]
+              help: convert the parts to f32"#]]
+        .assert_eq(&error_of(Complex, [DType::BF16; 2].map(|bf16| Aval::new(bf16, [2]))));
+        expect![[r#"
+            error[dtype]: real: needs a complex operand, got f32
+              operand: f32[2]"#]]
+        .assert_eq(&error_of(Real, [Aval::new(DType::F32, [2])]));
     }
 }

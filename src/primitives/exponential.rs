@@ -388,17 +388,39 @@ mod tests {
 
     #[test]
     fn an_exponential_lowers_to_one_operation() {
-        expect![[""]].assert_eq(&module_of(Exp, [Aval::new(DType::F32, [3])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "stablehlo.exponential"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Exp, [Aval::new(DType::F32, [3])]));
     }
 
     #[test]
     fn a_power_of_two_is_a_power_unless_it_is_complex() {
-        expect![[""]].assert_eq(&module_of(Exp2, [Aval::new(DType::BF16, [3])]));
-        expect![[""]].assert_eq(&module_of(Exp2, [Aval::new(DType::C64, [])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<3xbf16>) -> (tensor<3xbf16>) {
+            %1 = "stablehlo.constant"() <{value = dense<0x4000> : tensor<3xbf16>}> : () -> tensor<3xbf16>
+            %2 = "stablehlo.power"(%1, %0) : (tensor<3xbf16>, tensor<3xbf16>) -> tensor<3xbf16>
+            "func.return"(%2) : (tensor<3xbf16>) -> ()
+            }
+        "#]].assert_eq(&module_of(Exp2, [Aval::new(DType::BF16, [3])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<complex<f32>>) -> (tensor<complex<f32>>) {
+            %1 = "stablehlo.constant"() <{value = dense<(0x3F317218, 0x00000000)> : tensor<complex<f32>>}> : () -> tensor<complex<f32>>
+            %2 = "stablehlo.multiply"(%1, %0) : (tensor<complex<f32>>, tensor<complex<f32>>) -> tensor<complex<f32>>
+            %3 = "stablehlo.exponential"(%2) : (tensor<complex<f32>>) -> tensor<complex<f32>>
+            "func.return"(%3) : (tensor<complex<f32>>) -> ()
+            }
+        "#]].assert_eq(&module_of(Exp2, [Aval::new(DType::C64, [])]));
     }
 
     #[test]
     fn a_strict_exponential_refuses_integers() {
-        expect![[""]].assert_eq(&error_of(Exp, [Aval::new(DType::I32, [3])]));
+        expect![[r#"
+            error[dtype]: exp: needs a float or complex operand, got i32
+              operand: i32[3]"#]]
+        .assert_eq(&error_of(Exp, [Aval::new(DType::I32, [3])]));
     }
 }

@@ -4,12 +4,14 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod bitcast;
 mod comparison;
 mod complex;
 mod constant;
 mod convert;
 mod dot;
 mod exponential;
+mod logaddexp;
 mod logic;
 mod operators;
 mod promote;
@@ -25,14 +27,17 @@ mod stop_gradient;
 mod trig;
 
 pub use arithmetic::*;
+pub use bitcast::*;
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
 pub use dot::*;
 pub use exponential::*;
+pub use logaddexp::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
+pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
 pub use rng_bits::*;
 pub use select::*;
@@ -67,6 +72,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // bitcast
+    Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex
@@ -88,6 +95,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Log1p>("log1p", exponential::exemplars_log1p),
     Entry::of::<Logistic>("logistic", exponential::exemplars_logistic),
     Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
+    // logaddexp
+    Entry::of::<LogAddExp>("logaddexp", logaddexp::exemplars),
     // logic
     Entry::of::<And>("and", logic::bitwise::exemplars_and),
     Entry::of::<CountLeadingZeros>(
@@ -111,6 +120,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ArgMax>("argmax", reduce::exemplars_argmax),
     Entry::of::<ArgMin>("argmin", reduce::exemplars_argmin),
     Entry::of::<ReduceAnd>("reduce_and", reduce::exemplars_and),
+    Entry::of::<ReduceMax>("reduce_max", reduce::exemplars_max),
+    Entry::of::<ReduceMin>("reduce_min", reduce::exemplars_min),
     Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),

@@ -103,6 +103,9 @@ impl Like<'_> {
 
 fn joint_type(operands: &[Like<'_>]) -> Rule<Aval> {
     let mut joint = operands[0].aval();
+    if operands[1..].iter().all(|other| matches!(other, Like::Array(x) if *x.aval() == joint)) {
+        return Ok(joint);
+    }
     for other in &operands[1..] {
         let (dtype, weak) = promote((joint.dtype, joint.weak), other.dtype()).ok_or_else(|| {
             RuleError::dtype(format!(
@@ -137,7 +140,7 @@ fn mismatch(a: &Shape, b: &Shape) -> String {
 #[track_caller]
 pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     match joint_type(&operands) {
-        Ok(aval) => operands.map(|operand| operand.into_type(&aval)),
+        Ok(aval) => trace::from_caller(|| operands.map(|operand| operand.into_type(&aval))),
         Err(error) => {
             let avals: Vec<Aval> = operands.iter().map(Like::aval).collect();
             trace::throw_rule(name, error, &avals, Some(Location::caller()))
@@ -148,20 +151,20 @@ pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [A
 /// As [`promote_arrays`], integers and booleans becoming floats: what `sin` and `/` take. Throws
 /// `Op` if the operands do not go together.
 #[track_caller]
-pub(super) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
+pub(crate) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     let arrays = promote_arrays(name, operands);
     match arrays[0].dtype().is_inexact() {
         true => arrays,
         false => {
             let weak = arrays[0].aval().weak;
-            arrays.map(|x| convert_to(&x, DType::F32, weak))
+            trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
         }
     }
 }
 
 /// The array as a float or complex one: integers and booleans become `f32`.
 #[track_caller]
-pub(super) fn inexact(x: &Array) -> Array {
+pub(crate) fn inexact(x: &Array) -> Array {
     match x.dtype().is_inexact() {
         true => x.clone(),
         false => convert_to(x, DType::F32, x.aval().weak),

@@ -161,15 +161,34 @@ mod tests {
     fn one_mask_may_serve_a_whole_array() {
         let avals =
             [Aval::new(DType::Bool, []), Aval::new(DType::F32, [3]), Aval::new(DType::F32, [3])];
-        expect![[""]].assert_eq(&module_of(Select, avals));
+        expect![[r#"
+            func.func public @main(%0: tensor<i1>, %1: tensor<3xf32>, %2: tensor<3xf32>) -> (tensor<3xf32>) {
+            %3 = "stablehlo.select"(%0, %1, %2) : (tensor<i1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%3) : (tensor<3xf32>) -> ()
+            }
+        "#]].assert_eq(&module_of(Select, avals));
     }
 
     #[test]
     fn selections_that_do_not_fit() {
         let mask = |shape: &[usize]| Aval::new(DType::Bool, shape);
         let f32 = || Aval::new(DType::F32, [3]);
-        expect![[""]].assert_eq(&error_of(Select, [mask(&[1]), f32(), f32()]));
-        expect![[""]].assert_eq(&error_of(Select, [f32(), f32(), f32()]));
-        expect![[""]].assert_eq(&error_of(Select, [mask(&[3]), f32(), Aval::new(DType::F64, [3])]));
+        expect![[r#"
+            error[shape]: select: the mask must have rank 0 or the shape [3] of what it selects, got [1]
+              operand 0: bool[1]
+              operand 1: f32[3]
+              operand 2: f32[3]"#]].assert_eq(&error_of(Select, [mask(&[1]), f32(), f32()]));
+        expect![[r#"
+            error[dtype]: select: the mask must be bool, got f32
+              operand 0: f32[3]
+              operand 1: f32[3]
+              operand 2: f32[3]"#]]
+        .assert_eq(&error_of(Select, [f32(), f32(), f32()]));
+        expect![[r#"
+            error[dtype]: select: operands must have one dtype, got f32 and f64
+              operand 0: bool[3]
+              operand 1: f32[3]
+              operand 2: f64[3]"#]]
+        .assert_eq(&error_of(Select, [mask(&[3]), f32(), Aval::new(DType::F64, [3])]));
     }
 }

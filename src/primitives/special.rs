@@ -174,11 +174,20 @@ mod tests {
 
     #[test]
     fn the_error_function_lowers_to_chlo() {
-        expect![[""]].assert_eq(&module_of(Erf, [Aval::new(DType::F32, [3])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "chlo.erf"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Erf, [Aval::new(DType::F32, [3])]));
     }
 
     #[test]
     fn the_error_function_refuses_complex_numbers() {
-        expect![[""]].assert_eq(&error_of(Erf, [Aval::new(DType::C64, [3])]));
+        expect![[r#"
+            error[dtype]: erf: needs a float operand, got c64
+              operand: c64[3]"#]]
+        .assert_eq(&error_of(Erf, [Aval::new(DType::C64, [3])]));
     }
 }

@@ -2,8 +2,10 @@
 
 use super::bits::{counters, hash};
 use super::draw::draw;
-use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, trace, throw, throw_operands};
-use crate::primitives::{ArrayLike, Like, concatenate, convert_element_type, fill_of, reshape, slice};
+use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
+use crate::primitives::{
+    ArrayLike, Like, concatenate, convert_element_type, fill_of, reshape, slice,
+};
 use crate::tree::{self, Tree};
 
 /// A random stream, or an array of them: two 32-bit words each.
@@ -29,7 +31,8 @@ impl Key {
             throw_operands("Key::from_data", error, &[&data]);
         }
         if data.shape().last() != Some(&2) {
-            let error = RuleError::shape(format!("a key has a last axis of 2, got {}", data.aval()));
+            let error =
+                RuleError::shape(format!("a key has a last axis of 2, got {}", data.aval()));
             throw_operands("Key::from_data", error, &[&data]);
         }
         Key { data }
@@ -74,7 +77,8 @@ impl Key {
     #[track_caller]
     pub(super) fn words(&self, name: &str) -> [Array; 2] {
         if self.data.rank() != 1 {
-            let message = format!("draws from one key, got an array of keys of shape {}", self.shape());
+            let message =
+                format!("draws from one key, got an array of keys of shape {}", self.shape());
             let error = RuleError::shape(message).help("map over the keys with `vmap`");
             throw_operands(name, error, &[]);
         }
@@ -178,7 +182,9 @@ fn stacked(words: &[Array; 2], shape: &Shape) -> Array {
 pub fn fold_in(key: Key, data: impl ArrayLike) -> Key {
     let words = key.words("fold_in");
     let data = match data.like() {
-        Like::Scalar(Scalar::Int(number)) => super::draw::number(Scalar::Int(number & 0xffff_ffff), DType::U32),
+        Like::Scalar(Scalar::Int(number)) => {
+            super::draw::number(Scalar::Int(number & 0xffff_ffff), DType::U32)
+        }
         Like::Array(x) if x.dtype().is_integer() && x.rank() == 0 => x.clone(),
         Like::Array(x) => {
             let message = format!("needs an integer of shape [], got {}", x.aval());

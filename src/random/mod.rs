@@ -38,7 +38,5 @@ pub use bits::bits;
 pub use integers::{bernoulli, randint};
 pub use key::{Key, fold_in, key, split, split_batch};
 pub use normal::{normal, truncated_normal};
-pub use order::{
-    categorical, categorical_shape, permutation, permute, permute_independent,
-};
+pub use order::{categorical, categorical_shape, permutation, permute, permute_independent};
 pub use uniform::{exponential, gumbel, uniform};

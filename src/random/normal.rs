@@ -47,8 +47,7 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     if dtype.is_complex() {
         let words = key.words("normal");
         return draw(|| {
-            let [re, im] =
-                split_words(&words).map(|part| raw_normal(&part, &shape, dtype.real()));
+            let [re, im] = split_words(&words).map(|part| raw_normal(&part, &shape, dtype.real()));
             div(complex(&re, &im), constant(Scalar::Complex(SQRT_2, 0.0), dtype))
         });
     }

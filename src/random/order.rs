@@ -112,12 +112,7 @@ pub fn categorical(key: Key, logits: &Array, axis: isize) -> Array {
 ///
 /// Throws `Op` for another dtype, axis or shape.
 #[track_caller]
-pub fn categorical_shape(
-    key: Key,
-    logits: &Array,
-    axis: isize,
-    shape: impl Into<Shape>,
-) -> Array {
+pub fn categorical_shape(key: Key, logits: &Array, axis: isize, shape: impl Into<Shape>) -> Array {
     let at = axis_of("categorical", logits, axis);
     expect_float("categorical", logits.dtype());
     let (shape, batch) = (shape.into(), logits.shape().remove(at));

@@ -2,6 +2,7 @@
 
 use super::client::runtime_error;
 use crate::core::{Array, Aval, Buffer, DType, Error, Kind};
+use oxidax_pjrt::{ArrayType, ElementType};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ pub(super) struct DeviceBuffer(pub(super) oxidax_pjrt::Buffer);
 
 impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
-        self.0.read(dst).map_err(|error| runtime_error("reading an array", error))
+        self.0.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
     }
     fn ready(&self) -> Result<(), Error> {
-        self.0.ready().map_err(|error| runtime_error("waiting for an array", error))
+        self.0.wait().map_err(|error| runtime_error("waiting for an array", &error))
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -47,36 +48,45 @@ pub(crate) fn is_deleted(array: &Array) -> bool {
     device_buffer(array).is_some_and(|buffer| buffer.0.is_deleted())
 }
 
-/// The number of a dtype in PJRT.
-pub(super) fn element_type(dtype: DType) -> u32 {
+/// The type of an array as PJRT knows it.
+///
+/// # Errors
+/// If a size does not fit PJRT's integers.
+pub(super) fn array_type(aval: &Aval) -> oxidax_pjrt::Result<ArrayType> {
+    let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
+    ArrayType::new(element_type(aval.dtype), &dims)
+}
+
+/// A dtype as PJRT knows it.
+pub(super) fn element_type(dtype: DType) -> ElementType {
     match dtype {
-        DType::Bool => 1,
-        DType::I8 => 2,
-        DType::I16 => 3,
-        DType::I32 => 4,
-        DType::I64 => 5,
-        DType::U8 => 6,
-        DType::U16 => 7,
-        DType::U32 => 8,
-        DType::U64 => 9,
-        DType::F16 => 10,
-        DType::F32 => 11,
-        DType::F64 => 12,
-        DType::BF16 => 13,
-        DType::C64 => 14,
-        DType::C128 => 15,
-        DType::F8E5M2 => 16,
-        DType::F8E4M3FN => 17,
-        DType::F8E4M3B11FNUZ => 18,
-        DType::F8E5M2FNUZ => 19,
-        DType::F8E4M3FNUZ => 20,
-        DType::I4 => 21,
-        DType::U4 => 22,
-        DType::I2 => 24,
-        DType::U2 => 25,
-        DType::F8E4M3 => 26,
-        DType::F8E3M4 => 27,
-        DType::F8E8M0FNU => 28,
-        DType::F4E2M1FN => 29,
+        DType::Bool => ElementType::Pred,
+        DType::I2 => ElementType::S2,
+        DType::I4 => ElementType::S4,
+        DType::I8 => ElementType::S8,
+        DType::I16 => ElementType::S16,
+        DType::I32 => ElementType::S32,
+        DType::I64 => ElementType::S64,
+        DType::U2 => ElementType::U2,
+        DType::U4 => ElementType::U4,
+        DType::U8 => ElementType::U8,
+        DType::U16 => ElementType::U16,
+        DType::U32 => ElementType::U32,
+        DType::U64 => ElementType::U64,
+        DType::F4E2M1FN => ElementType::F4E2M1FN,
+        DType::F8E3M4 => ElementType::F8E3M4,
+        DType::F8E4M3 => ElementType::F8E4M3,
+        DType::F8E4M3B11FNUZ => ElementType::F8E4M3B11FNUZ,
+        DType::F8E4M3FN => ElementType::F8E4M3FN,
+        DType::F8E4M3FNUZ => ElementType::F8E4M3FNUZ,
+        DType::F8E5M2 => ElementType::F8E5M2,
+        DType::F8E5M2FNUZ => ElementType::F8E5M2FNUZ,
+        DType::F8E8M0FNU => ElementType::F8E8M0FNU,
+        DType::BF16 => ElementType::Bf16,
+        DType::F16 => ElementType::F16,
+        DType::F32 => ElementType::F32,
+        DType::F64 => ElementType::F64,
+        DType::C64 => ElementType::C64,
+        DType::C128 => ElementType::C128,
     }
 }

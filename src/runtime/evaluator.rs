@@ -2,7 +2,7 @@
 
 use super::buffer::{element_type, wrap};
 use super::cache::Cache;
-use super::client::{client, runtime_error};
+use super::client::{runtime, runtime_error};
 use super::executable::Executable;
 use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program};
 use rustc_hash::FxHasher;
@@ -35,10 +35,12 @@ pub(crate) fn evaluator() -> &'static dyn Backend {
 
 impl Backend for Evaluator {
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        let runtime = runtime()?;
         let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
-        let buffer = client()?
-            .put(bytes, element_type(aval.dtype), &dims)
-            .map_err(|error| runtime_error("copying an array to the device", error))?;
+        let buffer = runtime
+            .client
+            .buffer_from_host(bytes, element_type(aval.dtype), &dims, &runtime.device)
+            .map_err(|error| runtime_error(format!("copying {aval} to the device"), &error))?;
         Ok(wrap(aval.clone(), buffer))
     }
 

@@ -5,6 +5,7 @@
 mod buffer;
 mod cache;
 mod client;
+mod config;
 mod evaluator;
 mod executable;
 

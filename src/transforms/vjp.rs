@@ -4,8 +4,8 @@ use super::jvp::{checked_tangent, name_of};
 use super::linearize::linearize_program;
 use super::staging::{staged, trace_function};
 use super::transpose::transpose_program;
-use crate::core::{Array, Aval, Program, Tangent};
-use crate::primitives::{rules, zeros_of};
+use crate::core::{Array, Program, Scalar, Tangent, trace};
+use crate::primitives::{fill_of, rules, zeros_of};
 use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
 use std::panic::Location;
 
@@ -169,17 +169,14 @@ pub(super) fn value_aux_and_grad<P: Tree, X: Tree>(
         super::jvp::expect_scalar_output(name, &step.outputs[0], location);
         let leaves = leaves_of(primals);
         let varying = leaves.iter().filter(|leaf| leaf.dtype().is_inexact()).count();
-        let seed = rules_one(step.outputs[0].aval());
+        let one = || fill_of(Scalar::Int(1), step.outputs[0].aval());
+        let seed = trace::at_location(Some(location), one);
         let cts: Vec<Option<Tangent>> =
             step.positions.iter().map(|at| at.map(|_| Tangent::Dense(seed.clone()))).collect();
         let cts = pull_back(&step.linear, &step.residuals, varying, &cts);
         let (value, aux) = rebuild(&step.template, step.outputs);
         (value, aux, rebuild(primals, spread(&leaves, cts)))
     })
-}
-
-fn rules_one(aval: &Aval) -> Array {
-    crate::primitives::fill_of(crate::core::Scalar::Int(1), aval)
 }
 
 /// The transpose of a linear function, applied to cotangents of its outputs. `example` gives the

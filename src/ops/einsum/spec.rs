@@ -47,12 +47,16 @@ fn term(spec: &str, text: &str) -> Result<Term, RuleError> {
         let letters: Vec<char> = part.chars().filter(|c| !c.is_whitespace()).collect();
         match letters.iter().find(|c| !c.is_ascii_alphabetic()) {
             Some('.') => Err(error(spec, "an ellipsis is written `...`, once a term")),
-            Some(other) => Err(error(spec, format!("`{other}` is not an index: indices are letters"))),
+            Some(other) => {
+                Err(error(spec, format!("`{other}` is not an index: indices are letters")))
+            }
             None => Ok(letters),
         }
     };
     match text.split_once("...") {
-        Some((before, after)) => Ok(Term { before: letters(before)?, after: Some(letters(after)?) }),
+        Some((before, after)) => {
+            Ok(Term { before: letters(before)?, after: Some(letters(after)?) })
+        }
         None => Ok(Term { before: letters(text)?, after: None }),
     }
 }

@@ -61,14 +61,13 @@ fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
     if ellipses > 1 {
         return Err(RuleError::value(format!("takes one ellipsis, got {ellipses}")));
     }
-    let taken = indices
-        .iter()
-        .filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis))
-        .count();
+    let taken =
+        indices.iter().filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis)).count();
     if taken > rank {
         return Err(RuleError::shape(format!("{taken} indices for an array of rank {rank}")));
     }
-    let whole = || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
+    let whole =
+        || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
     let mut full = Vec::new();
     for index in indices {
         match index {

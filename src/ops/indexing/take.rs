@@ -30,8 +30,7 @@ pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
 pub(super) fn gather_axes(x: &Array, axes: &[usize], indices: &Array, place: usize) -> Array {
     let n_picked = indices.rank() - 1;
     let rank = x.rank() - axes.len() + n_picked;
-    let offset_dims =
-        (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
+    let offset_dims = (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
     let size = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape()[axis] };
     gather(
         x,
@@ -63,7 +62,10 @@ fn absent(dtype: DType) -> Scalar {
 fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
     let checked = resolve_axis(axis, x.rank()).and_then(|axis| {
         if !indices.dtype().is_integer() {
-            return Err(RuleError::dtype(format!("indices must be integers, got {}", indices.aval())));
+            return Err(RuleError::dtype(format!(
+                "indices must be integers, got {}",
+                indices.aval()
+            )));
         }
         if x.shape()[axis] == 0 && indices.size() > 0 {
             return Err(RuleError::shape(format!(

@@ -263,14 +263,37 @@ mod tests {
 
     #[test]
     fn complex_numbers_compare_by_their_parts() {
-        expect![[""]].assert_eq(&module_of(Max, [DType::C64; 2].map(|c64| Aval::new(c64, []))));
+        expect![[r#"
+            func.func public @main(%0: tensor<complex<f32>>, %1: tensor<complex<f32>>) -> (tensor<complex<f32>>) {
+            %2 = "stablehlo.real"(%0) : (tensor<complex<f32>>) -> tensor<f32>
+            %3 = "stablehlo.real"(%1) : (tensor<complex<f32>>) -> tensor<f32>
+            %4 = "stablehlo.imag"(%0) : (tensor<complex<f32>>) -> tensor<f32>
+            %5 = "stablehlo.imag"(%1) : (tensor<complex<f32>>) -> tensor<f32>
+            %6 = "stablehlo.compare"(%2, %3) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %7 = "stablehlo.compare"(%4, %5) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %8 = "stablehlo.compare"(%2, %3) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %9 = "stablehlo.select"(%6, %7, %8) : (tensor<i1>, tensor<i1>, tensor<i1>) -> tensor<i1>
+            %10 = "stablehlo.select"(%9, %0, %1) : (tensor<i1>, tensor<complex<f32>>, tensor<complex<f32>>) -> tensor<complex<f32>>
+            "func.return"(%10) : (tensor<complex<f32>>) -> ()
+            }
+        "#]].assert_eq(&module_of(Max, [DType::C64; 2].map(|c64| Aval::new(c64, []))));
     }
 
     #[test]
     fn bounds_are_of_the_operands_type() {
         let avals = [DType::F32, DType::F32, DType::F16].map(|dtype| Aval::new(dtype, [2]));
-        expect![[""]].assert_eq(&error_of(Clamp, avals));
+        expect![[r#"
+            error[dtype]: clamp: operands must have one dtype, got f32 and f16
+              operand 0: f32[2]
+              operand 1: f32[2]
+              operand 2: f16[2]"#]]
+        .assert_eq(&error_of(Clamp, avals));
         let shapes = [vec![2], vec![2], vec![]].map(|shape| Aval::new(DType::F32, shape));
-        expect![[""]].assert_eq(&error_of(Clamp, shapes));
+        expect![[r#"
+            error[shape]: clamp: operands must have one shape, got [2] and []
+              operand 0: f32[2]
+              operand 1: f32[2]
+              operand 2: f32[]"#]]
+        .assert_eq(&error_of(Clamp, shapes));
     }
 }

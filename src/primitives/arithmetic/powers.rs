@@ -273,23 +273,55 @@ mod tests {
     #[test]
     fn integer_powers_are_products() {
         let power = |exponent| module_of(IntegerPow { exponent }, [Aval::new(DType::F32, [2])]);
-        expect![[""]].assert_eq(&power(6));
-        expect![[""]].assert_eq(&power(-1));
-        expect![[""]].assert_eq(&power(0));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xf32>) -> (tensor<2xf32>) {
+            %1 = "stablehlo.multiply"(%0, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            %2 = "stablehlo.multiply"(%1, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            %3 = "stablehlo.multiply"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            "func.return"(%3) : (tensor<2xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&power(6));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xf32>) -> (tensor<2xf32>) {
+            %1 = "stablehlo.constant"() <{value = dense<0x3F800000> : tensor<2xf32>}> : () -> tensor<2xf32>
+            %2 = "stablehlo.divide"(%1, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            "func.return"(%2) : (tensor<2xf32>) -> ()
+            }
+        "#]].assert_eq(&power(-1));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xf32>) -> (tensor<2xf32>) {
+            %1 = "stablehlo.constant"() <{value = dense<0x3F800000> : tensor<2xf32>}> : () -> tensor<2xf32>
+            "func.return"(%1) : (tensor<2xf32>) -> ()
+            }
+        "#]].assert_eq(&power(0));
     }
 
     #[test]
     fn an_integer_exponent_is_converted_to_the_base() {
         let avals = [Aval::new(DType::F32, []), Aval::new(DType::I64, [])];
-        expect![[""]].assert_eq(&module_of(Pow, avals));
+        expect![[r#"
+            func.func public @main(%0: tensor<f32>, %1: tensor<i64>) -> (tensor<f32>) {
+            %2 = "stablehlo.convert"(%1) : (tensor<i64>) -> tensor<f32>
+            %3 = "stablehlo.power"(%0, %2) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            "func.return"(%3) : (tensor<f32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Pow, avals));
     }
 
     #[test]
     fn powers_that_do_not_fit() {
-        expect![[""]]
-            .assert_eq(&error_of(IntegerPow { exponent: -2 }, [Aval::new(DType::I32, [])]));
+        expect![[r#"
+            error[dtype]: integer_pow: i32 has no power -2: it is not an integer
+              operand: i32[]
+              help: convert the operand to a float dtype"#]]
+        .assert_eq(&error_of(IntegerPow { exponent: -2 }, [Aval::new(DType::I32, [])]));
         let avals = [Aval::new(DType::I32, []), Aval::new(DType::F32, [])];
-        expect![[""]].assert_eq(&error_of(Pow, avals));
+        expect![[r#"
+            error[dtype]: pow: the exponent must be i32 as the base is, or an integer under a float: got f32
+              lhs: i32[]
+              rhs: f32[]"#]].assert_eq(&error_of(Pow, avals));
     }
 
     #[test]

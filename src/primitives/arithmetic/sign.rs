@@ -279,16 +279,32 @@ mod tests {
 
     #[test]
     fn a_complex_magnitude_is_real() {
-        expect![[""]].assert_eq(&module_of(Abs, [Aval::new(DType::C64, [2])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xcomplex<f32>>) -> (tensor<2xf32>) {
+            %1 = "stablehlo.abs"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            "func.return"(%1) : (tensor<2xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Abs, [Aval::new(DType::C64, [2])]));
     }
 
     #[test]
     fn an_unsigned_sign_is_a_minimum() {
-        expect![[""]].assert_eq(&module_of(Sign, [Aval::new(DType::U8, [2])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xui8>) -> (tensor<2xui8>) {
+            %1 = "stablehlo.constant"() <{value = dense<1> : tensor<2xui8>}> : () -> tensor<2xui8>
+            %2 = "stablehlo.minimum"(%0, %1) : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xui8>
+            "func.return"(%2) : (tensor<2xui8>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Sign, [Aval::new(DType::U8, [2])]));
     }
 
     #[test]
     fn a_magnitude_needs_a_sign() {
-        expect![[""]].assert_eq(&error_of(Abs, [Aval::new(DType::U8, [2])]));
+        expect![[r#"
+            error[dtype]: abs: needs a signed integer, float or complex operand, got u8
+              operand: u8[2]"#]]
+        .assert_eq(&error_of(Abs, [Aval::new(DType::U8, [2])]));
     }
 }

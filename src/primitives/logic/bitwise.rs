@@ -212,11 +212,21 @@ mod tests {
 
     #[test]
     fn logic_is_one_operation() {
-        expect![[""]].assert_eq(&module_of(Xor, [DType::Bool; 2].map(|bool| Aval::new(bool, [2]))));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xi1>, %1: tensor<2xi1>) -> (tensor<2xi1>) {
+            %2 = "stablehlo.xor"(%0, %1) : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
+            "func.return"(%2) : (tensor<2xi1>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Xor, [DType::Bool; 2].map(|bool| Aval::new(bool, [2]))));
     }
 
     #[test]
     fn floats_have_no_bits_to_speak_of() {
-        expect![[""]].assert_eq(&error_of(And, [DType::F32; 2].map(|f32| Aval::new(f32, [2]))));
+        expect![[r#"
+            error[dtype]: and: needs a bool or integer operand, got f32
+              lhs: f32[2]
+              rhs: f32[2]"#]]
+        .assert_eq(&error_of(And, [DType::F32; 2].map(|f32| Aval::new(f32, [2]))));
     }
 }

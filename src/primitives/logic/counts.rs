@@ -117,11 +117,20 @@ mod tests {
 
     #[test]
     fn counting_is_one_operation() {
-        expect![[""]].assert_eq(&module_of(PopulationCount, [Aval::new(DType::U8, [2])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xui8>) -> (tensor<2xui8>) {
+            %1 = "stablehlo.popcnt"(%0) : (tensor<2xui8>) -> tensor<2xui8>
+            "func.return"(%1) : (tensor<2xui8>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(PopulationCount, [Aval::new(DType::U8, [2])]));
     }
 
     #[test]
     fn only_integers_are_counted() {
-        expect![[""]].assert_eq(&error_of(CountLeadingZeros, [Aval::new(DType::F32, [2])]));
+        expect![[r#"
+            error[dtype]: count_leading_zeros: needs an integer operand, got f32
+              operand: f32[2]"#]]
+        .assert_eq(&error_of(CountLeadingZeros, [Aval::new(DType::F32, [2])]));
     }
 }

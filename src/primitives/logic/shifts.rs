@@ -175,12 +175,20 @@ mod tests {
     #[test]
     fn a_shift_is_one_operation() {
         let avals = [DType::U8; 2].map(|u8| Aval::new(u8, [2]));
-        expect![[""]].assert_eq(&module_of(ShiftRightLogical, avals));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xui8>, %1: tensor<2xui8>) -> (tensor<2xui8>) {
+            %2 = "stablehlo.shift_right_logical"(%0, %1) : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xui8>
+            "func.return"(%2) : (tensor<2xui8>) -> ()
+            }
+        "#]].assert_eq(&module_of(ShiftRightLogical, avals));
     }
 
     #[test]
     fn booleans_do_not_shift() {
-        expect![[""]]
-            .assert_eq(&error_of(ShiftLeft, [DType::Bool; 2].map(|bool| Aval::new(bool, []))));
+        expect![[r#"
+            error[dtype]: shift_left: needs an integer operand, got bool
+              lhs: bool[]
+              rhs: bool[]"#]]
+        .assert_eq(&error_of(ShiftLeft, [DType::Bool; 2].map(|bool| Aval::new(bool, []))));
     }
 }

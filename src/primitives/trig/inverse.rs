@@ -251,13 +251,26 @@ mod tests {
 
     #[test]
     fn inverse_functions_lower_to_chlo() {
-        expect![[""]].assert_eq(&module_of(Asin, [Aval::new(DType::F32, [3])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "chlo.asin"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Asin, [Aval::new(DType::F32, [3])]));
     }
 
     #[test]
     fn a_point_has_two_coordinates_of_one_type() {
         let (f32, f64) = (Aval::new(DType::F32, [3]), Aval::new(DType::F64, [3]));
-        expect![[""]].assert_eq(&error_of(Atan2, [f32.clone(), f64]));
-        expect![[""]].assert_eq(&error_of(Atan2, [f32]));
+        expect![[r#"
+            error[dtype]: atan2: operands must have one dtype, got f32 and f64
+              lhs: f32[3]
+              rhs: f64[3]"#]]
+        .assert_eq(&error_of(Atan2, [f32.clone(), f64]));
+        expect![[r#"
+            error[value]: atan2: takes 2 operands, got 1
+              operand: f32[3]"#]]
+        .assert_eq(&error_of(Atan2, [f32]));
     }
 }
