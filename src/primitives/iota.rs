@@ -95,11 +95,7 @@ pub fn broadcasted_iota(dtype: DType, shape: impl Into<Shape>, dimension: usize)
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn arange(
-    start: impl Into<Scalar>,
-    stop: impl Into<Scalar>,
-    step: impl Into<Scalar>,
-) -> Array {
+pub fn arange(start: impl Into<Scalar>, stop: impl Into<Scalar>, step: impl Into<Scalar>) -> Array {
     let numbers = [start.into(), stop.into(), step.into()];
     let integers = numbers.iter().all(|n| matches!(n, Scalar::Int(_) | Scalar::Bool(_)));
     let dtype = if integers { DType::I32 } else { DType::F32 };

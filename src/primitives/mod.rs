@@ -12,18 +12,24 @@ mod convert;
 mod dot;
 mod exponential;
 mod logaddexp;
+mod gather;
+mod iota;
 mod logic;
 mod operators;
 mod promote;
 mod reduce;
 mod rng_bits;
 pub mod rules;
+mod scatter;
 mod select;
 mod shape;
+mod slicing;
 #[cfg(test)]
 mod snapshot;
+mod sort;
 mod special;
 mod stop_gradient;
+mod structural;
 mod trig;
 
 pub use arithmetic::*;
@@ -35,15 +41,21 @@ pub use convert::*;
 pub use dot::*;
 pub use exponential::*;
 pub use logaddexp::*;
+pub use gather::*;
+pub use iota::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
 pub use rng_bits::*;
+pub use scatter::*;
 pub use select::*;
 pub use shape::*;
+pub use slicing::*;
+pub use sort::*;
 pub use special::*;
 pub use stop_gradient::*;
+pub use structural::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -97,6 +109,10 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
     // logaddexp
     Entry::of::<LogAddExp>("logaddexp", logaddexp::exemplars),
+    // gather
+    Entry::of::<Gather>("gather", gather::exemplars_gather),
+    // iota
+    Entry::of::<Iota>("iota", iota::exemplars_iota),
     // logic
     Entry::of::<And>("and", logic::bitwise::exemplars_and),
     Entry::of::<CountLeadingZeros>(
@@ -127,6 +143,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
     // rng_bits
     Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
+    // scatter
+    Entry::of::<Scatter>("scatter", scatter::exemplars_scatter),
     // select
     Entry::of::<Select>("select", select::exemplars_select),
     // shape
@@ -135,10 +153,23 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
     // stop_gradient
     Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
+    // slicing
+    Entry::of::<DynamicSlice>("dynamic_slice", slicing::exemplars_dynamic_slice),
+    Entry::of::<DynamicUpdateSlice>(
+        "dynamic_update_slice",
+        slicing::exemplars_dynamic_update_slice,
+    ),
+    Entry::of::<Slice>("slice", slicing::exemplars_slice),
+    // sort
+    Entry::of::<Sort>("sort", sort::exemplars_sort),
     // special
     Entry::of::<Erf>("erf", special::exemplars_erf),
     Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
     Entry::of::<Erfc>("erfc", special::exemplars_erfc),
+    // structural
+    Entry::of::<Concatenate>("concatenate", structural::exemplars_concatenate),
+    Entry::of::<Pad>("pad", structural::exemplars_pad),
+    Entry::of::<Rev>("rev", structural::exemplars_rev),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),

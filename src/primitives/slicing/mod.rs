@@ -121,11 +121,7 @@ pub(super) fn widened_indices(ctx: &mut LowerCtx<'_>, indices: &Value) -> Value 
 
 /// Scalar start indices, each possibly batched, as one array of index vectors: `[batch?, n]` and
 /// where its batch axis is.
-fn index_vectors(
-    starts: &[Array],
-    axes: &[Option<usize>],
-    batch: usize,
-) -> (Array, Option<usize>) {
+fn index_vectors(starts: &[Array], axes: &[Option<usize>], batch: usize) -> (Array, Option<usize>) {
     use super::shape::broadcast_in_dim;
     let mapped = axes.iter().any(Option::is_some);
     let columns: Vec<Array> = starts

@@ -140,11 +140,7 @@ impl Primitive for DynamicUpdateSlice {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn dynamic_update_slice(
-    x: &Array,
-    update: &Array,
-    start_indices: &[impl ArrayLike],
-) -> Array {
+pub fn dynamic_update_slice(x: &Array, update: &Array, start_indices: &[impl ArrayLike]) -> Array {
     let update = match update.aval().weak {
         true => convert_to(update, x.dtype(), x.aval().weak),
         false => update.clone(),
@@ -165,9 +161,7 @@ pub fn dynamic_update_slice_in_dim(
     axis: isize,
 ) -> Array {
     match resolve_axis(axis, x.rank()) {
-        Ok(axis) => {
-            dynamic_update_slice(x, update, &starts_along(start.like(), axis, x.rank()))
-        }
+        Ok(axis) => dynamic_update_slice(x, update, &starts_along(start.like(), axis, x.rank())),
         Err(error) => trace::throw_operands("dynamic_update_slice_in_dim", error, &[x, update]),
     }
 }
@@ -214,11 +208,8 @@ mod tests {
 
     #[test]
     fn updates_fit() {
-        let avals = [
-            Aval::new(DType::F32, [4]),
-            Aval::new(DType::F32, [5]),
-            Aval::new(DType::I32, []),
-        ];
+        let avals =
+            [Aval::new(DType::F32, [4]), Aval::new(DType::F32, [5]), Aval::new(DType::I32, [])];
         let error = DynamicUpdateSlice.abstract_eval(&avals).unwrap_err();
         expect!["an update of shape [5] does not fit in f32[4]"].assert_eq(&error.message);
     }

@@ -101,8 +101,7 @@ impl Primitive for Pad {
         let outside = fill_of(false.into(), &Aval::new(DType::Bool, []));
         let mask = bind1(pad.clone(), [&inside, &outside]);
         let padded = bind1(pad, [&x, &zeros_of(&scalar)]);
-        let values =
-            crate::primitives::shape::broadcast_in_dim(value, padded.shape(), &[at]);
+        let values = crate::primitives::shape::broadcast_in_dim(value, padded.shape(), &[at]);
         Ok(batched(select(&mask, &padded, &values), at))
     }
     fn lower(
@@ -138,11 +137,8 @@ impl Pad {
     /// The elements of the result that come from the operand, zero where the operand's were cut off.
     fn unpad(&self, ct: &Array) -> Array {
         let config = &self.padding_config;
-        let edges = config.iter().map(|dim| PaddingDim {
-            low: -dim.low,
-            high: -dim.high,
-            interior: 0,
-        });
+        let edges =
+            config.iter().map(|dim| PaddingDim { low: -dim.low, high: -dim.high, interior: 0 });
         let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
         let dilated = bind1(Pad { padding_config: edges.collect() }, [ct, &zero]);
         if config.iter().all(|dim| dim.interior == 0) {
