@@ -1,0 +1,45 @@
+"""Records the fixtures: `record.py [SUITE …]`; `record.py --check` recomputes a sample and compares it with what is committed."""
+
+import argparse
+import importlib
+import os
+import sys
+import time
+
+# One thread and one instruction set give the same roundings on any two x86-64 machines with AVX2.
+os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX2 --xla_cpu_multi_thread_eigen=false"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_ENABLE_X64"] = "1"
+os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
+
+SUITES = ["promotion", "random", "mlp", "fashion", "ops", "numpy", "transforms", "nn"]
+# One case in so many is recomputed by `--check`; 1 takes every case.
+STRIDE = {"random": 12, "mlp": 1, "ops": 12, "numpy": 6, "transforms": 3, "nn": 2}
+
+
+def main() -> int:
+    """Runs the suites asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all")
+    parser.add_argument("--check", action="store_true", help="compare a sample instead of writing")
+    args = parser.parse_args()
+    names = args.suites or [name for name in SUITES if not (args.check and name == "fashion")]
+    problems = []
+    for name in names:
+        start = time.perf_counter()
+        module = importlib.import_module(f"recorder.{name}_suite")
+        if name == "promotion":
+            problems += module.check() if args.check else module.record() or []
+        elif args.check:
+            problems += module.build(STRIDE[name], quick=True).check()
+        else:
+            suite = module.build(1, quick=False)
+            print(f"{name}: {len(suite.cases)} cases, {suite.write():,} bytes of arrays")
+        print(f"  {name} took {time.perf_counter() - start:.1f} s")
+    for problem in problems:
+        print(f"PROBLEM {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
