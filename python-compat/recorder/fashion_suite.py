@@ -4,6 +4,7 @@ As the suite `mlp` otherwise. Recording fetches the Debian package `dataset-fash
 that FASHION_MNIST names; a check leaves this suite out.
 """
 
+import functools
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ from . import mlp_suite, training
 from .suite import Suite
 
 
+@functools.cache
 def _data():
     if "FASHION_MNIST" in os.environ:
         return training.idx(Path(os.environ["FASHION_MNIST"]))
@@ -24,10 +26,8 @@ def _data():
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """One case."""
+    """The whole data set, with either activation."""
     suite = Suite("fashion", __doc__.strip(), stride=stride)
-    sizes, batch, epochs = [784, 1024, 1024, 10], 128, 3
-    outputs = lambda: mlp_suite.run(_data(), sizes, batch, epochs, 100 if quick else None)
-    params = mlp_suite.params(sizes, batch, epochs)
-    suite.case("fashion", "train", [], outputs, params, mlp_suite.TOLERANCE, output_names=mlp_suite.OUTPUTS)
+    for activation in mlp_suite.CHECKED:
+        mlp_suite.case(suite, f"fashion_{activation}", _data, [784, 1024, 1024, 10], activation, 128, 3)
     return suite

@@ -49,16 +49,20 @@ def init(key, sizes):
     return layers
 
 
-def forward(params, x):
-    """Logits; relu between the layers."""
+# gelu is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): JAX's default.
+ACTIVATIONS = {"gelu": jax.nn.gelu, "relu": jax.nn.relu}
+
+
+def forward(params, x, activation):
+    """Logits; an activation between the layers."""
     for layer in params[:-1]:
-        x = jax.nn.relu(x @ layer["weight"] + layer["bias"])
+        x = ACTIVATIONS[activation](x @ layer["weight"] + layer["bias"])
     return x @ params[-1]["weight"] + params[-1]["bias"]
 
 
-def loss(params, images, labels):
+def loss(params, images, labels, activation):
     """Mean softmax cross entropy."""
-    return optax.softmax_cross_entropy_with_integer_labels(forward(params, images), labels).mean()
+    return optax.softmax_cross_entropy_with_integer_labels(forward(params, images, activation), labels).mean()
 
 
 def optimizer():
@@ -66,12 +70,12 @@ def optimizer():
     return optax.adamw(1e-3)
 
 
-def make_step():
+def make_step(activation):
     """`(params, state, images, labels) -> (params, state, loss)`, compiled, arguments donated."""
     rule = optimizer()
 
     def step(params, state, images, labels):
-        value, grads = jax.value_and_grad(loss)(params, images, labels)
+        value, grads = jax.value_and_grad(loss)(params, images, labels, activation)
         updates, state = rule.update(grads, state, params)
         return optax.apply_updates(params, updates), state, value
 
@@ -83,22 +87,25 @@ def order(epoch: int, n: int) -> np.ndarray:
     return np.asarray(jax.random.permutation(jax.random.fold_in(jax.random.key(1), epoch), n))
 
 
-def train(data, sizes, batch, epochs, limit=None):
-    """(initial parameters, every loss before its update, test accuracy after each epoch), at most `limit` steps."""
+def train(data, sizes, activation, batch, epochs, limit=None, dtype=np.float32):
+    """(initial parameters, every loss before its update, test accuracy after each epoch), at most `limit` steps.
+
+    With `dtype` float64 the same float32 weights and pixels are the start, and every step is computed in float64.
+    """
     images, labels, test_images, test_labels = data
-    params = init(jax.random.key(0), sizes)
-    initial = jax.tree.map(np.asarray, params)
+    initial = jax.tree.map(np.asarray, init(jax.random.key(0), sizes))
+    params = jax.tree.map(lambda x: jnp.asarray(x.astype(dtype)), initial)
     state = optimizer().init(params)
-    step, predict = make_step(), jax.jit(lambda p, x: jnp.argmax(forward(p, x), axis=-1))
+    step, predict = make_step(activation), jax.jit(lambda p, x: jnp.argmax(forward(p, x, activation), axis=-1))
     losses, accuracies = [], []
     for epoch in range(epochs):
         rows = order(epoch, len(images))
         for start in range(0, len(rows) - batch + 1, batch):
             if limit is not None and len(losses) == limit:
-                return initial, np.array(losses, np.float32), np.array(accuracies, np.float64)
+                return initial, np.array(losses), np.array(accuracies)
             chosen = rows[start : start + batch]
-            params, state, value = step(params, state, images[chosen], labels[chosen])
+            params, state, value = step(params, state, images[chosen].astype(dtype), labels[chosen])
             losses.append(np.asarray(value))
-        right = np.asarray(predict(params, test_images)) == test_labels
+        right = np.asarray(predict(params, test_images.astype(dtype))) == test_labels
         accuracies.append(right.mean())
-    return initial, np.array(losses, np.float32), np.array(accuracies, np.float64)
+    return initial, np.array(losses), np.array(accuracies)

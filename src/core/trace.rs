@@ -362,8 +362,10 @@ pub fn bind1<const N: usize>(primitive: impl Primitive, operands: [&Array; N]) -
 struct Thrown(Error);
 
 /// Unwinds with an error to the nearest boundary; a plain panic with its text if there is none.
+///
+/// For functions built from operations, which report what is wrong as operations do.
 #[track_caller]
-pub(crate) fn throw(error: Error) -> ! {
+pub fn throw(error: Error) -> ! {
     if BOUNDARIES.get() > 0 && cfg!(panic = "unwind") {
         resume_unwind(Box::new(Thrown(error)));
     }
@@ -451,9 +453,23 @@ pub(crate) fn throw_op(kind: OpErrorKind, name: &str, message: String, caller: L
     throw(op_error(kind, name, message, caller))
 }
 
-/// Throws what a composite function finds wrong with its operands.
+/// Throws what a function built from operations finds wrong with its operands, with the caller's
+/// location and the transforms that are being traced added. `name` is the function's.
+///
+/// ```
+/// use oxidax::core::{Array, RuleError, throw_operands};
+///
+/// #[track_caller]
+/// fn norm_squared(x: &Array) -> Array {
+///     if x.rank() != 1 {
+///         let error = RuleError::shape(format!("needs a vector, got {} axes", x.rank()));
+///         throw_operands("norm_squared", error, &[x]);
+///     }
+///     oxidax::primitives::reduce_sum(&(x * x), &[0])
+/// }
+/// ```
 #[track_caller]
-pub(crate) fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) -> ! {
+pub fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) -> ! {
     let avals: Vec<Aval> = operands.iter().map(|array| array.aval().clone()).collect();
     throw_rule(name, error, &avals, Some(Location::caller()))
 }

@@ -376,8 +376,8 @@ impl Primitive for DotGeneral {
 ///     preferred_element_type: Some(DType::F32),
 ///     ..Default::default()
 /// };
-/// let z = eval_shape(|(x, y): (Array, Array)| dot_general(&x, &y, how.clone()), (x, y))?;
-/// assert_eq!(z.to_string(), "f32[8,32,16]");
+/// let z = eval_shape(|x: Array, y: Array| dot_general(&x, &y, how.clone()), (x, y))?;
+/// assert_eq!(z.aval().to_string(), "f32[8,32,16]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

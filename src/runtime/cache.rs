@@ -76,9 +76,16 @@ impl<K, V> Cache<K, V> {
         };
         let making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.value.get().is_none() {
-            let value = make(&slot.key)?;
-            let set = slot.value.set(value);
-            debug_assert!(set.is_ok(), "the slot's lock is held");
+            match make(&slot.key) {
+                Ok(value) => {
+                    let set = slot.value.set(value);
+                    debug_assert!(set.is_ok(), "the slot's lock is held");
+                }
+                Err(error) => {
+                    self.remove(hash, &slot);
+                    return Err(error);
+                }
+            }
         }
         drop(making);
         Ok(slot)
@@ -102,6 +109,16 @@ impl<K, V> Cache<K, V> {
         });
         slots.entry(hash).or_default().push(slot.clone());
         slot
+    }
+
+    fn remove(&self, hash: u64, slot: &Arc<Slot<K, V>>) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = slots.get_mut(&hash) {
+            list.retain(|other| !Arc::ptr_eq(other, slot));
+            if list.is_empty() {
+                slots.remove(&hash);
+            }
+        }
     }
 
     fn evict(&self, slots: &mut FxHashMap<u64, Vec<Arc<Slot<K, V>>>>) {
@@ -163,6 +180,7 @@ mod tests {
         let cache: Cache<u32, u32> = Cache::new(2);
         let failed = cache.get_or_make(0, |_| true, || 0, |_| Err("no"));
         assert_eq!(failed.err(), Some("no"));
+        assert_eq!(cache.len(), 0);
         assert_eq!(value(&cache, 0), 0);
     }
 
