@@ -222,7 +222,7 @@ pub(in crate::primitives) fn exemplars_is_finite() -> Vec<Exemplar> {
 /// |-|-|
 /// | operands   | `x, y: float[…]`, of one shape and dtype |
 /// | result     | the same shape and dtype; `y` where the two are equal, NaN where either is |
-/// | lowering   | [`chlo.next_after`](https://openxla.org/stablehlo/generated/chlo#chlonext_after_chloNextAfterop) |
+/// | lowering   | [`chlo.next_after`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | that of `x`: the step does not change between powers of two |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Nextafter;
