@@ -4,6 +4,7 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod bitcast;
 mod comparison;
 mod complex;
 mod constant;
@@ -32,6 +33,7 @@ mod structural;
 mod trig;
 
 pub use arithmetic::*;
+pub use bitcast::*;
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -82,6 +84,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // bitcast
+    Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex

@@ -13,6 +13,7 @@ use crate::launch::LaunchGate;
 use crate::memory::{Memory, MemoryData};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
+use crate::topology::Topology;
 
 /// Devices, memories, and everything made on them. Clones share the client; it ends with its last buffer or executable.
 #[derive(Clone)]
@@ -37,7 +38,8 @@ pub(crate) struct Inner {
 
 impl Client {
     /// Makes a client. The CPU plugins know the options `cpu_device_count` (4 unless set), `asynchronous` and
-    /// `process_id`; a name that the plugin does not know is an error.
+    /// `process_id`; a name that the plugin does not know is an error on all but old ones (up to API 0.106), which
+    /// pass over it.
     ///
     /// # Errors
     /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]: the environment
@@ -174,6 +176,20 @@ impl Client {
         // SAFETY: the client is alive and `ids` has room for every pair.
         unsafe { self.plugin().call(&mut args) }?;
         Ok(ids.chunks(num_partitions).map(<[i32]>::to_vec).collect())
+    }
+
+    /// The devices as a topology, which programs can be compiled for without being loaded.
+    ///
+    /// # Errors
+    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin has none.
+    pub fn topology(&self) -> Result<Topology> {
+        let mut args = sys::PJRT_Client_TopologyDescription_Args::new();
+        args.client = self.as_ptr();
+        // SAFETY: the client is alive, and the topology belongs to it.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            Topology::from_client(self, args.topology)
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Client {

@@ -89,9 +89,9 @@ pub enum Error {
         /// Position of the argument.
         index: usize,
         /// The parameter's type.
-        expected: ArrayType,
+        expected: Box<ArrayType>,
         /// The argument's type.
-        found: ArrayType,
+        found: Box<ArrayType>,
     },
     /// A request that this crate refuses, because the plugin would crash or misread it.
     #[error("{operation}: {message}")]

@@ -35,7 +35,7 @@ pub struct ShardedResults {
     pub events: Vec<Event>,
 }
 
-type Arguments = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
+pub(crate) type Arguments = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 type Outputs = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 
 impl LoadedExecutable {
@@ -51,7 +51,7 @@ impl LoadedExecutable {
         options: &ExecuteOptions<'_>,
     ) -> Result<Vec<Buffer>> {
         let device = self.only_device()?;
-        Ok(self.run(arguments, options, device, std::ptr::null_mut(), None)?.0)
+        self.run(arguments, options, device, std::ptr::null_mut(), None)
     }
 
     /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when it has finished.
@@ -65,7 +65,7 @@ impl LoadedExecutable {
     ) -> Result<(Vec<Buffer>, Event)> {
         let device = self.only_device()?;
         let mut event = std::ptr::null_mut();
-        let (results, ()) =
+        let results =
             self.run(arguments, options, device, std::ptr::null_mut(), Some(&mut event))?;
         // SAFETY: the plugin made the event for us.
         let event = unsafe { Event::from_raw(self.client(), event) }?;
@@ -91,7 +91,7 @@ impl LoadedExecutable {
             return Err(self.refuse(format!("{device} belongs to another client")));
         }
         crate::buffer::check_addressable("execute", device)?;
-        Ok(self.run(arguments, options, device.index(), device.as_ptr(), None)?.0)
+        self.run(arguments, options, device.index(), device.as_ptr(), None)
     }
 
     /// Runs the program on all its devices at once: one list of arguments for each, in the order of
@@ -174,7 +174,7 @@ impl LoadedExecutable {
         device: usize,
         execute_device: *mut sys::PJRT_Device,
         event: Option<&mut *mut sys::PJRT_Event>,
-    ) -> Result<(Vec<Buffer>, ())> {
+    ) -> Result<Vec<Buffer>> {
         ffi::refuse_inside_handler("execute")?;
         let pointers = self.check_arguments(arguments, device, options)?;
         let mut outputs: Outputs = SmallVec::from_elem(std::ptr::null_mut(), self.0.results.len());
@@ -188,14 +188,13 @@ impl LoadedExecutable {
         args.num_devices = 1;
         args.num_args = pointers.len();
         args.output_lists = &raw const output_list;
-        args.device_complete_events =
-            event.map_or(std::ptr::null_mut(), |event| std::ptr::from_mut(event));
+        args.device_complete_events = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         args.execute_device = execute_device;
         // SAFETY: there is one list of arguments and one of outputs, each as long as the program says; the buffers are
         // alive, checked, and of this client; the device is null or alive.
         unsafe { self.client().plugin().call(&mut args) }?;
         mark_donated(arguments, options);
-        Ok((self.wrap(&outputs, device)?, ()))
+        self.wrap(&outputs, device)
     }
 
     /// Takes ownership of the buffers that an execution returned. A broken plugin may return a null; then the others are
@@ -213,6 +212,11 @@ impl LoadedExecutable {
             }
         }
         missing.map_or(Ok(buffers), Err)
+    }
+
+    /// The pointers of checked arguments for the only device, for [`raw`](crate::raw).
+    pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Arguments> {
+        self.check_arguments(arguments, self.only_device()?, &ExecuteOptions::default())
     }
 
     fn only_device(&self) -> Result<usize> {
@@ -279,8 +283,8 @@ impl LoadedExecutable {
             return Err(Error::ArgumentType {
                 executable: self.name().to_owned(),
                 index,
-                expected: parameter.clone(),
-                found: argument.array_type().clone(),
+                expected: Box::new(parameter.clone()),
+                found: Box::new(argument.array_type().clone()),
             });
         }
         if argument.is_marked_deleted() {
