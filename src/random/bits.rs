@@ -50,9 +50,7 @@ pub(super) fn split_words(key: &[Array; 2]) -> [[Array; 2]; 2] {
     let shape = Shape::new(&[2]);
     let [high, low] = counters(&shape);
     let [a, b] = hash(key, &high, &low, &shape);
-    let word = |x: &Array, at: usize| {
-        reshape(&slice(x, &[at], &[at + 1], &[1]), [])
-    };
+    let word = |x: &Array, at: usize| reshape(&slice(x, &[at], &[at + 1], &[1]), []);
     [0, 1].map(|at| [word(&a, at), word(&b, at)])
 }
 

@@ -1,7 +1,7 @@
 //! Random orders and choices.
 
 use super::bits::{raw, split_words};
-use super::draw::{cast, draw, expect_float};
+use super::draw::{draw, expect_float};
 use super::key::Key;
 use super::uniform::raw_gumbel;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
