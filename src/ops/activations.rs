@@ -112,6 +112,14 @@ pub fn hard_tanh(x: &Array) -> Array {
     where_(&gt(x, 1), full_like(x, 1), where_(&lt(x, -1), full_like(x, -1), x))
 }
 
+/// The first half of `x` along `axis` times the sigmoid of the second half. Throws `Op` (shape) if
+/// the axis has an odd size.
+#[track_caller]
+pub fn glu(x: &Array, axis: isize) -> Array {
+    let halves = super::split(x, 2, axis);
+    mul(&halves[0], logistic(&halves[1]))
+}
+
 /// The largest element along axes, kept, as a constant to derivatives. A float dtype's lowest value
 /// over an empty axis.
 #[track_caller]

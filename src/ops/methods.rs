@@ -2,7 +2,7 @@
 //! `reductions`, elementwise functions in `elementwise`.
 
 use super::shapes::{OpenShape, close};
-use super::{dot, matmul};
+use super::{dot, flip, matmul, swapaxes};
 use crate::core::{Array, DType, RuleError, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{broadcast_to, convert_element_type, reshape, resolve_axes, transpose};
@@ -54,6 +54,22 @@ impl Array {
             Ok(order) => transpose(self, &order),
             Err(error) => trace::throw_operands("transpose", error, &[self]),
         }
+    }
+
+    /// The array with two axes exchanged; negative ones count from the back.
+    ///
+    /// Throws `Op` (shape) if there are no such axes.
+    #[track_caller]
+    pub fn swapaxes(&self, first: isize, second: isize) -> Array {
+        swapaxes(self, first, second)
+    }
+
+    /// The array with the order of its elements reversed along `axes`.
+    ///
+    /// Throws `Op` (shape) if there are no such axes.
+    #[track_caller]
+    pub fn flip(&self, axes: impl Into<super::Axes>) -> Array {
+        flip(self, axes)
     }
 
     /// The array without its axes of size 1.

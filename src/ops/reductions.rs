@@ -4,7 +4,7 @@ use super::axes::{Axes, signed};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
     argmax, argmin, conj, convert_element_type, convert_to, div, fill_of, full_like, mul, ne, real,
-    reduce_and, reduce_max, reduce_min, reduce_or, reduce_sum, reshape, sqrt, sub,
+    reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum, reshape, sqrt, sub,
 };
 
 /// The dtype in which a sum or product is taken, and that of its result: small integers become 32
@@ -62,6 +62,23 @@ impl Array {
         let weak = self.aval().weak;
         let sum = reduce_sum(&convert_to(self, within, weak), &over);
         axes.restore("sum", self, &convert_to(&sum, result, weak))
+    }
+
+    /// Product of all elements. See [`Array::prod_axes`].
+    #[track_caller]
+    pub fn prod(&self) -> Array {
+        self.prod_axes(Axes::all())
+    }
+
+    /// Product along `axes`; 1 over an empty axis. Dtypes as in [`Array::sum_axes`].
+    #[track_caller]
+    pub fn prod_axes(&self, axes: impl Into<Axes>) -> Array {
+        let axes = axes.into();
+        let over = signed(&axes.resolve("prod", self));
+        let (within, result) = summing(self);
+        let weak = self.aval().weak;
+        let product = reduce_prod(&convert_to(self, within, weak), &over);
+        axes.restore("prod", self, &convert_to(&product, result, weak))
     }
 
     /// Largest element. See [`Array::max_axes`].

@@ -64,8 +64,8 @@ impl Primitive for Iota {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|_: ()| iota(DType::U32, 5), ())?;
-/// assert_eq!(aval.to_string(), "u32[5]");
+/// let aval = eval_shape(|| iota(DType::U32, 5), ())?;
+/// assert_eq!(aval.aval().to_string(), "u32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -90,12 +90,16 @@ pub fn broadcasted_iota(dtype: DType, shape: impl Into<Shape>, dimension: usize)
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|_: ()| (arange(2, 11, 3), arange(0.0, 1.0, 0.25)), ())?;
-/// assert_eq!((aval.0.to_string(), aval.1.to_string()), ("i32[3]".into(), "f32[4]".into()));
+/// let aval = eval_shape(|| (arange_step(2, 11, 3), arange_step(0.0, 1.0, 0.25)), ())?;
+/// assert_eq!((aval.0.aval().to_string(), aval.1.aval().to_string()), ("i32[3]".into(), "f32[4]".into()));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn arange(start: impl Into<Scalar>, stop: impl Into<Scalar>, step: impl Into<Scalar>) -> Array {
+pub fn arange_step(
+    start: impl Into<Scalar>,
+    stop: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+) -> Array {
     let numbers = [start.into(), stop.into(), step.into()];
     let integers = numbers.iter().all(|n| matches!(n, Scalar::Int(_) | Scalar::Bool(_)));
     let dtype = if integers { DType::I32 } else { DType::F32 };
@@ -107,7 +111,7 @@ pub fn arange(start: impl Into<Scalar>, stop: impl Into<Scalar>, step: impl Into
         _ => None,
     };
     if let Some(message) = refused {
-        trace::throw_op(OpErrorKind::Value, "arange", message, Some(Location::caller()));
+        trace::throw_op(OpErrorKind::Value, "arange_step", message, Some(Location::caller()));
     }
     let positions = iota(dtype, count as usize);
     let scaled = match step == 1.0 {

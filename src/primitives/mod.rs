@@ -139,6 +139,7 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceMax>("reduce_max", reduce::exemplars_max),
     Entry::of::<ReduceMin>("reduce_min", reduce::exemplars_min),
     Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
+    Entry::of::<ReduceProd>("reduce_prod", reduce::exemplars_prod),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
     // rng_bits

@@ -34,6 +34,7 @@ mod on_cpu {
         let z = Array::from_slice(&z, [3]).unwrap();
         assert_close(&wide(&z.var()), &[3.111_111_2], 1e-6);
         assert_close(&wide(&zeros([0], DType::F32).mean()), &[f64::NAN], 0.0);
+        assert_close(&wide(&arange(3).mean()), &[1.0], 0.0);
     }
 
     #[test]
@@ -43,6 +44,7 @@ mod on_cpu {
         let truth = Array::from_slice(&[true, true, false], [3]).unwrap();
         assert_eq!(truth.sum().item::<i32>().unwrap(), 2);
         let small = Array::from_slice(&[100i8, 100], [2]).unwrap();
+        assert_eq!(small.prod().item::<i32>().unwrap(), 10000);
         assert_eq!(small.max().item::<i8>().unwrap(), 100);
         // 2048 ones overflow the 11 bits of a half's significand when summed one by one in it.
         let halves = ones([4096], DType::F16);
@@ -66,6 +68,13 @@ mod on_cpu {
     fn ties_share_the_gradient() {
         let gradient = grad(|x: &Array| x.max())(&vector(&[1.0, 3.0, 3.0]));
         assert_eq!(f32s(&gradient), [0.0, 0.5, 0.5]);
+        let gradient = grad(|x: &Array| x.prod())(&vector(&[2.0, 0.0, 5.0]));
+        assert_eq!(f32s(&gradient), [0.0, 10.0, 0.0]);
+        let gradient = grad(|x: &Array| x.prod())(&vector(&[0.0, 0.0, 5.0]));
+        assert_eq!(f32s(&gradient), [0.0, 0.0, 0.0]);
+        let hessian =
+            grad(|x: &Array| grad(|x: &Array| x.prod())(x).sum())(&vector(&[2.0, 3.0, 5.0]));
+        assert_eq!(f32s(&hessian), [8.0, 7.0, 5.0]);
     }
 
     #[test]

@@ -185,11 +185,10 @@ mod tests {
         let y = tracing.input(Aval::new(DType::BF16, [1]));
         let (program, _) = tracing.finish(&[concatenate(&[&x, &y], 0)]);
         expect![[r#"
-            { |a: i32[2], b: bf16[1]|
-              c: bf16[2] = convert_element_type[dtype=bf16, weak=false](a)
-              d: bf16[3] = concatenate[dimension=0](c, b)
-              (d)
-            }"#]]
+            { lambda ; a:i32[2] b:bf16[1]. let
+                c:bf16[2] = convert_element_type[dtype="bf16" weak=false] a
+                d:bf16[3] = concatenate[dimension=0] c b
+              in (d) }"#]]
         .assert_eq(&program.to_string());
         let mut ctx = LowerCtx::new("cpu");
         ctx.function(&program, "main", |_| "").unwrap();
