@@ -1,2 +1,73 @@
-//! Workspace tasks.
-fn main() {}
+//! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge.
+
+#[cfg(feature = "bindings")]
+mod bindings;
+mod check;
+mod ci;
+mod licences;
+mod sizes;
+mod step;
+
+use std::path::{Path, PathBuf};
+#[cfg(not(feature = "bindings"))]
+use std::process::Command;
+use std::process::ExitCode;
+
+#[cfg(not(feature = "bindings"))]
+use anyhow::Context as _;
+use clap::Parser;
+
+/// Checks, CI and generators of the oxidax workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Checks, CI and generators of the oxidax workspace")]
+enum Task {
+    /// The fast checks, cheapest first; stops at the first that fails
+    Check,
+    /// Everything that CI runs; goes on after a failure
+    Ci,
+    /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
+    Bindings {
+        /// The pjrt_c_api.h inside an unpacked include tree
+        #[arg(long)]
+        header: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Task::parse() {
+        Task::Check => check::run(),
+        Task::Ci => ci::run(),
+        Task::Bindings { header } => write_bindings(&header),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(feature = "bindings")]
+fn write_bindings(header: &Path) -> anyhow::Result<()> {
+    bindings::run(header)
+}
+
+/// Starts the same task with bindgen compiled in.
+#[cfg(not(feature = "bindings"))]
+fn write_bindings(header: &Path) -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--package", "xtask", "--features", "bindings", "--", "bindings"])
+        .arg("--header")
+        .arg(header)
+        .status()
+        .context("starting cargo")?;
+    anyhow::ensure!(status.success(), "writing the bindings failed ({status})");
+    Ok(())
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask is a folder of the workspace").to_owned()
+}

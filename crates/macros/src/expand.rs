@@ -1,0 +1,184 @@
+//! The `impl Tree` that `#[derive(Tree)]` writes.
+
+use crate::bounds::bounded;
+use crate::item::{Field, Item, Variant};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{Ident, Member};
+
+/// Writes the implementation.
+pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
+    let name = item.name;
+    let generics = bounded(item);
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    let flatten = item.variants.iter().map(flatten);
+    let unflatten = item.variants.iter().map(unflatten);
+    // The match of an enum without variants needs a place, not a reference, to be exhaustive.
+    let place = if item.variants.is_empty() { quote!(*self) } else { quote!(self) };
+    quote! {
+        #[automatically_derived]
+        impl #parameters ::oxidax::tree::Tree for #name #arguments #clause {
+            fn flatten(&self, visitor: &mut dyn ::oxidax::tree::Visitor) {
+                let _ = &visitor;
+                match #place { #(#flatten)* }
+            }
+
+            fn unflatten(
+                &self,
+                leaves: &mut dyn ::core::iter::Iterator<Item = ::oxidax::core::Array>,
+            ) -> Self {
+                let _ = &leaves;
+                match #place { #(#unflatten)* }
+            }
+        }
+    }
+}
+
+/// `Self` or `Self::Variant`; with braces it serves named, numbered and no fields alike.
+fn constructor(variant: &Variant<'_>) -> TokenStream {
+    match variant.name {
+        Some(name) => quote!(Self::#name),
+        None => quote!(Self),
+    }
+}
+
+/// A local variable; a constant of the user's by that name would turn the pattern into a comparison.
+fn local(position: usize) -> Ident {
+    format_ident!("__tree_{position}", span = Span::mixed_site())
+}
+
+fn pattern(variant: &Variant<'_>) -> TokenStream {
+    let constructor = constructor(variant);
+    let members = variant.fields.iter().map(|field| &field.member);
+    let locals = (0..variant.fields.len()).map(local);
+    quote!(#constructor { #(#members: #locals),* })
+}
+
+fn flatten(variant: &Variant<'_>) -> TokenStream {
+    let pattern = pattern(variant);
+    let tag = &variant.tag;
+    let fields = variant.fields.iter().enumerate().map(|(position, field)| {
+        let local = local(position);
+        let ty = field.ty;
+        if field.is_static {
+            // The type's own tokens carry its place in the source into the compiler's errors.
+            return quote!(
+                ::oxidax::tree::Visitor::tag(visitor, ::oxidax::tree::Tag::of::<#ty>(#local));
+            );
+        }
+        let key = key(field);
+        quote! {
+            ::oxidax::tree::Visitor::enter(visitor, #key);
+            <#ty as ::oxidax::tree::Tree>::flatten(#local, visitor);
+            ::oxidax::tree::Visitor::exit(visitor);
+        }
+    });
+    quote! {
+        #pattern => {
+            ::oxidax::tree::Visitor::tag(visitor, ::oxidax::tree::Tag::Name(#tag));
+            #(#fields)*
+        }
+    }
+}
+
+fn key(field: &Field<'_>) -> TokenStream {
+    match &field.member {
+        Member::Named(name) => {
+            let name = name.unraw().to_string();
+            quote!(::oxidax::tree::Key::Field(#name))
+        }
+        Member::Unnamed(index) => {
+            let index = index.index as usize;
+            quote!(::oxidax::tree::Key::Index(#index))
+        }
+    }
+}
+
+fn unflatten(variant: &Variant<'_>) -> TokenStream {
+    let pattern = pattern(variant);
+    let constructor = constructor(variant);
+    let fields = variant.fields.iter().enumerate().map(|(position, field)| {
+        let local = local(position);
+        let (member, ty) = (&field.member, field.ty);
+        if field.is_static {
+            quote!(#member: <#ty as ::core::clone::Clone>::clone(#local))
+        } else {
+            quote!(#member: <#ty as ::oxidax::tree::Tree>::unflatten(#local, leaves))
+        }
+    });
+    quote!(#pattern => #constructor { #(#fields),* },)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::item::read;
+    use quote::quote;
+    use syn::{DeriveInput, parse_quote};
+
+    fn expanded(input: &DeriveInput) -> String {
+        super::tree(&read(input).unwrap()).to_string()
+    }
+
+    #[test]
+    fn a_struct_expands_to_one_arm() {
+        let found = expanded(&parse_quote! {
+            pub struct Layer<T> { w: T, #[tree(static)] r#type: u8 }
+        });
+        let expected = quote! {
+            #[automatically_derived]
+            impl<T: ::oxidax::tree::Tree> ::oxidax::tree::Tree for Layer<T> {
+                fn flatten(&self, visitor: &mut dyn ::oxidax::tree::Visitor) {
+                    let _ = &visitor;
+                    match self {
+                        Self { w: __tree_0, r#type: __tree_1 } => {
+                            ::oxidax::tree::Visitor::tag(
+                                visitor, ::oxidax::tree::Tag::Name("Layer"));
+                            ::oxidax::tree::Visitor::enter(
+                                visitor, ::oxidax::tree::Key::Field("w"));
+                            <T as ::oxidax::tree::Tree>::flatten(__tree_0, visitor);
+                            ::oxidax::tree::Visitor::exit(visitor);
+                            ::oxidax::tree::Visitor::tag(
+                                visitor, ::oxidax::tree::Tag::of::<u8>(__tree_1));
+                        }
+                    }
+                }
+
+                fn unflatten(
+                    &self,
+                    leaves: &mut dyn ::core::iter::Iterator<Item = ::oxidax::core::Array>,
+                ) -> Self {
+                    let _ = &leaves;
+                    match self {
+                        Self { w: __tree_0, r#type: __tree_1 } => Self {
+                            w: <T as ::oxidax::tree::Tree>::unflatten(__tree_0, leaves),
+                            r#type: <u8 as ::core::clone::Clone>::clone(__tree_1)
+                        },
+                    }
+                }
+            }
+        };
+        assert_eq!(found, expected.to_string());
+    }
+
+    #[test]
+    fn tuple_fields_are_numbered_and_variants_named() {
+        let found = expanded(&parse_quote!(
+            enum Act {
+                Relu,
+                Scaled(Array),
+            }
+        ));
+        assert!(found.contains(&quote!(Self::Relu {} => Self::Relu {},).to_string()), "{found}");
+        assert!(found.contains(&quote!(Tag::Name("Act::Scaled")).to_string()), "{found}");
+        assert!(found.contains(&quote!(Key::Index(0usize)).to_string()), "{found}");
+    }
+
+    #[test]
+    fn an_enum_without_variants_matches_its_place() {
+        let found = expanded(&parse_quote!(
+            enum Never {}
+        ));
+        assert!(found.contains(&quote!(match *self {}).to_string()), "{found}");
+    }
+}

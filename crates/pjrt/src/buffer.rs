@@ -1,0 +1,315 @@
+//! Buffers: arrays on a device.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api::{self, Args, Handle};
+use crate::client::Client;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::memory::Memory;
+use crate::types::{ArrayType, ElementType};
+
+/// An array in one of the client's memories. Clones share it; its memory is freed with the last one, once no execution
+/// uses it any more.
+#[derive(Clone)]
+pub struct Buffer(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) client: Client,
+    pub(crate) buffer: Handle<sys::PJRT_Buffer>,
+    pub(crate) array_type: Arc<ArrayType>,
+    /// Position in the client's list of devices.
+    pub(crate) device: usize,
+    /// Set when this side knows that the contents are gone, by deletion or donation.
+    deleted: AtomicBool,
+}
+
+impl Buffer {
+    /// Takes ownership of a buffer that the C API returned.
+    ///
+    /// # Safety
+    /// `buffer` belongs to `client`, has this type, is on this device, and nobody else destroys it.
+    #[inline]
+    pub(crate) unsafe fn from_raw(
+        client: &Client,
+        buffer: *mut sys::PJRT_Buffer,
+        array_type: Arc<ArrayType>,
+        device: usize,
+    ) -> Result<Self> {
+        let buffer = api::expect(buffer, "buffer")?;
+        let deleted = AtomicBool::new(false);
+        Ok(Self(Arc::new(Inner { client: client.clone(), buffer, array_type, device, deleted })))
+    }
+
+    /// The client that the buffer belongs to.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Element type and dimensions.
+    pub fn array_type(&self) -> &ArrayType {
+        &self.0.array_type
+    }
+
+    /// The type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.0.array_type.element_type()
+    }
+
+    /// The sizes of the axes.
+    pub fn dims(&self) -> &[i64] {
+        self.0.array_type.dims()
+    }
+
+    /// The device that the buffer is on.
+    pub fn device(&self) -> Device {
+        Device::new(&self.0.client, self.0.device)
+    }
+
+    /// The memory that the buffer is in.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    pub fn memory(&self) -> Result<Memory> {
+        let mut args = sys::PJRT_Buffer_Memory_Args::new();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer is alive.
+        unsafe { self.0.client.plugin().call(&mut args) }?;
+        Ok(Memory::new(&self.0.client, self.0.client.memory_index(args.memory)?))
+    }
+
+    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody else.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// Bytes that the buffer takes on the device, where small types are packed and layouts may pad.
+    ///
+    /// # Errors
+    /// [`Error::Status`], also for a buffer that was deleted.
+    pub fn on_device_size(&self) -> Result<usize> {
+        self.check_alive("on-device size")?;
+        let mut args = sys::PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer is alive.
+        unsafe { self.0.client.plugin().call(&mut args) }?;
+        Ok(args.on_device_size_in_bytes)
+    }
+
+    /// How the elements lie on the device.
+    ///
+    /// # Errors
+    /// [`Error::Status`], also where a plugin does not tell.
+    pub fn layout(&self) -> Result<Layout> {
+        self.check_alive("layout")?;
+        let mut args = sys::PJRT_Buffer_GetMemoryLayout_Args::new();
+        args.layout.struct_size = size_of::<sys::PJRT_Buffer_MemoryLayout>();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer is alive; `type_` tells which member of the union the plugin wrote, and its arrays live as
+        // long as the buffer.
+        unsafe {
+            self.0.client.plugin().call(&mut args)?;
+            let layout = &args.layout.__bindgen_anon_1;
+            if args.layout.type_ == sys::PJRT_Buffer_MemoryLayout_Type_Strides {
+                let strides = api::slice(layout.strides.byte_strides, layout.strides.num_byte_strides);
+                return Ok(Layout::Strides { byte_strides: strides.to_vec() });
+            }
+            let tiled = &layout.tiled;
+            let mut tile_dims = tiled.tile_dims;
+            let sizes = api::slice(tiled.tile_dim_sizes, tiled.num_tiles);
+            let tiles = sizes.iter().map(|&size| {
+                let tile = api::slice(tile_dims, size).to_vec();
+                tile_dims = tile_dims.add(size);
+                tile
+            });
+            Ok(Layout::Tiled {
+                tiles: tiles.collect(),
+                minor_to_major: api::slice(tiled.minor_to_major, tiled.minor_to_major_size).to_vec(),
+            })
+        }
+    }
+
+    /// An event that happens when the buffer's contents are computed; its error is the computation's.
+    ///
+    /// # Errors
+    /// [`Error::Status`], also for a buffer that was deleted.
+    pub fn ready_event(&self) -> Result<Event> {
+        self.check_alive("ready event")?;
+        let mut args = sys::PJRT_Buffer_ReadyEvent_Args::new();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer is alive, and the event is ours.
+        unsafe {
+            self.0.client.plugin().call(&mut args)?;
+            Event::from_raw(&self.0.client, args.event)
+        }
+    }
+
+    /// Blocks until the buffer's contents are computed.
+    ///
+    /// # Errors
+    /// [`Error::Status`]: the computation failed, or the buffer was deleted.
+    pub fn wait(&self) -> Result<()> {
+        self.ready_event()?.wait()
+    }
+
+    /// Whether the contents are gone, because of [`delete`](Self::delete) or because an execution took them as donated.
+    pub fn is_deleted(&self) -> bool {
+        if self.0.deleted.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut args = sys::PJRT_Buffer_IsDeleted_Args::new();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer's handle is alive, whatever became of its contents.
+        let asked = unsafe { self.0.client.plugin().call(&mut args) };
+        if asked.is_ok() && args.is_deleted {
+            self.mark_deleted();
+        }
+        asked.is_ok() && args.is_deleted
+    }
+
+    /// Frees the contents now, for every clone of this handle. Executions that use them finish first.
+    ///
+    /// # Errors
+    /// [`Error::Status`]. Deleting twice is no error.
+    pub fn delete(&self) -> Result<()> {
+        if self.0.deleted.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut args = sys::PJRT_Buffer_Delete_Args::new();
+        args.buffer = self.as_ptr();
+        // SAFETY: the buffer's handle is alive.
+        unsafe { self.0.client.plugin().call(&mut args) }
+    }
+
+    /// Copies the buffer to another device of the same client.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a device that is not this client's or another process's; [`Error::Status`].
+    pub fn copy_to_device(&self, device: &Device) -> Result<Self> {
+        self.check_alive("copy to device")?;
+        self.check_target("copy to device", device)?;
+        let mut args = sys::PJRT_Buffer_CopyToDevice_Args::new();
+        args.buffer = self.as_ptr();
+        args.dst_device = device.as_ptr();
+        // SAFETY: buffer and device are alive and of one client; the new buffer is ours.
+        unsafe {
+            self.0.client.plugin().call(&mut args)?;
+            let array_type = Arc::clone(&self.0.array_type);
+            Self::from_raw(&self.0.client, args.dst_buffer, array_type, device.index())
+        }
+    }
+
+    /// Copies the buffer to a memory of the same client. The copy counts as one on the first device that reaches the
+    /// memory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a memory that is not this client's; [`Error::Status`].
+    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self> {
+        self.check_alive("copy to memory")?;
+        let device = memory.devices().into_iter().next();
+        let device = device.ok_or_else(|| {
+            Error::invalid("copy to memory", format!("no device reaches {memory:?}"))
+        })?;
+        self.check_target("copy to memory", &device)?;
+        let mut args = sys::PJRT_Buffer_CopyToMemory_Args::new();
+        args.buffer = self.as_ptr();
+        args.dst_memory = memory.as_ptr();
+        // SAFETY: buffer and memory are alive and of one client; the new buffer is ours.
+        unsafe {
+            self.0.client.plugin().call(&mut args)?;
+            let array_type = Arc::clone(&self.0.array_type);
+            Self::from_raw(&self.0.client, args.dst_buffer, array_type, device.index())
+        }
+    }
+
+    fn check_target(&self, operation: &'static str, device: &Device) -> Result<()> {
+        if device.client() != &self.0.client {
+            let message = format!("{device} belongs to another client than the buffer");
+            return Err(Error::invalid(operation, message));
+        }
+        check_addressable(operation, device)
+    }
+
+    pub(crate) fn check_alive(&self, operation: &'static str) -> Result<()> {
+        if self.0.deleted.load(Ordering::Acquire) {
+            let message = format!("the buffer ({}) was deleted or donated", self.array_type());
+            return Err(Error::invalid(operation, message));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn is_marked_deleted(&self) -> bool {
+        self.0.deleted.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn mark_deleted(&self) {
+        self.0.deleted.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Buffer {
+        self.0.buffer.as_ptr()
+    }
+}
+
+/// Refuses a device that another process drives.
+pub(crate) fn check_addressable(operation: &'static str, device: &Device) -> Result<()> {
+    if device.is_addressable() {
+        return Ok(());
+    }
+    let message = format!("{device} belongs to process {}", device.process_index());
+    Err(Error::invalid(operation, message))
+}
+
+/// How elements lie in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Axes from the fastest to the slowest, then cut into tiles.
+    Tiled {
+        /// The axes, fastest first; row-major order is `[n-1, .., 0]`.
+        minor_to_major: Vec<i64>,
+        /// The sizes of each level of tiles; empty on CPU.
+        tiles: Vec<Vec<i64>>,
+    },
+    /// A step for each axis.
+    Strides {
+        /// Bytes from one element to the next along each axis.
+        byte_strides: Vec<i64>,
+    },
+}
+
+impl Layout {
+    /// Whether the elements lie in row-major order without tiles.
+    pub fn is_row_major(&self) -> bool {
+        match self {
+            Self::Tiled { minor_to_major, tiles } => {
+                tiles.is_empty() && minor_to_major.iter().rev().copied().eq(0..minor_to_major.len() as i64)
+            }
+            Self::Strides { .. } => false,
+        }
+    }
+}
+
+impl Drop for Inner {
+    #[inline]
+    fn drop(&mut self) {
+        let mut args = sys::PJRT_Buffer_Destroy_Args::new();
+        args.buffer = self.buffer.as_ptr();
+        // SAFETY: this is the last handle to the buffer.
+        unsafe { self.client.plugin().release(&mut args) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} on {})", self.array_type(), self.device())
+    }
+}

@@ -1,0 +1,293 @@
+//! Compile options, encoded as XLA's `CompileOptionsProto`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost::Message;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// How to compile a program.
+///
+/// The default is one replica of one partition on the client's first device.
+///
+/// ```
+/// # use oxidax_pjrt::CompileOptions;
+/// let options = CompileOptions { num_partitions: 8, use_shardy: true, ..CompileOptions::spmd(8) };
+/// assert_eq!(options.encode()?, CompileOptions::spmd(8).encode()?);
+/// # Ok::<(), oxidax_pjrt::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompileOptions {
+    /// Copies of the program that run on different data; at least 1.
+    pub num_replicas: usize,
+    /// Devices that each copy is spread over; at least 1.
+    pub num_partitions: usize,
+    /// Whether the compiler splits the program over the partitions by its sharding annotations.
+    pub use_spmd_partitioning: bool,
+    /// Whether the annotations are Shardy's (`sdy`).
+    pub use_shardy: bool,
+    /// Whether the executable has no device of its own and runs wherever
+    /// [`execute_on`](crate::LoadedExecutable::execute_on) says.
+    pub portable: bool,
+    /// Device ids, one row of `num_partitions` for each replica. `None` takes the first ids, partitions fastest.
+    pub device_assignment: Option<Vec<Vec<i64>>>,
+    /// Compiler flags by name, without leading dashes; as in the environment variable `XLA_FLAGS`, but a wrong one is an
+    /// error instead of the end of the process.
+    pub overrides: BTreeMap<String, OptionValue>,
+}
+
+/// The value of a compiler flag. Enums are strings that hold the value's name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionValue {
+    /// Text, an enum's name, or several joined by commas.
+    String(String),
+    /// True or false.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating-point number.
+    Double(f64),
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self {
+            num_replicas: 1,
+            num_partitions: 1,
+            use_spmd_partitioning: false,
+            use_shardy: false,
+            portable: false,
+            device_assignment: None,
+            overrides: BTreeMap::new(),
+        }
+    }
+}
+
+impl CompileOptions {
+    /// One program spread over `num_partitions` devices by its Shardy annotations.
+    pub fn spmd(num_partitions: usize) -> Self {
+        Self { num_partitions, use_spmd_partitioning: true, use_shardy: true, ..Self::default() }
+    }
+
+    /// One replica of one partition on the device with this id.
+    pub fn on_device(id: i32) -> Self {
+        Self { device_assignment: Some(vec![vec![i64::from(id)]]), ..Self::default() }
+    }
+
+    /// An executable that runs on any device.
+    pub fn portable() -> Self {
+        Self { portable: true, ..Self::default() }
+    }
+
+    /// Sets a compiler flag.
+    #[must_use]
+    pub fn with_override(mut self, name: impl Into<String>, value: impl Into<OptionValue>) -> Self {
+        self.overrides.insert(name.into(), value.into());
+        self
+    }
+
+    /// The serialized options, the same bytes for equal options; part of a cache key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not fit the numbers.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let count = |name: &str, value: usize| {
+            i32::try_from(value).ok().filter(|&value| value > 0).ok_or_else(|| {
+                let message = format!("{name} must be between 1 and {}, got {value}", i32::MAX);
+                Error::invalid("compile options", message)
+            })
+        };
+        let replicas = count("num_replicas", self.num_replicas)?;
+        let partitions = count("num_partitions", self.num_partitions)?;
+        let device_assignment = match &self.device_assignment {
+            Some(rows) => Some(self.encode_assignment(rows, replicas, partitions)?),
+            None => None,
+        };
+        let build = proto::ExecutableBuildOptions {
+            num_replicas: replicas.into(),
+            num_partitions: partitions.into(),
+            use_spmd_partitioning: self.use_spmd_partitioning,
+            device_assignment,
+            use_shardy_partitioner: self.use_shardy,
+        };
+        let overrides = self.overrides.iter().map(|(name, value)| (name.clone(), value.into()));
+        let options = proto::CompileOptions {
+            executable_build_options: Some(build),
+            compile_portable_executable: self.portable,
+            env_option_overrides: overrides.collect(),
+        };
+        Ok(options.encode_to_vec())
+    }
+
+    fn encode_assignment(
+        &self,
+        rows: &[Vec<i64>],
+        replicas: i32,
+        partitions: i32,
+    ) -> Result<proto::DeviceAssignment> {
+        let fits = rows.len() == self.num_replicas
+            && rows.iter().all(|row| row.len() == self.num_partitions);
+        let ids: Vec<_> = rows.iter().flatten().copied().collect();
+        if !fits || ids.iter().collect::<BTreeSet<_>>().len() != ids.len() {
+            let message = format!(
+                "the device assignment must be {replicas} rows of {partitions} different ids, got {rows:?}"
+            );
+            return Err(Error::invalid("compile options", message));
+        }
+        let column = |partition: usize| proto::ComputationDevice {
+            replica_device_ids: rows.iter().map(|row| row[partition]).collect(),
+        };
+        Ok(proto::DeviceAssignment {
+            replica_count: replicas,
+            computation_count: partitions,
+            computation_devices: (0..self.num_partitions).map(column).collect(),
+        })
+    }
+
+    /// Refuses more devices than the client has, and ids that it does not know.
+    pub(crate) fn check_devices(&self, client: &Client) -> Result<()> {
+        let devices = client.devices();
+        let needed = self.num_replicas.saturating_mul(self.num_partitions);
+        if needed > devices.len() {
+            let message = format!(
+                "{} replicas of {} partitions need {needed} devices, the client has {}",
+                self.num_replicas,
+                self.num_partitions,
+                devices.len()
+            );
+            return Err(Error::invalid("compile options", message));
+        }
+        let ids: Vec<_> = devices.iter().map(|device| i64::from(device.id())).collect();
+        let assigned = self.device_assignment.iter().flatten().flatten();
+        match assigned.into_iter().find(|id| !ids.contains(id)) {
+            Some(id) => {
+                let message = format!("no device has id {id}; there are {ids:?}");
+                Err(Error::invalid("compile options", message))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($from:ty => $variant:ident),+) => {
+        $(impl From<$from> for OptionValue {
+            fn from(value: $from) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+from!(&str => String, String => String, bool => Bool, i32 => Int, i64 => Int, f64 => Double);
+
+/// The messages, with field numbers as in XLA's `compile_options.proto` and `xla_data.proto`.
+mod proto {
+    use std::collections::BTreeMap;
+
+    use prost::{Message, Oneof};
+
+    use super::OptionValue;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct CompileOptions {
+        #[prost(message, optional, tag = "3")]
+        pub(super) executable_build_options: Option<ExecutableBuildOptions>,
+        #[prost(bool, tag = "4")]
+        pub(super) compile_portable_executable: bool,
+        #[prost(btree_map = "string, message", tag = "7")]
+        pub(super) env_option_overrides: BTreeMap<String, OptionOverride>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct ExecutableBuildOptions {
+        #[prost(int64, tag = "4")]
+        pub(super) num_replicas: i64,
+        #[prost(int64, tag = "5")]
+        pub(super) num_partitions: i64,
+        #[prost(bool, tag = "6")]
+        pub(super) use_spmd_partitioning: bool,
+        #[prost(message, optional, tag = "9")]
+        pub(super) device_assignment: Option<DeviceAssignment>,
+        #[prost(bool, tag = "19")]
+        pub(super) use_shardy_partitioner: bool,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct DeviceAssignment {
+        #[prost(int32, tag = "1")]
+        pub(super) replica_count: i32,
+        #[prost(int32, tag = "2")]
+        pub(super) computation_count: i32,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) computation_devices: Vec<ComputationDevice>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct ComputationDevice {
+        #[prost(int64, repeated, tag = "1")]
+        pub(super) replica_device_ids: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct OptionOverride {
+        #[prost(oneof = "Value", tags = "1, 2, 3, 4")]
+        pub(super) value: Option<Value>,
+    }
+
+    #[derive(Clone, PartialEq, Oneof)]
+    pub(super) enum Value {
+        #[prost(string, tag = "1")]
+        String(String),
+        #[prost(bool, tag = "2")]
+        Bool(bool),
+        #[prost(int64, tag = "3")]
+        Int(i64),
+        #[prost(double, tag = "4")]
+        Double(f64),
+    }
+
+    impl From<&OptionValue> for OptionOverride {
+        fn from(value: &OptionValue) -> Self {
+            let value = match value {
+                OptionValue::String(text) => Value::String(text.clone()),
+                OptionValue::Bool(flag) => Value::Bool(*flag),
+                OptionValue::Int(number) => Value::Int(*number),
+                OptionValue::Double(number) => Value::Double(*number),
+            };
+            Self { value: Some(value) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_options_state_both_counts() {
+        let bytes = CompileOptions::default().encode().expect("valid");
+        assert_eq!(bytes, [0x1a, 0x04, 0x20, 0x01, 0x28, 0x01]);
+    }
+
+    #[test]
+    fn spmd_options_set_both_flags() {
+        let bytes = CompileOptions::spmd(8).encode().expect("valid");
+        assert_eq!(bytes, [0x1a, 0x09, 0x20, 0x01, 0x28, 0x08, 0x30, 0x01, 0x98, 0x01, 0x01]);
+    }
+
+    #[test]
+    fn counts_of_zero_and_misfit_assignments_are_refused() {
+        let zero = CompileOptions { num_replicas: 0, ..CompileOptions::default() };
+        let error = zero.encode().expect_err("the plugin would abort");
+        assert!(error.to_string().contains("num_replicas"), "{error}");
+        let twice = CompileOptions {
+            num_partitions: 2,
+            device_assignment: Some(vec![vec![1, 1]]),
+            ..CompileOptions::default()
+        };
+        assert!(twice.encode().is_err());
+        assert!(CompileOptions { num_partitions: 2, ..CompileOptions::on_device(0) }.encode().is_err());
+    }
+}

@@ -1,0 +1,305 @@
+//! Devices.
+
+use std::fmt;
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api::{self, Args, Handle};
+use crate::client::Client;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::named_value::NamedValue;
+use crate::plugin::Plugin;
+
+/// One device of a client.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Device {
+    client: Client,
+    index: usize,
+}
+
+/// What never changes about a device.
+pub(crate) struct DeviceData {
+    pub(crate) device: Handle<sys::PJRT_Device>,
+    description: Handle<sys::PJRT_DeviceDescription>,
+    pub(crate) id: i32,
+    kind: String,
+    process_index: i32,
+    local_hardware_id: Option<i32>,
+    /// Positions in the client's list.
+    memories: Vec<usize>,
+    default_memory: Option<usize>,
+}
+
+impl Device {
+    pub(crate) fn new(client: &Client, index: usize) -> Self {
+        Self { client: client.clone(), index }
+    }
+
+    fn data(&self) -> &DeviceData {
+        self.client.device_data(self.index)
+    }
+
+    /// The client that the device belongs to.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The device's id, unique among all processes.
+    pub fn id(&self) -> i32 {
+        self.data().id
+    }
+
+    /// The device's make, for instance `TPU v5 lite`.
+    pub fn kind(&self) -> &str {
+        &self.data().kind
+    }
+
+    /// The process that can use the device.
+    pub fn process_index(&self) -> i32 {
+        self.data().process_index
+    }
+
+    /// Whether this process can use the device.
+    pub fn is_addressable(&self) -> bool {
+        self.data().local_hardware_id.is_some()
+    }
+
+    /// The device's number among the hardware of this process; `None` for another process's device.
+    pub fn local_hardware_id(&self) -> Option<i32> {
+        self.data().local_hardware_id
+    }
+
+    /// The memories that the device can reach.
+    pub fn memories(&self) -> Vec<Memory> {
+        self.data().memories.iter().map(|&index| Memory::new(&self.client, index)).collect()
+    }
+
+    /// The memory where the device's buffers are put unless another is named; `None` for another process's device.
+    pub fn default_memory(&self) -> Option<Memory> {
+        self.data().default_memory.map(|index| Memory::new(&self.client, index))
+    }
+
+    /// The memory of this kind, such as `pinned_host`, that the device can reach.
+    pub fn memory(&self, kind: &str) -> Option<Memory> {
+        self.memories().into_iter().find(|memory| memory.kind() == kind)
+    }
+
+    /// What the plugin tells about the device, for instance its coordinates.
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status).
+    pub fn attributes(&self) -> Result<Vec<NamedValue>> {
+        // SAFETY: the description lives as long as the client.
+        unsafe { attributes(self.client.plugin(), self.data().description) }
+    }
+
+    /// The device in a few words.
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status).
+    pub fn debug_string(&self) -> Result<String> {
+        // SAFETY: the description lives as long as the client.
+        unsafe { debug_string(self.client.plugin(), self.data().description) }
+    }
+
+    /// How full the device's memory is. The CPU plugins do not count.
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status), with `UNIMPLEMENTED` if the plugin does not count.
+    pub fn memory_stats(&self) -> Result<MemoryStats> {
+        MemoryStats::query(self.client.plugin(), self.as_ptr())
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Device {
+        self.data().device.as_ptr()
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("id", &self.id()).field("kind", &self.kind()).finish()
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.client.platform_name(), self.id())
+    }
+}
+
+impl DeviceData {
+    /// # Safety
+    /// `device` is alive, and `memories` are the client's.
+    pub(crate) unsafe fn query(
+        plugin: Plugin,
+        device: *mut sys::PJRT_Device,
+        memories: &[*mut sys::PJRT_Memory],
+    ) -> Result<Self> {
+        let handle = api::expect(device, "device")?;
+        let mut description = sys::PJRT_Device_GetDescription_Args::new();
+        let mut addressable = sys::PJRT_Device_IsAddressable_Args::new();
+        description.device = device;
+        addressable.device = device;
+        // SAFETY: the device is alive.
+        unsafe {
+            plugin.call(&mut description)?;
+            plugin.call(&mut addressable)?;
+        }
+        let description = api::expect(description.device_description, "device description")?;
+        // SAFETY: the description lives as long as the device.
+        let described = unsafe { DeviceDescription::query(plugin, description) }?;
+        let mut data = Self {
+            device: handle,
+            description,
+            id: described.id,
+            kind: described.kind,
+            process_index: described.process_index,
+            local_hardware_id: None,
+            memories: Vec::new(),
+            default_memory: None,
+        };
+        if !addressable.is_addressable {
+            return Ok(data);
+        }
+        let mut hardware = sys::PJRT_Device_LocalHardwareId_Args::new();
+        let mut reachable = sys::PJRT_Device_AddressableMemories_Args::new();
+        let mut default = sys::PJRT_Device_DefaultMemory_Args::new();
+        hardware.device = device;
+        reachable.device = device;
+        default.device = device;
+        let position = |memory: *mut sys::PJRT_Memory| memories.iter().position(|&m| m == memory);
+        // SAFETY: the device is alive, and its list of memories lives as long as it does.
+        unsafe {
+            plugin.call(&mut hardware)?;
+            plugin.call(&mut reachable)?;
+            plugin.call(&mut default)?;
+            data.local_hardware_id = Some(hardware.local_hardware_id);
+            let reachable = api::slice(reachable.memories, reachable.num_memories);
+            data.memories = reachable.iter().filter_map(|&memory| position(memory)).collect();
+            data.default_memory = position(default.memory);
+        }
+        Ok(data)
+    }
+}
+
+/// A device as a topology describes it, whether or not it exists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceDescription {
+    /// The device's id, unique among all processes.
+    pub id: i32,
+    /// The process that would drive the device.
+    pub process_index: i32,
+    /// The device's make.
+    pub kind: String,
+    /// The device in a few words.
+    pub debug_string: String,
+    /// What else the plugin tells, for instance coordinates.
+    pub attributes: Vec<NamedValue>,
+}
+
+impl DeviceDescription {
+    /// # Safety
+    /// The description is alive.
+    pub(crate) unsafe fn query(
+        plugin: Plugin,
+        description: Handle<sys::PJRT_DeviceDescription>,
+    ) -> Result<Self> {
+        let mut id = sys::PJRT_DeviceDescription_Id_Args::new();
+        let mut process = sys::PJRT_DeviceDescription_ProcessIndex_Args::new();
+        let mut kind = sys::PJRT_DeviceDescription_Kind_Args::new();
+        id.device_description = description.as_ptr();
+        process.device_description = description.as_ptr();
+        kind.device_description = description.as_ptr();
+        // SAFETY: the description is alive, and strings are copied.
+        unsafe {
+            plugin.call(&mut id)?;
+            plugin.call(&mut process)?;
+            plugin.call(&mut kind)?;
+            Ok(Self {
+                id: id.id,
+                process_index: process.process_index,
+                kind: api::string(kind.device_kind, kind.device_kind_size),
+                debug_string: debug_string(plugin, description)?,
+                attributes: attributes(plugin, description)?,
+            })
+        }
+    }
+}
+
+/// # Safety
+/// The description is alive.
+unsafe fn attributes(
+    plugin: Plugin,
+    description: Handle<sys::PJRT_DeviceDescription>,
+) -> Result<Vec<NamedValue>> {
+    let mut args = sys::PJRT_DeviceDescription_Attributes_Args::new();
+    args.device_description = description.as_ptr();
+    // SAFETY: the description is alive, and so are its attributes.
+    unsafe {
+        plugin.call(&mut args)?;
+        Ok(NamedValue::list(args.attributes, args.num_attributes))
+    }
+}
+
+/// # Safety
+/// The description is alive.
+unsafe fn debug_string(
+    plugin: Plugin,
+    description: Handle<sys::PJRT_DeviceDescription>,
+) -> Result<String> {
+    let mut args = sys::PJRT_DeviceDescription_DebugString_Args::new();
+    args.device_description = description.as_ptr();
+    // SAFETY: the description is alive, and the string is copied.
+    unsafe {
+        plugin.call(&mut args)?;
+        Ok(api::string(args.debug_string, args.debug_string_size))
+    }
+}
+
+/// How full a device's memory is. All sizes are in bytes; `None` where the plugin does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// In use now.
+    pub bytes_in_use: i64,
+    /// The most that was in use at one time.
+    pub peak_bytes_in_use: Option<i64>,
+    /// How many allocations were made.
+    pub num_allocs: Option<i64>,
+    /// The largest allocation.
+    pub largest_alloc_size: Option<i64>,
+    /// The most that may be in use.
+    pub bytes_limit: Option<i64>,
+    /// Set aside.
+    pub bytes_reserved: Option<i64>,
+    /// The largest block that is free.
+    pub largest_free_block_bytes: Option<i64>,
+}
+
+impl MemoryStats {
+    fn query(plugin: Plugin, device: *mut sys::PJRT_Device) -> Result<Self> {
+        let mut args = sys::PJRT_Device_MemoryStats_Args_0_114::new();
+        args.base.device = device;
+        // SAFETY: the device lives as long as its client, which the caller holds.
+        unsafe { plugin.call(&mut args) }?;
+        let args = args.base;
+        let known = |is_set: bool, value: i64| is_set.then_some(value);
+        Ok(Self {
+            bytes_in_use: args.bytes_in_use,
+            peak_bytes_in_use: known(args.peak_bytes_in_use_is_set, args.peak_bytes_in_use),
+            num_allocs: known(args.num_allocs_is_set, args.num_allocs),
+            largest_alloc_size: known(args.largest_alloc_size_is_set, args.largest_alloc_size),
+            bytes_limit: known(args.bytes_limit_is_set, args.bytes_limit),
+            bytes_reserved: known(args.bytes_reserved_is_set, args.bytes_reserved),
+            largest_free_block_bytes: known(
+                args.largest_free_block_bytes_is_set,
+                args.largest_free_block_bytes,
+            ),
+        })
+    }
+}

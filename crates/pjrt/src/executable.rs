@@ -1,0 +1,388 @@
+//! Compiled programs: what they are called, what they take and give.
+
+use std::fmt;
+use std::sync::Arc;
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api::{self, Args, Handle};
+use crate::client::Client;
+use crate::compile_options::CompileOptions;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::plugin::Plugin;
+use crate::program::Program;
+use crate::signature::Signature;
+use crate::types::{ArrayType, ElementType};
+
+/// A compiled program that is not tied to devices: what is left of one when it is compiled for a topology, and what can
+/// be asked about one that is loaded. Clones share it.
+#[derive(Clone)]
+pub struct Executable(Arc<ExecutableInner>);
+
+struct ExecutableInner {
+    plugin: Plugin,
+    /// The client that the program was compiled on, which must outlive it.
+    _client: Option<Client>,
+    executable: Handle<sys::PJRT_Executable>,
+}
+
+/// A compiled program, ready to run on its devices. Clones share it.
+#[derive(Clone)]
+pub struct LoadedExecutable(pub(crate) Arc<LoadedInner>);
+
+pub(crate) struct LoadedInner {
+    pub(crate) client: Client,
+    pub(crate) loaded: Handle<sys::PJRT_LoadedExecutable>,
+    executable: Executable,
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<ArrayType>,
+    pub(crate) results: Vec<Arc<ArrayType>>,
+    /// Positions in the client's list, in the order of execution's argument lists.
+    pub(crate) devices: Vec<usize>,
+    /// Whether the program has no device of its own.
+    pub(crate) portable: bool,
+}
+
+impl Client {
+    /// Compiles a program. The types of its parameters are read from the program, so that arguments can be checked.
+    ///
+    /// # Errors
+    /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not fit the client.
+    ///
+    /// # Example
+    /// ```no_run
+    /// # use oxidax_pjrt::{Client, CompileOptions, Plugin, Program};
+    /// # let client = Client::new(Plugin::load("plugin.so".as_ref())?, &[])?;
+    /// let program = Program::mlir("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")?;
+    /// let executable = client.compile(&program, &CompileOptions::default())?;
+    /// assert_eq!(executable.parameters().len(), 1);
+    /// # Ok::<(), oxidax_pjrt::Error>(())
+    /// ```
+    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable> {
+        // What the text says is the whole array; a partition's share of it is known only after compiling.
+        let signature = if options.num_partitions == 1 { program.signature() } else { None };
+        self.compile_inner(program, options, signature)
+    }
+
+    /// Compiles a program whose parameter types, as one device sees them, the caller knows.
+    ///
+    /// # Errors
+    /// As for [`compile`](Self::compile).
+    pub fn compile_with_signature(
+        &self,
+        program: &Program,
+        options: &CompileOptions,
+        signature: Signature,
+    ) -> Result<LoadedExecutable> {
+        self.compile_inner(program, options, Some(signature))
+    }
+
+    fn compile_inner(
+        &self,
+        program: &Program,
+        options: &CompileOptions,
+        signature: Option<Signature>,
+    ) -> Result<LoadedExecutable> {
+        options.check_devices(self)?;
+        let encoded = options.encode()?;
+        let raw_program = raw_program(program);
+        let mut args = sys::PJRT_Client_Compile_Args::new();
+        args.client = self.as_ptr();
+        args.program = &raw const raw_program;
+        args.compile_options = encoded.as_ptr().cast();
+        args.compile_options_size = encoded.len();
+        // SAFETY: client, program and options are alive for the call, which does not write to the code.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            LoadedExecutable::from_raw(self, args.executable, signature, options.portable)
+        }
+    }
+}
+
+/// The C form of a program, which borrows its code.
+pub(crate) fn raw_program(program: &Program) -> sys::PJRT_Program {
+    let format = program.format_name();
+    sys::PJRT_Program {
+        struct_size: size_of::<sys::PJRT_Program>(),
+        code: program.code().as_ptr().cast_mut().cast(),
+        code_size: program.code().len(),
+        format: format.as_ptr().cast(),
+        format_size: format.len(),
+        ..Default::default()
+    }
+}
+
+impl Executable {
+    /// Takes ownership of an executable that the C API returned.
+    ///
+    /// # Safety
+    /// `executable` came from this plugin, from `client` if it came from one, and nobody else destroys it.
+    pub(crate) unsafe fn from_raw(
+        plugin: Plugin,
+        client: Option<&Client>,
+        executable: *mut sys::PJRT_Executable,
+    ) -> Result<Self> {
+        let executable = api::expect(executable, "executable")?;
+        Ok(Self(Arc::new(ExecutableInner { plugin, _client: client.cloned(), executable })))
+    }
+
+    pub(crate) fn plugin(&self) -> Plugin {
+        self.0.plugin
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Executable {
+        self.0.executable.as_ptr()
+    }
+
+    /// The program's name, that of its module.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    pub fn name(&self) -> Result<String> {
+        let mut args = sys::PJRT_Executable_Name_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive, and the string is copied.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            Ok(api::string(args.executable_name, args.executable_name_size))
+        }
+    }
+
+    /// How many replicas the program was compiled for.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    pub fn num_replicas(&self) -> Result<usize> {
+        let mut args = sys::PJRT_Executable_NumReplicas_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive.
+        unsafe { self.plugin().call(&mut args) }?;
+        Ok(args.num_replicas)
+    }
+
+    /// How many partitions the program was compiled for.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    pub fn num_partitions(&self) -> Result<usize> {
+        let mut args = sys::PJRT_Executable_NumPartitions_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive.
+        unsafe { self.plugin().call(&mut args) }?;
+        Ok(args.num_partitions)
+    }
+
+    /// The types of the results, as one device gives them.
+    ///
+    /// # Errors
+    /// [`Error::Status`]; [`Error::Invalid`] for an element type that is newer than this crate.
+    pub fn results(&self) -> Result<Vec<ArrayType>> {
+        let mut types = sys::PJRT_Executable_OutputElementTypes_Args::new();
+        let mut shapes = sys::PJRT_Executable_OutputDimensions_Args::new();
+        types.executable = self.as_ptr();
+        shapes.executable = self.as_ptr();
+        // SAFETY: the executable is alive, and so are the arrays that it returns: one rank for each output, and as many
+        // dimensions as the ranks add up to.
+        let (types, ranks, mut dims) = unsafe {
+            self.plugin().call(&mut types)?;
+            self.plugin().call(&mut shapes)?;
+            let ranks = api::slice(shapes.dim_sizes, shapes.num_outputs);
+            let dims = api::slice(shapes.dims, ranks.iter().sum());
+            (api::slice(types.output_types, types.num_output_types), ranks, dims)
+        };
+        let results = types.iter().zip(ranks).map(|(&raw, &rank)| {
+            let (own, rest) = dims.split_at(rank);
+            dims = rest;
+            let element = ElementType::from_raw(raw).ok_or_else(|| {
+                Error::invalid("executable", format!("a result has an unknown element type ({raw})"))
+            })?;
+            ArrayType::new(element, own)
+        });
+        results.collect()
+    }
+
+    /// The kind of memory that each result is put in.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    pub fn result_memory_kinds(&self) -> Result<Vec<String>> {
+        let mut args = sys::PJRT_Executable_OutputMemoryKinds_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive, and each kind comes with its length; all are copied.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            let kinds = api::slice(args.memory_kinds, args.num_outputs);
+            let sizes = api::slice(args.memory_kind_sizes, args.num_outputs);
+            Ok(kinds.iter().zip(sizes).map(|(&kind, &size)| api::string(kind, size)).collect())
+        }
+    }
+
+    /// A text that is the same for the same module, whatever the compile options. Not every plugin has one.
+    ///
+    /// # Errors
+    /// [`Error::Status`], with `UNIMPLEMENTED` where there is none.
+    pub fn fingerprint(&self) -> Result<String> {
+        let mut args = sys::PJRT_Executable_Fingerprint_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive, and the string is copied.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            Ok(api::string(args.executable_fingerprint, args.executable_fingerprint_size))
+        }
+    }
+}
+
+impl LoadedExecutable {
+    /// Takes ownership of a loaded executable that the C API returned, and learns its types.
+    ///
+    /// # Safety
+    /// `loaded` belongs to `client`, and nobody else destroys it.
+    pub(crate) unsafe fn from_raw(
+        client: &Client,
+        loaded: *mut sys::PJRT_LoadedExecutable,
+        signature: Option<Signature>,
+        portable: bool,
+    ) -> Result<Self> {
+        let plugin = client.plugin();
+        let loaded = api::expect(loaded, "executable")?;
+        let guard = DestroyOnError { plugin, loaded };
+        let mut get = sys::PJRT_LoadedExecutable_GetExecutable_Args::new();
+        let mut addressable = sys::PJRT_LoadedExecutable_AddressableDevices_Args::new();
+        get.loaded_executable = loaded.as_ptr();
+        addressable.executable = loaded.as_ptr();
+        // SAFETY: the loaded executable is alive; the executable is ours; the list lives as long as the former.
+        let (executable, devices) = unsafe {
+            plugin.call(&mut get)?;
+            let executable = Executable::from_raw(plugin, Some(client), get.executable)?;
+            plugin.call(&mut addressable)?;
+            let devices =
+                api::slice(addressable.addressable_devices, addressable.num_addressable_devices);
+            let devices: Result<Vec<_>> =
+                devices.iter().map(|&device| client.device_index(device)).collect();
+            (executable, devices?)
+        };
+        let signature = match signature {
+            Some(signature) => signature,
+            None => {
+                let (code, format) = executable.optimized_program()?;
+                Signature::from_optimized(&code, &format)?
+            }
+        };
+        std::mem::forget(guard);
+        let name = executable.name();
+        let results = executable.results();
+        let mut inner = LoadedInner {
+            client: client.clone(),
+            loaded,
+            executable,
+            name: String::new(),
+            parameters: signature.parameters,
+            results: Vec::new(),
+            devices,
+            portable,
+        };
+        inner.name = name?;
+        inner.results = results?.into_iter().map(Arc::new).collect();
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The client that the program runs on.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// The program's name, that of its module.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The types of the parameters, as one device takes them.
+    pub fn parameters(&self) -> &[ArrayType] {
+        &self.0.parameters
+    }
+
+    /// The types of the results, as one device gives them.
+    pub fn results(&self) -> &[Arc<ArrayType>] {
+        &self.0.results
+    }
+
+    /// This process's devices that the program runs on, in the order of
+    /// [`execute_sharded`](Self::execute_sharded)'s lists. Empty for a portable executable.
+    pub fn devices(&self) -> Vec<Device> {
+        self.0.devices.iter().map(|&index| Device::new(&self.0.client, index)).collect()
+    }
+
+    /// Whether the program has no device of its own and is run by [`execute_on`](Self::execute_on).
+    pub fn is_portable(&self) -> bool {
+        self.0.portable
+    }
+
+    /// What can be asked about the program apart from its devices.
+    pub fn executable(&self) -> &Executable {
+        &self.0.executable
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_LoadedExecutable {
+        self.0.loaded.as_ptr()
+    }
+}
+
+/// Destroys a loaded executable that turned out unusable.
+struct DestroyOnError {
+    plugin: Plugin,
+    loaded: Handle<sys::PJRT_LoadedExecutable>,
+}
+
+impl Drop for DestroyOnError {
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows of the executable.
+        unsafe { destroy_loaded(self.plugin, self.loaded) }
+    }
+}
+
+/// # Safety
+/// Nothing uses the executable afterwards.
+unsafe fn destroy_loaded(plugin: Plugin, loaded: Handle<sys::PJRT_LoadedExecutable>) {
+    let mut args = sys::PJRT_LoadedExecutable_Destroy_Args::new();
+    args.executable = loaded.as_ptr();
+    // SAFETY: the caller vouches for it.
+    unsafe { plugin.release(&mut args) }
+}
+
+impl Drop for LoadedInner {
+    fn drop(&mut self) {
+        // SAFETY: this is the last handle; executions in flight hold what they need.
+        unsafe { destroy_loaded(self.client.plugin(), self.loaded) }
+    }
+}
+
+impl Drop for ExecutableInner {
+    fn drop(&mut self) {
+        let mut args = sys::PJRT_Executable_Destroy_Args::new();
+        args.executable = self.executable.as_ptr();
+        // SAFETY: this is the last handle.
+        unsafe { self.plugin.release(&mut args) }
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable").field("name", &self.name().ok()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LoadedExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types = |types: &mut dyn Iterator<Item = &ArrayType>| {
+            types.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        write!(
+            f,
+            "LoadedExecutable({}: ({}) -> ({}))",
+            self.0.name,
+            types(&mut self.0.parameters.iter()),
+            types(&mut self.0.results.iter().map(AsRef::as_ref))
+        )
+    }
+}

@@ -1,0 +1,150 @@
+//! Names with values: client options in, attributes of plugins, devices and topologies out.
+
+use std::ffi::c_char;
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api;
+
+/// A value of a client option or an attribute.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// Text.
+    String(String),
+    /// An integer.
+    Int64(i64),
+    /// A list of integers, such as a device's coordinates.
+    Int64List(Vec<i64>),
+    /// A single-precision number.
+    Float(f32),
+    /// True or false.
+    Bool(bool),
+}
+
+/// A name with its value.
+///
+/// ```
+/// # use oxidax_pjrt::{NamedValue, Value};
+/// let option = NamedValue::new("cpu_device_count", 8);
+/// assert_eq!(option.value, Value::Int64(8));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedValue {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: Value,
+}
+
+impl NamedValue {
+    /// Pairs a name with a value.
+    pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+
+    /// The C form, which borrows from `self`.
+    pub(crate) fn to_raw(&self) -> sys::PJRT_NamedValue {
+        let mut raw = sys::PJRT_NamedValue {
+            struct_size: size_of::<sys::PJRT_NamedValue>(),
+            name: self.name.as_ptr().cast::<c_char>(),
+            name_size: self.name.len(),
+            value_size: 1,
+            ..Default::default()
+        };
+        let value = &mut raw.__bindgen_anon_1;
+        match &self.value {
+            Value::String(text) => {
+                raw.type_ = sys::PJRT_NamedValue_kString;
+                raw.value_size = text.len();
+                value.string_value = text.as_ptr().cast::<c_char>();
+            }
+            Value::Int64(number) => {
+                raw.type_ = sys::PJRT_NamedValue_kInt64;
+                value.int64_value = *number;
+            }
+            Value::Int64List(list) => {
+                raw.type_ = sys::PJRT_NamedValue_kInt64List;
+                raw.value_size = list.len();
+                value.int64_array_value = list.as_ptr();
+            }
+            Value::Float(number) => {
+                raw.type_ = sys::PJRT_NamedValue_kFloat;
+                value.float_value = *number;
+            }
+            Value::Bool(flag) => {
+                raw.type_ = sys::PJRT_NamedValue_kBool;
+                value.bool_value = *flag;
+            }
+        }
+        raw
+    }
+
+    /// Copies what the C API returned. Values of a kind that is newer than this crate are left out.
+    ///
+    /// # Safety
+    /// `raw` is null or points to `count` valid named values.
+    pub(crate) unsafe fn list(raw: *const sys::PJRT_NamedValue, count: usize) -> Vec<Self> {
+        // SAFETY: the caller vouches for the array.
+        let raw = unsafe { api::slice(raw, count) };
+        // SAFETY: each item of the array is valid.
+        raw.iter().filter_map(|item| unsafe { Self::from_raw(item) }).collect()
+    }
+
+    /// # Safety
+    /// The pointers in `raw` are valid and its `type_` tells which member of the union is set.
+    unsafe fn from_raw(raw: &sys::PJRT_NamedValue) -> Option<Self> {
+        let value = &raw.__bindgen_anon_1;
+        // SAFETY: `type_` selects the member that the plugin wrote, and pointers come with their length.
+        let value = unsafe {
+            match raw.type_ {
+                sys::PJRT_NamedValue_kString => {
+                    Value::String(api::string(value.string_value, raw.value_size))
+                }
+                sys::PJRT_NamedValue_kInt64 => Value::Int64(value.int64_value),
+                sys::PJRT_NamedValue_kInt64List => {
+                    Value::Int64List(api::slice(value.int64_array_value, raw.value_size).to_vec())
+                }
+                sys::PJRT_NamedValue_kFloat => Value::Float(value.float_value),
+                sys::PJRT_NamedValue_kBool => Value::Bool(value.bool_value),
+                _ => return None,
+            }
+        };
+        // SAFETY: the name comes with its length.
+        let name = unsafe { api::string(raw.name, raw.name_size) };
+        Some(Self { name, value })
+    }
+}
+
+macro_rules! from {
+    ($($from:ty => $variant:ident),+) => {
+        $(impl From<$from> for Value {
+            fn from(value: $from) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+from!(i32 => Int64, i64 => Int64, Vec<i64> => Int64List, f32 => Float, bool => Bool, &str => String, String => String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_trip_through_c() {
+        let values = [
+            NamedValue::new("s", "text"),
+            NamedValue::new("empty", ""),
+            NamedValue::new("i", -3),
+            NamedValue::new("l", vec![1_i64, 2, 3]),
+            NamedValue::new("f", 2.5_f32),
+            NamedValue::new("b", true),
+        ];
+        let raw: Vec<_> = values.iter().map(NamedValue::to_raw).collect();
+        // SAFETY: `raw` borrows from `values`, which is alive.
+        let back = unsafe { NamedValue::list(raw.as_ptr(), raw.len()) };
+        assert_eq!(back, values);
+    }
+}

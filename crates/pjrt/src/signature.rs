@@ -1,0 +1,143 @@
+//! What types a program takes.
+
+use prost::Message;
+
+use crate::error::{Error, Result};
+use crate::hlo;
+use crate::mlir::{Scanner, Word};
+use crate::types::{ArrayType, ElementType};
+
+/// The types of a program's parameters, as one device sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// One type for each parameter, in order.
+    pub parameters: Vec<ArrayType>,
+}
+
+impl Signature {
+    /// Reads the parameters of `@main` from StableHLO text; `None` where it says them in a way that is not read here,
+    /// such as an alias.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut words = Scanner::new(text);
+        loop {
+            if words.next()? != Word::Name("func.func") {
+                continue;
+            }
+            // A visibility may stand in between.
+            let name = words.find(|word| matches!(word, Word::Symbol(_)))?;
+            if name == Word::Symbol("main") {
+                break;
+            }
+        }
+        if words.next()? != Word::Sign('(') {
+            return None;
+        }
+        let mut parameters = Vec::new();
+        while words.next()? == Word::Sign('%') {
+            words.next()?;
+            if words.next()? != Word::Sign(':') {
+                return None;
+            }
+            parameters.push(parameter_type(&mut words)?);
+            if !skip_attributes(&mut words)? {
+                return Some(Self { parameters });
+            }
+        }
+        // `@main()` has nothing between its parentheses.
+        parameters.is_empty().then_some(Self { parameters })
+    }
+
+    /// Reads the parameters from a compiled program, in the form in which a plugin returns it.
+    pub(crate) fn from_optimized(code: &[u8], format: &str) -> Result<Self> {
+        let undecodable = |error: prost::DecodeError| {
+            Error::invalid("signature", format!("the compiled program cannot be decoded: {error}"))
+        };
+        let module = match format {
+            "hlo" => hlo::Module::decode(code).map_err(undecodable)?,
+            "hlo_with_config" => {
+                hlo::ModuleWithConfig::decode(code).map_err(undecodable)?.hlo_module.unwrap_or_default()
+            }
+            other => {
+                let message = format!("the plugin returns the compiled program in the form {other:?}, which is not known");
+                return Err(Error::invalid("signature", message));
+            }
+        };
+        let shape = module.host_program_shape.unwrap_or_default();
+        let mut parameters = Vec::new();
+        for shape in &shape.parameters {
+            shape.flatten_into(&mut parameters)?;
+        }
+        Ok(Self { parameters })
+    }
+}
+
+fn parameter_type(words: &mut Scanner<'_>) -> Option<ArrayType> {
+    match words.next()? {
+        Word::Tensor(shape) => {
+            let parsed = tensor_type(shape)?;
+            // An encoding would follow the shape; its meaning is not known here.
+            (words.next()? == Word::Sign('>')).then_some(parsed)
+        }
+        Word::Sign('!') if words.next()? == Word::Name("stablehlo.token") => {
+            ArrayType::new(ElementType::Token, &[]).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Passes over a parameter's attributes and location. True if another parameter follows, false after the last.
+fn skip_attributes(words: &mut Scanner<'_>) -> Option<bool> {
+    let mut depth = 0_usize;
+    for word in words {
+        match word {
+            Word::Sign('(' | '{' | '[') => depth += 1,
+            Word::Sign(')') if depth == 0 => return Some(false),
+            Word::Sign(')' | '}' | ']') => depth = depth.checked_sub(1)?,
+            Word::Sign(',') if depth == 0 => return Some(true),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads `4x8xf32`.
+fn tensor_type(mut shape: &str) -> Option<ArrayType> {
+    let mut dims = Vec::new();
+    shape = shape.trim();
+    while shape.starts_with(|c: char| c.is_ascii_digit()) {
+        let (dim, rest) = shape.split_once('x')?;
+        dims.push(dim.trim().parse().ok()?);
+        shape = rest.trim_start();
+    }
+    let element = ElementType::ALL.iter().find(|element| element.mlir_name() == shape)?;
+    ArrayType::new(*element, &dims).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(text: &str) -> Option<String> {
+        let types = Signature::from_text(text)?.parameters;
+        Some(types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn parameters_are_read_from_text() {
+        let text = r#"module @m { sdy.mesh @mesh = <["a"=2]>
+            func.func private @helper(%x: tensor<9xi8>) { return }
+            func.func public @main(%a: tensor<4x8xf32> {tf.aliasing_output = 0 : i32, s = "), %"} loc("x"("f.rs":1:2)),
+              %b: tensor<bf16>, %c: tensor<2xcomplex<f64>>, %t: !stablehlo.token, %d: tensor<0x3xui4>) -> tensor<f32> {"#;
+        assert_eq!(parameters(text).as_deref(), Some("f32[4,8] bf16[] c128[2] token[] u4[0,3]"));
+        assert_eq!(parameters("func.func @main() { return }").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_to_the_plugin() {
+        assert_eq!(parameters("func.func @main(%x: !alias) { return }"), None);
+        assert_eq!(parameters("func.func @main(%x: tensor<4xf32, #enc>) { return }"), None);
+        assert_eq!(parameters("func.func @main(%x: tensor<4xi7>) { return }"), None);
+        assert_eq!(parameters("func.func @other() { return }"), None);
+        assert_eq!(parameters("func.func @main(%x"), None);
+    }
+}

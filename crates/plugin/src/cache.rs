@@ -1,0 +1,284 @@
+//! The folder that installed plugins lie in.
+//!
+//! ```text
+//! CACHE/plugins/.lock                                   held while something is written
+//! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so              a pinned plugin
+//! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so.verified     its SHA-256, and the size and time it had then
+//! CACHE/plugins/local-PLATFORM/LIBRARY.so               a plugin that the user installed from a file
+//! CACHE/plugins/.new-…/                                 an installation under way
+//! ```
+//!
+//! Invariants: a library gets its final name by one rename, after its hash was checked and its
+//! bytes were synced, so a half-written file never has that name. A library is handed out only if
+//! its hash is known: from the record if size and time still match, by hashing otherwise.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::hash;
+use crate::permissions;
+use crate::platform::Platform;
+use crate::progress::{Progress, Silent};
+
+/// Name endings.
+const RECORD: &str = "verified";
+/// Beginning of the folders of installations under way.
+const STAGING: &str = ".new-";
+
+/// A plugin folder whose owner and mode were found to be safe.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+}
+
+/// Held while the cache is being written; released on drop, also when the process dies.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Cache {
+    /// The cache of this configuration, which need not exist yet.
+    pub(crate) fn open(config: &Config) -> Result<Cache, Error> {
+        let root = config.cache.as_ref().ok_or(Error::NoCache)?;
+        permissions::check(root)?;
+        let folder = root.join("plugins");
+        permissions::check(&folder)?;
+        Ok(Cache { folder })
+    }
+
+    /// The folder of an entry, which need not exist.
+    pub(crate) fn entry(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Names of all entries, sorted.
+    pub(crate) fn entries(&self) -> Result<Vec<String>, Error> {
+        let listing = match fs::read_dir(&self.folder) {
+            Ok(listing) => listing,
+            Err(e) if is_absent(&e) => return Ok(Vec::new()),
+            Err(e) => return Err(Error::io("read", &self.folder)(e)),
+        };
+        let mut names = Vec::new();
+        for entry in listing {
+            let entry = entry.map_err(Error::io("read", &self.folder))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') && entry.path().is_dir() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The library in a `local-…` entry, whatever it is called.
+    pub(crate) fn local_library(&self, platform: Platform) -> Option<PathBuf> {
+        let listing = fs::read_dir(self.entry(&local_name(platform))).ok()?;
+        let mut files: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
+        files.retain(|path| path.is_file() && path.extension().is_none_or(|ext| ext != RECORD));
+        files.retain(|path| path.file_name().is_none_or(|n| n.as_encoded_bytes()[0] != b'.'));
+        files.sort();
+        files.into_iter().next()
+    }
+
+    /// Makes the folder and waits for its lock.
+    pub(crate) fn lock(
+        &self,
+        platform: Platform,
+        progress: &mut dyn Progress,
+    ) -> Result<Lock, Error> {
+        let not_writable = |path: &Path, source: io::Error| Error::CacheNotWritable {
+            path: path.to_owned(),
+            variable: platform.variable(),
+            source,
+        };
+        permissions::create_private(&self.folder).map_err(|e| not_writable(&self.folder, e))?;
+        let path = self.folder.join(".lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|e| not_writable(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                progress.note("waiting for another process that is installing a plugin");
+                file.lock().map_err(Error::io("lock", &path))?;
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
+        }
+        Ok(Lock { _file: file })
+    }
+
+    /// An empty folder of our own to prepare an entry in. What earlier installations left behind
+    /// when they were killed goes first: while the lock is held nobody else is using it.
+    pub(crate) fn staging(&self, _: &Lock, platform: Platform) -> Result<Staging, Error> {
+        let not_writable = |path: &Path, source| Error::CacheNotWritable {
+            path: path.to_owned(),
+            variable: platform.variable(),
+            source,
+        };
+        for entry in fs::read_dir(&self.folder).map_err(Error::io("read", &self.folder))?.flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with(STAGING) {
+                fs::remove_dir_all(entry.path()).map_err(|e| not_writable(&entry.path(), e))?;
+            }
+        }
+        let path = self.folder.join(format!("{STAGING}{}", std::process::id()));
+        permissions::create_private(&path).map_err(|e| not_writable(&path, e))?;
+        Ok(Staging { path })
+    }
+
+    /// Gives a prepared and verified library its final name and records its hash.
+    pub(crate) fn publish(
+        &self,
+        _: &Lock,
+        prepared: &Path,
+        entry: &str,
+        sha256: &str,
+    ) -> Result<PathBuf, Error> {
+        let folder = self.entry(entry);
+        permissions::create_private(&folder).map_err(Error::io("create", &folder))?;
+        permissions::check(&folder)?;
+        let name = prepared.file_name().expect("prepared files are created with a name");
+        let library = folder.join(name);
+        fs::rename(prepared, &library).map_err(Error::io("rename", prepared))?;
+        // A rename survives a power cut only once its folder was synced.
+        File::open(&folder).and_then(|f| f.sync_all()).map_err(Error::io("sync", &folder))?;
+        write_record(&library, sha256).map_err(Error::io("write", &record_path(&library)))?;
+        Ok(library)
+    }
+
+    /// Deletes an entry.
+    pub(crate) fn remove(&self, _: &Lock, entry: &str) -> Result<(), Error> {
+        let folder = self.entry(entry);
+        fs::remove_dir_all(&folder).map_err(Error::io("delete", &folder))
+    }
+}
+
+/// A temporary folder inside the cache, deleted on drop.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What cannot be deleted now is deleted by the next installation.
+        fs::remove_dir_all(&self.path).ok();
+    }
+}
+
+/// The entry that holds a plugin which the user installed from a file.
+pub(crate) fn local_name(platform: Platform) -> String {
+    format!("local-{platform}")
+}
+
+/// What is known about an installed library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not installed.
+    Absent,
+    /// Installed and intact.
+    Valid,
+    /// Its content is not what was installed; says in which way.
+    Damaged(String),
+}
+
+/// The state of a library. `expected` is the pinned hash; without one the recorded hash counts.
+///
+/// The record spares hashing hundreds of megabytes at every start: it is believed as long as the
+/// library has the size and modification time that it had when it was hashed.
+pub(crate) fn state(library: &Path, expected: Option<&str>) -> Result<State, Error> {
+    let Some(now) = stamp(library)? else { return Ok(State::Absent) };
+    check_trust(library)?;
+    let record = fs::read_to_string(record_path(library)).unwrap_or_default();
+    let recorded_hash = record.split_whitespace().next();
+    let expected = expected.or(recorded_hash);
+    if let Some(expected) = expected
+        && record.trim_end() == format!("{expected} {now}")
+    {
+        return Ok(State::Valid);
+    }
+    rehash(library, expected)
+}
+
+/// As [`state`], but always reads every byte.
+pub(crate) fn verify(library: &Path, expected: Option<&str>) -> Result<State, Error> {
+    if stamp(library)?.is_none() {
+        return Ok(State::Absent);
+    }
+    check_trust(library)?;
+    let record = fs::read_to_string(record_path(library)).unwrap_or_default();
+    rehash(library, expected.or(record.split_whitespace().next()))
+}
+
+fn rehash(library: &Path, expected: Option<&str>) -> Result<State, Error> {
+    let Some(expected) = expected else {
+        return Ok(State::Damaged("the record of its SHA-256 is missing".to_owned()));
+    };
+    let found = hash::of_file(library, &mut Silent)?;
+    if found != expected {
+        let size = library.metadata().map_err(Error::io("inspect", library))?.len();
+        let reason = format!("its {size} bytes have SHA-256 {found}, expected {expected}");
+        return Ok(State::Damaged(reason));
+    }
+    // On a read-only cache the record cannot be renewed; then the next start hashes again.
+    write_record(library, expected).ok();
+    Ok(State::Valid)
+}
+
+/// The library and its folder must be as safe as the cache around them.
+fn check_trust(library: &Path) -> Result<(), Error> {
+    if let Some(folder) = library.parent() {
+        permissions::check(folder)?;
+    }
+    permissions::check(library)
+}
+
+fn record_path(library: &Path) -> PathBuf {
+    let mut name = library.as_os_str().to_owned();
+    name.push(".");
+    name.push(RECORD);
+    PathBuf::from(name)
+}
+
+/// Size and modification time (nanoseconds since 1970); `None` if there is no such file.
+fn stamp(library: &Path) -> Result<Option<String>, Error> {
+    let meta = match library.metadata() {
+        Ok(meta) => meta,
+        Err(e) if is_absent(&e) => return Ok(None),
+        Err(e) => return Err(Error::io("inspect", library)(e)),
+    };
+    let modified = meta.modified().map_err(Error::io("inspect", library))?;
+    let nanos = modified.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    Ok(Some(format!("{} {nanos}", meta.len())))
+}
+
+/// Writes the record beside the library: `SHA256 SIZE NANOSECONDS`.
+fn write_record(library: &Path, sha256: &str) -> io::Result<()> {
+    let stamp = stamp(library).ok().flatten().ok_or(io::ErrorKind::NotFound)?;
+    let path = record_path(library);
+    let mut new = path.clone().into_os_string();
+    new.push(format!(".{}", std::process::id()));
+    // Not writable by others whatever the umask says: the record is believed.
+    let mut options = File::options();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
+    options.open(&new)?.write_all(format!("{sha256} {stamp}\n").as_bytes())?;
+    fs::rename(&new, &path).inspect_err(|_| {
+        // The half-made record would otherwise stay; the rename's error is the one to report.
+        fs::remove_file(&new).ok();
+    })
+}
+
+/// Whether the error says that there is no such file.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

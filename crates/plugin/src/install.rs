@@ -1,0 +1,349 @@
+//! Putting plugins into the cache, and taking them out.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::cache::{self, Cache, Lock, State};
+use crate::config::Config;
+use crate::error::{Error, mib};
+use crate::fetch::{self, Fetched};
+use crate::hash;
+use crate::library::check_library;
+use crate::pins::{self, Pin};
+use crate::platform::Platform;
+use crate::progress::{Progress, Silent};
+
+/// The path of a pinned plugin in the cache, installing it if it is not there.
+///
+/// An intact plugin is returned at once, without network, lock or write access. Otherwise the
+/// wheel is fetched with `pip` or `uv`, checked against the pin, and the library is extracted,
+/// under a lock that makes concurrent calls, also of other processes, wait and then share the
+/// result. A damaged file is replaced.
+///
+/// # Errors
+///
+/// [`Error::WrongHost`], [`Error::Offline`], [`Error::NoTool`] and [`Error::Fetch`] if it cannot
+/// be had; [`Error::WrongWheel`], [`Error::WrongSize`], [`Error::WrongHash`] and
+/// [`Error::BadWheel`] if something else came; [`Error::UnsafeCache`],
+/// [`Error::CacheNotWritable`], [`Error::NoCache`] and [`Error::Io`] if there is no good place for
+/// it.
+///
+/// # Example
+///
+/// ```no_run
+/// use oxidax_plugin::{Config, Stderr, install, pins};
+/// let path = install(&pins::CPU, &Config::from_env()?, &mut Stderr::new())?;
+/// println!("{}", path.display());
+/// # Ok::<(), oxidax_plugin::Error>(())
+/// ```
+pub fn install(pin: &Pin, config: &Config, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
+    let cache = Cache::open(config)?;
+    if let Some(path) = intact(pin, &cache, progress)? {
+        return Ok(path);
+    }
+    may_fetch(pin, config)?;
+    let lock = cache.lock(pin.platform, progress)?;
+    // Whoever held the lock before may have installed what we came for.
+    if let Some(path) = intact(pin, &cache, &mut Silent)? {
+        return Ok(path);
+    }
+    fetch_into(pin, config, &cache, &lock, progress)
+}
+
+/// As [`install`], but fetches anew and replaces what is there. The old file stays in place until
+/// the new one is complete.
+///
+/// # Errors
+///
+/// As [`install`].
+pub fn reinstall(
+    pin: &Pin,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let cache = Cache::open(config)?;
+    may_fetch(pin, config)?;
+    let lock = cache.lock(pin.platform, progress)?;
+    fetch_into(pin, config, &cache, &lock, progress)
+}
+
+/// Installs a plugin from a file: the pinned wheel, fetched elsewhere, or any PJRT plugin for this
+/// host, which from then on is preferred to the pinned one of its platform.
+///
+/// `platform` may be left out if the file's name says it. An installed file is replaced only by
+/// [`reinstall_file`].
+///
+/// # Errors
+///
+/// [`Error::AlreadyInstalled`]; [`Error::UnknownWheel`], [`Error::NotALibrary`],
+/// [`Error::WrongMachine`], [`Error::NotAPlugin`] and [`Error::PlatformUnclear`] for files that
+/// will not do; and those of [`install`] about wheels and the cache.
+pub fn install_file(
+    file: &Path,
+    platform: Option<Platform>,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let source = Source::of(file, platform)?;
+    let cache = Cache::open(config)?;
+    if let Some(path) = source.installed(&cache)? {
+        return Err(Error::AlreadyInstalled { path });
+    }
+    let lock = cache.lock(source.platform(), progress)?;
+    if let Some(path) = source.installed(&cache)? {
+        return Err(Error::AlreadyInstalled { path });
+    }
+    source.install(&cache, &lock, progress)
+}
+
+/// As [`install_file`], but replaces what is there.
+///
+/// # Errors
+///
+/// As [`install_file`], except [`Error::AlreadyInstalled`].
+pub fn reinstall_file(
+    file: &Path,
+    platform: Option<Platform>,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let source = Source::of(file, platform)?;
+    let cache = Cache::open(config)?;
+    let lock = cache.lock(source.platform(), progress)?;
+    source.install(&cache, &lock, progress)
+}
+
+/// The file to install from.
+enum Source<'a> {
+    Wheel(&'a Path, &'static Pin),
+    Library(&'a Path, Platform),
+}
+
+impl<'a> Source<'a> {
+    fn of(file: &'a Path, platform: Option<Platform>) -> Result<Source<'a>, Error> {
+        if file.extension().is_some_and(|ext| ext == "whl") {
+            let name = file.file_name().unwrap_or_default();
+            let pin = pins::ALL.iter().find(|pin| name == pin.wheel);
+            return match pin {
+                Some(pin) => Ok(Source::Wheel(file, pin)),
+                None => Err(Error::UnknownWheel {
+                    path: file.to_owned(),
+                    known: pins::ALL.iter().map(|pin| pin.wheel.to_owned()).collect(),
+                }),
+            };
+        }
+        check_library(file)?;
+        let platform = platform
+            .or_else(|| Platform::of_file_name(file))
+            .ok_or_else(|| Error::PlatformUnclear { path: file.to_owned() })?;
+        Ok(Source::Library(file, platform))
+    }
+
+    fn platform(&self) -> Platform {
+        match self {
+            Source::Wheel(_, pin) => pin.platform,
+            Source::Library(_, platform) => *platform,
+        }
+    }
+
+    fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>, Error> {
+        match self {
+            Source::Wheel(_, pin) => intact(pin, cache, &mut Silent),
+            Source::Library(_, platform) => Ok(cache.local_library(*platform)),
+        }
+    }
+
+    fn install(
+        &self,
+        cache: &Cache,
+        lock: &Lock,
+        progress: &mut dyn Progress,
+    ) -> Result<PathBuf, Error> {
+        let staging = cache.staging(lock, self.platform())?;
+        match self {
+            Source::Wheel(wheel, pin) => {
+                check_wheel(wheel, pin, progress)?;
+                let prepared = extract(wheel, pin, &staging.path, progress)?;
+                publish_pinned(pin, &prepared, cache, lock, progress)
+            }
+            Source::Library(file, platform) => {
+                let name = file.file_name().expect("a readable file has a name");
+                let prepared = staging.path.join(name);
+                let mut from = File::open(file).map_err(Error::io("read", file))?;
+                let (size, sha256) = write_synced(&mut from, &prepared, progress)
+                    .map_err(Error::io("copy", file))?;
+                check_library(&prepared)?;
+                let entry = cache::local_name(*platform);
+                if cache.entry(&entry).exists() {
+                    cache.remove(lock, &entry)?;
+                }
+                let path = cache.publish(lock, &prepared, &entry, &sha256)?;
+                progress.note(&format!("installed {} ({})", path.display(), mib(size)));
+                Ok(path)
+            }
+        }
+    }
+}
+
+/// The pinned library if it is installed and intact; a damaged one is spoken of and passed over.
+pub(crate) fn intact(
+    pin: &Pin,
+    cache: &Cache,
+    progress: &mut dyn Progress,
+) -> Result<Option<PathBuf>, Error> {
+    let path = library_path(pin, cache);
+    match cache::state(&path, Some(pin.library_sha256))? {
+        State::Valid => Ok(Some(path)),
+        State::Absent => Ok(None),
+        State::Damaged(reason) => {
+            progress.note(&format!("{} is damaged and is not used: {reason}", path.display()));
+            Ok(None)
+        }
+    }
+}
+
+/// Where the pinned library lies once it is installed.
+pub(crate) fn library_path(pin: &Pin, cache: &Cache) -> PathBuf {
+    cache.entry(&pin.folder()).join(pin.file_name())
+}
+
+/// Whether this host can use the pin and may use the network.
+fn may_fetch(pin: &Pin, config: &Config) -> Result<(), Error> {
+    let (os, arch) = pin.host();
+    if (config.host.0.as_str(), config.host.1.as_str()) != (os, arch) {
+        return Err(Error::WrongHost {
+            requirement: pin.requirement(),
+            wanted: format!("{os} {arch}"),
+            host: format!("{} {}", config.host.0, config.host.1),
+            variable: pin.platform.variable(),
+        });
+    }
+    if config.offline {
+        return Err(Error::Offline {
+            requirement: pin.requirement(),
+            size: pin.wheel_size,
+            wheel: pin.wheel,
+            command: format!("oxidax plugin install {}", pin.name),
+        });
+    }
+    Ok(())
+}
+
+fn fetch_into(
+    pin: &Pin,
+    config: &Config,
+    cache: &Cache,
+    lock: &Lock,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let staging = cache.staging(lock, pin.platform)?;
+    progress.note(&format!(
+        "installing the {} plugin: {} by {}, licence {}, {} to download, {} on disk",
+        pin.platform,
+        pin.requirement(),
+        pin.publisher,
+        pin.license,
+        mib(pin.wheel_size),
+        mib(pin.library_size),
+    ));
+    let prepared = match fetch::fetch(pin, config, &staging.path, progress)? {
+        Fetched::Wheel(wheel) => {
+            check_wheel(&wheel, pin, progress)?;
+            extract(&wheel, pin, &staging.path, progress)?
+        }
+        Fetched::Library(library) => {
+            let mut from = File::open(&library).map_err(Error::io("read", &library))?;
+            prepare(&mut from, &library, pin, &staging.path, progress)?
+        }
+    };
+    publish_pinned(pin, &prepared, cache, lock, progress)
+}
+
+fn check_wheel(wheel: &Path, pin: &Pin, progress: &mut dyn Progress) -> Result<(), Error> {
+    progress.begin("check", pin.wheel_size);
+    let checked = hash::check_file(wheel, pin.wheel_size, pin.wheel_sha256, progress);
+    progress.end();
+    checked
+}
+
+/// Extracts the library, and only it, from a wheel whose hash was checked.
+fn extract(
+    wheel: &Path,
+    pin: &Pin,
+    staging: &Path,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let bad = |reason: String| Error::BadWheel {
+        path: wheel.to_owned(),
+        member: pin.member.to_owned(),
+        reason,
+    };
+    let file = File::open(wheel).map_err(Error::io("read", wheel))?;
+    let mut archive =
+        zip::ZipArchive::new(io::BufReader::new(file)).map_err(|e| bad(e.to_string()))?;
+    let mut member = archive.by_name(pin.member).map_err(|e| bad(e.to_string()))?;
+    prepare(&mut member, wheel, pin, staging, progress)
+}
+
+/// Copies the library to the staging folder and checks it against the pin.
+fn prepare(
+    from: &mut dyn Read,
+    origin: &Path,
+    pin: &Pin,
+    staging: &Path,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let prepared = staging.join(pin.file_name());
+    progress.begin("extract", pin.library_size);
+    // One byte more than there should be is enough to know that the size is wrong.
+    let written = write_synced(&mut from.take(pin.library_size + 1), &prepared, progress);
+    progress.end();
+    let (size, sha256) = written.map_err(Error::io("extract", origin))?;
+    let path = origin.join(pin.member);
+    if size != pin.library_size {
+        return Err(Error::WrongSize { path, expected: pin.library_size, found: size });
+    }
+    if sha256 != pin.library_sha256 {
+        let expected = pin.library_sha256.to_owned();
+        return Err(Error::WrongHash { path, expected, found: sha256 });
+    }
+    Ok(prepared)
+}
+
+fn publish_pinned(
+    pin: &Pin,
+    prepared: &Path,
+    cache: &Cache,
+    lock: &Lock,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, Error> {
+    let path = cache.publish(lock, prepared, &pin.folder(), pin.library_sha256)?;
+    progress.note(&format!("installed {} ({})", path.display(), mib(pin.library_size)));
+    Ok(path)
+}
+
+/// Writes a file whose bytes are on disk when it returns; gives their number and SHA-256.
+fn write_synced(
+    from: &mut dyn Read,
+    path: &Path,
+    progress: &mut dyn Progress,
+) -> io::Result<(u64, String)> {
+    let mut file = File::create_new(path)?;
+    make_private(&file)?;
+    let written = hash::copy(from, &mut file, progress)?;
+    file.sync_all()?;
+    Ok(written)
+}
+
+/// A lenient umask must not make the library writable by others: the cache would refuse it.
+#[cfg(unix)]
+fn make_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File) -> io::Result<()> {
+    Ok(())
+}

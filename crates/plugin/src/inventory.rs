@@ -1,0 +1,114 @@
+//! What is installed, and what could be.
+
+use std::path::PathBuf;
+
+use crate::cache::{self, Cache, State};
+use crate::config::Config;
+use crate::error::Error;
+use crate::install::library_path;
+use crate::pins::{self, Pin};
+use crate::platform::Platform;
+use crate::progress::Progress;
+
+/// One line of `oxidax plugin list`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What `oxidax plugin remove` calls it: a pin's name, or the folder's for anything else.
+    pub name: String,
+    /// The platform, unless the folder is one that this version of oxidax does not know.
+    pub platform: Option<Platform>,
+    /// The pin, if it is one.
+    pub pin: Option<&'static Pin>,
+    /// The library, or the folder of an unknown entry.
+    pub path: PathBuf,
+    /// Whether it can be used.
+    pub condition: Condition,
+}
+
+/// Whether an [`Entry`] can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Condition {
+    /// A pin that is not installed.
+    NotInstalled,
+    /// Installed, with the SHA-256 that it had then.
+    Intact,
+    /// Not what was installed; the text says in which way. It is never loaded.
+    Damaged(String),
+    /// A folder that this version of oxidax does not use, for instance of an older pin.
+    Unused,
+}
+
+/// How much trust [`list`] puts into records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Believe the recorded hash of a file whose size and modification time have not changed.
+    Records,
+    /// Read every byte of every library.
+    EveryByte,
+}
+
+/// All pins, installed or not, then the plugins that the user installed from files, then what else
+/// lies in the cache.
+///
+/// # Errors
+///
+/// [`Error::NoCache`], [`Error::UnsafeCache`], [`Error::Io`].
+pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
+    let cache = Cache::open(config)?;
+    let look = |path: &PathBuf, hash: Option<&str>| {
+        let state = match check {
+            Check::Records => cache::state(path, hash),
+            Check::EveryByte => cache::verify(path, hash),
+        };
+        state.map(|state| match state {
+            State::Absent => Condition::NotInstalled,
+            State::Valid => Condition::Intact,
+            State::Damaged(reason) => Condition::Damaged(reason),
+        })
+    };
+    let mut entries = Vec::new();
+    let mut known = Vec::new();
+    for pin in pins::ALL {
+        let path = library_path(pin, &cache);
+        let condition = look(&path, Some(pin.library_sha256))?;
+        let platform = Some(pin.platform);
+        let name = pin.name.to_owned();
+        known.push(pin.folder());
+        entries.push(Entry { name, platform, pin: Some(pin), path, condition });
+    }
+    for platform in Platform::ALL {
+        if let Some(path) = cache.local_library(platform) {
+            let name = cache::local_name(platform);
+            let condition = look(&path, None)?;
+            known.push(name.clone());
+            entries.push(Entry { name, platform: Some(platform), pin: None, path, condition });
+        }
+    }
+    for name in cache.entries()?.into_iter().filter(|name| !known.contains(name)) {
+        let path = cache.entry(&name);
+        entries.push(Entry { name, platform: None, pin: None, path, condition: Condition::Unused });
+    }
+    Ok(entries)
+}
+
+/// Deletes an installed plugin, called as [`list`] calls it or by its folder's name. A process
+/// that has loaded it keeps it.
+///
+/// # Errors
+///
+/// [`Error::NoSuchEntry`] with the names of those that are there; [`Error::CacheNotWritable`],
+/// [`Error::UnsafeCache`], [`Error::NoCache`], [`Error::Io`].
+pub fn remove(name: &str, config: &Config, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
+    let cache = Cache::open(config)?;
+    let pin = pins::ALL.iter().find(|pin| pin.name == name);
+    let folder = pin.map_or_else(|| name.to_owned(), |pin| pin.folder());
+    let installed = cache.entries()?;
+    if !installed.contains(&folder) {
+        let list = if installed.is_empty() { "none".to_owned() } else { installed.join(", ") };
+        return Err(Error::NoSuchEntry { name: name.to_owned(), installed: list });
+    }
+    let lock = cache.lock(pin.map_or(Platform::Cpu, |pin| pin.platform), progress)?;
+    cache.remove(&lock, &folder)?;
+    Ok(cache.entry(&folder))
+}

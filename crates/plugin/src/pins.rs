@@ -1,0 +1,231 @@
+//! The plugins that oxidax can install: which package, which file, and the SHA-256 it must have.
+//!
+//! A pin names one wheel down to its last byte, so that every machine runs the same library.
+//! Nothing here is fetched before [`install`](crate::install) is called; only [`CPU`] is ever
+//! installed unasked.
+
+use crate::platform::Platform;
+
+/// One installable plugin. See the [module](self) for why each byte is pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pin {
+    /// What users call it: `oxidax plugin install NAME`.
+    pub name: &'static str,
+    /// The platform that the library drives.
+    pub platform: Platform,
+    /// The Python package that carries it.
+    pub package: &'static str,
+    /// The package's version.
+    pub version: &'static str,
+    /// The wheel's file name.
+    pub wheel: &'static str,
+    /// The tags by which `pip` picks this wheel on every machine.
+    pub tags: Tags,
+    /// Size of the wheel in bytes.
+    pub wheel_size: u64,
+    /// SHA-256 of the wheel, in lower-case hexadecimal.
+    pub wheel_sha256: &'static str,
+    /// The library's path inside the wheel.
+    pub member: &'static str,
+    /// Size of the library in bytes.
+    pub library_size: u64,
+    /// SHA-256 of the library, in lower-case hexadecimal.
+    pub library_sha256: &'static str,
+    /// Who publishes the package.
+    pub publisher: &'static str,
+    /// The licence under which the package is published, as its metadata says it.
+    pub license: &'static str,
+    /// The PJRT C API that the library speaks: major and minor version.
+    pub api: (u32, u32),
+}
+
+/// The wheel tags of a [`Pin`], given to `pip` and `uv` outright instead of letting them ask the
+/// machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tags {
+    /// Python version, as `--python-version` takes it.
+    pub python: &'static str,
+    /// Python implementation, as `pip --implementation` takes it.
+    pub implementation: &'static str,
+    /// ABI tag, as `pip --abi` takes it.
+    pub abi: &'static str,
+    /// Platform tag, as `pip --platform` takes it.
+    pub platform: &'static str,
+    /// The platform as `uv --python-platform` takes it; it must accept `platform`.
+    pub uv_platform: &'static str,
+}
+
+/// Tags of a wheel without Python code of its own, for glibc 2.27 and later.
+const ANY_PYTHON: Tags = Tags {
+    python: "3.11",
+    implementation: "py",
+    abi: "none",
+    platform: "manylinux_2_27_x86_64",
+    uv_platform: "x86_64-manylinux_2_28",
+};
+
+impl Pin {
+    /// The folder in the cache that holds the library: package and version.
+    pub fn folder(&self) -> String {
+        format!("{}-{}", self.package, self.version)
+    }
+
+    /// The library's file name.
+    pub fn file_name(&self) -> &'static str {
+        self.member.rsplit('/').next().unwrap_or(self.member)
+    }
+
+    /// The operating system and processor that the library runs on, in Rust's words.
+    pub fn host(&self) -> (&'static str, &'static str) {
+        ("linux", "x86_64")
+    }
+
+    /// The requirement as `pip` reads it: `package==version`.
+    pub fn requirement(&self) -> String {
+        format!("{}=={}", self.package, self.version)
+    }
+}
+
+/// The CPU plugin that everything in oxidax runs on; installed unasked on Linux x86-64.
+pub const CPU: Pin = Pin {
+    name: "cpu",
+    platform: Platform::Cpu,
+    package: "lammps-jax-pjrt-cpu",
+    version: "0.11.2",
+    wheel: "lammps_jax_pjrt_cpu-0.11.2-py3-none-manylinux_2_27_x86_64.whl",
+    tags: ANY_PYTHON,
+    wheel_size: 62_711_338,
+    wheel_sha256: "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1",
+    member: "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so",
+    library_size: 201_600_336,
+    library_sha256: "ad1309ac822b1b24d51b7f9947c7c9fa9ef5d67f390584cbc3d1fa2428fed9c2",
+    publisher: "the lammps-jax project (built from OpenXLA)",
+    license: "Apache-2.0",
+    api: (0, 115),
+};
+
+/// An older CPU plugin, for the tests of `oxidax-pjrt` only.
+pub const CPU_API_0_106: Pin = Pin {
+    name: "cpu-api-0.106",
+    platform: Platform::Cpu,
+    package: "fastatomstruct-xla-cpu",
+    version: "2026.6.23",
+    wheel: "fastatomstruct_xla_cpu-2026.6.23-py3-none-manylinux_2_27_x86_64.whl",
+    tags: ANY_PYTHON,
+    wheel_size: 63_200_622,
+    wheel_sha256: "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9",
+    member: "fastatomstruct_xla_cpu/libpjrt_cpu.so",
+    library_size: 273_768_800,
+    library_sha256: "0a0fe56ca17be9efc7b942e89e534e5e0ad4a0f1e369b66d27b62184509015b9",
+    publisher: "the fastatomstruct project (built from OpenXLA by ZML)",
+    license: "Apache-2.0",
+    api: (0, 106),
+};
+
+/// The oldest CPU plugin that is still supported, for the tests of `oxidax-pjrt` only.
+pub const CPU_API_0_81: Pin = Pin {
+    name: "cpu-api-0.81",
+    platform: Platform::Cpu,
+    package: "xla-cpu-pjrt",
+    version: "0.0.1",
+    wheel: "xla_cpu_pjrt-0.0.1-py3-none-manylinux_2_27_x86_64.whl",
+    tags: ANY_PYTHON,
+    wheel_size: 63_461_052,
+    wheel_sha256: "55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc",
+    member: "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
+    library_size: 259_284_552,
+    library_sha256: "88c3f28c5900f48ad4a82cab9e79bba9537809743395e341485f8794268820dc",
+    publisher: "the OpenXLA authors",
+    license: "not stated in the package (OpenXLA itself is Apache-2.0)",
+    api: (0, 81),
+};
+
+/// Google's TPU runtime; installed on demand only.
+pub const TPU: Pin = Pin {
+    name: "tpu",
+    platform: Platform::Tpu,
+    package: "libtpu",
+    version: "0.0.51",
+    wheel: "libtpu-0.0.51-cp311-cp311-manylinux_2_31_x86_64.whl",
+    tags: Tags {
+        python: "3.11",
+        implementation: "cp",
+        abi: "cp311",
+        platform: "manylinux_2_31_x86_64",
+        uv_platform: "x86_64-manylinux_2_31",
+    },
+    wheel_size: 204_805_508,
+    wheel_sha256: "ba67ddbfdbac61c8da1fafc26cd51b93e9fe4d298016e2882eb986b1718cba34",
+    member: "libtpu/libtpu.so",
+    library_size: 574_812_664,
+    library_sha256: "ad0b2a3bc5d4de96f653b3701aaed8769a691776ca0e14c791dcdca785d43e42",
+    publisher: "Google",
+    license: "Google Cloud Platform Terms of Service",
+    api: (0, 116),
+};
+
+/// JAX's CUDA 13 plugin; installed on demand only.
+pub const CUDA: Pin = Pin {
+    name: "cuda",
+    platform: Platform::Cuda,
+    package: "jax-cuda13-pjrt",
+    version: "0.12.0.1",
+    wheel: "jax_cuda13_pjrt-0.12.0.1-py3-none-manylinux_2_27_x86_64.whl",
+    tags: ANY_PYTHON,
+    wheel_size: 134_922_808,
+    wheel_sha256: "5899bb6177eda86ea532afb9a26794f2bdd04966f6a01f9028266b16c2b6cf90",
+    member: "jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+    library_size: 395_967_648,
+    library_sha256: "b6de513893c09af2c77e71afcef46d9706f8c259337cdef4cd5cae2353886f75",
+    publisher: "the JAX team (Google)",
+    license: "Apache-2.0",
+    api: (0, 116),
+};
+
+/// Every pin, in the order in which `oxidax plugin list` shows them.
+pub const ALL: &[Pin] = &[CPU, TPU, CUDA, CPU_API_0_106, CPU_API_0_81];
+
+/// The pin that a platform runs on.
+///
+/// ```
+/// use oxidax_plugin::{Platform, pins};
+/// assert_eq!(pins::of_platform(Platform::Cpu).package, "lammps-jax-pjrt-cpu");
+/// ```
+pub fn of_platform(platform: Platform) -> &'static Pin {
+    match platform {
+        Platform::Cpu => &CPU,
+        Platform::Tpu => &TPU,
+        Platform::Cuda => &CUDA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pin_is_consistent_with_itself() {
+        for pin in ALL {
+            let start = format!("{}-{}-", pin.package.replace('-', "_"), pin.version);
+            assert!(pin.wheel.starts_with(&start), "{}", pin.wheel);
+            assert!(pin.wheel.ends_with(&format!("-{}.whl", pin.tags.platform)), "{}", pin.wheel);
+            assert!(pin.wheel.contains(&format!("-{}-", pin.tags.abi)), "{}", pin.wheel);
+            for hash in [pin.wheel_sha256, pin.library_sha256] {
+                assert_eq!(hash.len(), 64);
+                assert!(hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
+            }
+            assert!(pin.library_size > pin.wheel_size, "{}", pin.name);
+            assert!(pin.file_name().ends_with(".so"), "{}", pin.member);
+        }
+    }
+
+    #[test]
+    fn names_and_folders_are_unique() {
+        for (i, a) in ALL.iter().enumerate() {
+            for b in &ALL[i + 1..] {
+                assert_ne!(a.name, b.name);
+                assert_ne!(a.folder(), b.folder());
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The platforms that oxidax knows, and which of them this host has.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::config::Config;
+use crate::error::Error;
+
+/// A kind of device that a PJRT plugin drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Platform {
+    /// The host's own processor.
+    Cpu,
+    /// Google's tensor processing units.
+    Tpu,
+    /// NVIDIA GPUs.
+    Cuda,
+}
+
+impl Platform {
+    /// All platforms, in the order in which messages list them.
+    pub const ALL: [Platform; 3] = [Platform::Cpu, Platform::Tpu, Platform::Cuda];
+
+    /// The name that users write and that messages print: `cpu`, `tpu` or `cuda`.
+    ///
+    /// ```
+    /// assert_eq!(oxidax_plugin::Platform::Tpu.name(), "tpu");
+    /// ```
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Cpu => "cpu",
+            Platform::Tpu => "tpu",
+            Platform::Cuda => "cuda",
+        }
+    }
+
+    /// The environment variable that names this platform's plugin file.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Platform::Cpu => "OXIDAX_PLUGIN_CPU",
+            Platform::Tpu => "OXIDAX_PLUGIN_TPU",
+            Platform::Cuda => "OXIDAX_PLUGIN_CUDA",
+        }
+    }
+
+    /// The platform that a plugin's file name speaks of, if it speaks of one.
+    ///
+    /// ```
+    /// use oxidax_plugin::Platform;
+    /// # use std::path::Path;
+    /// assert_eq!(Platform::of_file_name(Path::new("/opt/libtpu.so")), Some(Platform::Tpu));
+    /// assert_eq!(Platform::of_file_name(Path::new("plugin.so")), None);
+    /// ```
+    pub fn of_file_name(path: &Path) -> Option<Platform> {
+        let name = path.file_name()?.to_string_lossy().to_lowercase();
+        let words = [
+            ("tpu", Platform::Tpu),
+            ("cuda", Platform::Cuda),
+            ("gpu", Platform::Cuda),
+            ("cpu", Platform::Cpu),
+        ];
+        words.into_iter().find(|(word, _)| name.contains(word)).map(|(_, platform)| platform)
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Platform {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Platform, Error> {
+        Platform::ALL
+            .into_iter()
+            .find(|platform| platform.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| Error::UnknownPlatform { name: text.to_owned() })
+    }
+}
+
+/// How a platform came to be chosen. What a user named is never exchanged for another platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Named by the caller or by `OXIDAX_PLATFORM`.
+    Named(Platform),
+    /// Taken because this host has such a device, or, for the CPU, because it has no other.
+    Detected(Platform),
+}
+
+impl Choice {
+    /// The platform, however it was chosen.
+    pub fn platform(self) -> Platform {
+        match self {
+            Choice::Named(platform) | Choice::Detected(platform) => platform,
+        }
+    }
+}
+
+/// Chooses the platform: the caller's, else `OXIDAX_PLATFORM`, else TPU if this host has one, else
+/// CUDA if it has an NVIDIA GPU, else CPU.
+///
+/// ```
+/// use oxidax_plugin::{Choice, Config, Platform, choose_platform};
+/// let config = Config::bare();
+/// assert_eq!(choose_platform(Some(Platform::Cuda), &config), Choice::Named(Platform::Cuda));
+/// ```
+pub fn choose_platform(named: Option<Platform>, config: &Config) -> Choice {
+    if let Some(platform) = named.or(config.platform) {
+        return Choice::Named(platform);
+    }
+    let detected = if has_tpu(&config.root) {
+        Platform::Tpu
+    } else if has_nvidia_gpu(&config.root) {
+        Platform::Cuda
+    } else {
+        Platform::Cpu
+    };
+    Choice::Detected(detected)
+}
+
+/// PCI vendor number of Google, as the kernel prints it.
+const GOOGLE: &str = "0x1ae0";
+
+/// Older TPU hosts show `/dev/accel0`; newer ones hand the chips out through VFIO, which other
+/// devices use as well, so there the PCI vendor decides.
+fn has_tpu(root: &Path) -> bool {
+    if names_in(&root.join("dev")).any(|name| numbered(&name, "accel")) && google_on_pci(root) {
+        return true;
+    }
+    let vfio = names_in(&root.join("dev/vfio")).any(|name| numbered(&name, ""));
+    vfio && google_on_pci(root)
+}
+
+/// Whether a device on the PCI bus is Google's.
+fn google_on_pci(root: &Path) -> bool {
+    let devices = root.join("sys/bus/pci/devices");
+    names_in(&devices).any(|name| {
+        let vendor = fs::read_to_string(devices.join(name).join("vendor"));
+        vendor.is_ok_and(|vendor| vendor.trim() == GOOGLE)
+    })
+}
+
+/// The driver's device nodes, or its folder in `/proc` where nodes are made on demand.
+fn has_nvidia_gpu(root: &Path) -> bool {
+    names_in(&root.join("dev")).any(|name| numbered(&name, "nvidia"))
+        || names_in(&root.join("proc/driver/nvidia/gpus")).next().is_some()
+}
+
+/// Whether `name` is `prefix` and then a number, as in `accel0`.
+fn numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The names in a folder; none if it cannot be read.
+fn names_in(folder: &Path) -> impl Iterator<Item = String> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Config) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let config = Config { root: root.path().to_owned(), ..Config::bare() };
+        (root, config)
+    }
+
+    #[test]
+    fn a_bare_host_has_the_cpu() {
+        let (_root, config) = host(&[("dev/null", ""), ("dev/accel/x", ""), ("dev/nvidiactl", "")]);
+        assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Cpu));
+    }
+
+    #[test]
+    fn a_tpu_wins_over_a_gpu_and_may_hide_behind_vfio() {
+        let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
+        for node in ["dev/accel0", "dev/vfio/3"] {
+            let (_root, config) = host(&[(node, ""), vendor, ("dev/nvidia0", "")]);
+            assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Tpu));
+        }
+    }
+
+    #[test]
+    fn vfio_of_another_vendor_is_no_tpu() {
+        let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x8086\n");
+        let (_root, config) = host(&[("dev/vfio/3", ""), ("dev/accel0", ""), vendor]);
+        assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Cpu));
+    }
+
+    #[test]
+    fn a_gpu_shows_in_dev_or_in_proc() {
+        for node in ["dev/nvidia0", "proc/driver/nvidia/gpus/0000:01:00.0/information"] {
+            let (_root, config) = host(&[(node, "")]);
+            assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Cuda));
+        }
+    }
+
+    #[test]
+    fn the_caller_beats_the_variable_and_the_variable_beats_the_host() {
+        let (_root, mut config) = host(&[("dev/nvidia0", "")]);
+        config.platform = Some(Platform::Cpu);
+        assert_eq!(choose_platform(None, &config), Choice::Named(Platform::Cpu));
+        let choice = choose_platform(Some(Platform::Tpu), &config);
+        assert_eq!(choice, Choice::Named(Platform::Tpu));
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = "rocm".parse::<Platform>().unwrap_err().to_string();
+        assert!(error.contains("rocm") && error.contains("cpu, tpu, cuda"), "{error}");
+    }
+}

@@ -1,0 +1,259 @@
+//! From a wish to a plugin file: the search order, and the one case of installing unasked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{self, Cache, State};
+use crate::config::Config;
+use crate::error::{Error, mib};
+use crate::install::{install, intact, library_path};
+use crate::pins;
+use crate::platform::{Choice, Platform, choose_platform};
+use crate::progress::Progress;
+use crate::site_packages;
+
+/// What the caller asks for. The default asks for nothing and gets what fits this host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The platform; chosen by [`choose_platform`] if left out.
+    pub platform: Option<Platform>,
+    /// The plugin file. If given, nothing else is looked at.
+    pub path: Option<PathBuf>,
+}
+
+/// A plugin that was found. It was not loaded, and only its presence was checked unless it lies
+/// in the cache, where its SHA-256 is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plugin {
+    /// The platform that it is to drive.
+    pub platform: Platform,
+    /// The library.
+    pub path: PathBuf,
+    /// How it was found.
+    pub origin: Origin,
+}
+
+/// Where a [`Plugin`] was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The caller gave its path.
+    Caller,
+    /// This environment variable gave its path, or a folder with it.
+    Variable(&'static str),
+    /// Installed in the cache from a file of the user's.
+    Local,
+    /// The pinned one, in the cache.
+    Pinned,
+    /// A Python package that was there already.
+    SitePackages,
+}
+
+/// Finds the plugin to use, installing the CPU's if there is none.
+///
+/// The platform is the caller's, else `OXIDAX_PLATFORM`, else what this host has. A plugin is
+/// looked for in this order: the caller's path; the variable `OXIDAX_PLUGIN_<PLATFORM>`; for TPUs
+/// `TPU_LIBRARY_PATH`; `PJRT_PLUGIN_LIBRARY_PATH`; the cache, where a plugin that the user
+/// installed from a file comes before the pinned one; Python's site-packages. If there is none,
+/// the platform is CPU and the host is Linux on x86-64, the pinned plugin is installed.
+///
+/// A platform that was named never falls back to another. A TPU or GPU that was merely detected,
+/// and has no plugin, leaves the work to the CPU, with a note.
+///
+/// # Errors
+///
+/// [`Error::MissingPlugin`] for a path or variable that names no file, [`Error::NotFound`] with
+/// every place that was looked at, [`Error::Damaged`], and those of [`install`].
+///
+/// # Example
+///
+/// ```no_run
+/// use oxidax_plugin::{Config, Request, Stderr, find_or_install};
+/// let plugin =
+///     find_or_install(&Request::default(), &Config::from_env()?, &mut Stderr::new())?;
+/// println!("{} on {}", plugin.path.display(), plugin.platform);
+/// # Ok::<(), oxidax_plugin::Error>(())
+/// ```
+pub fn find_or_install(
+    request: &Request,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Plugin, Error> {
+    if let Some(path) = &request.path {
+        let platform = request
+            .platform
+            .or(Platform::of_file_name(path))
+            .or(config.platform)
+            .ok_or_else(|| Error::PlatformUnclear { path: path.clone() })?;
+        return named_file(platform, path, "the caller", Origin::Caller);
+    }
+    let choice = choose_platform(request.platform, config);
+    let platform = choice.platform();
+    match (find_or_explain(platform, config, progress)?, choice) {
+        (Ok(plugin), _) => Ok(plugin),
+        (Err(_), Choice::Detected(Platform::Tpu | Platform::Cuda)) => {
+            progress.note(&format!(
+                "this host has a {platform} device, but no plugin for it was found; using the \
+                 CPU. `oxidax plugin install {platform}` installs one"
+            ));
+            let cpu = find_or_explain(Platform::Cpu, config, progress)?;
+            cpu.or_else(|looked| last_resort(Platform::Cpu, looked, config, progress))
+        }
+        (Err(looked), _) => last_resort(platform, looked, config, progress),
+    }
+}
+
+/// Finds a plugin for a platform among what is on this machine already; `None` if there is none.
+///
+/// # Errors
+///
+/// As [`find_or_install`], except those of installing.
+pub fn find(
+    platform: Platform,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Option<Plugin>, Error> {
+    Ok(find_or_explain(platform, config, progress)?.ok())
+}
+
+/// Nothing was found: installs the CPU's plugin where that is allowed, else explains.
+fn last_resort(
+    platform: Platform,
+    looked: Vec<String>,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Plugin, Error> {
+    let pin = pins::of_platform(platform);
+    let on_pinned_host = (config.host.0.as_str(), config.host.1.as_str()) == pin.host();
+    if platform == Platform::Cpu && on_pinned_host {
+        let path = install(pin, config, progress)?;
+        return Ok(Plugin { platform, path, origin: Origin::Pinned });
+    }
+    let help = if on_pinned_host {
+        format!(
+            "`oxidax plugin install {platform}` installs {} ({} to download, licence: {})",
+            pin.requirement(),
+            mib(pin.wheel_size),
+            pin.license,
+        )
+    } else {
+        let (os, arch) = pin.host();
+        format!(
+            "what can be installed ({}) is for {os} {arch}, this host is {} {}; get a PJRT plugin \
+             for it and run `oxidax plugin install PATH`, or set {} to its path",
+            pin.requirement(),
+            config.host.0,
+            config.host.1,
+            platform.variable(),
+        )
+    };
+    Err(Error::NotFound { platform, looked, help })
+}
+
+/// The search itself. The inner error lists the places that had nothing.
+fn find_or_explain(
+    platform: Platform,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Result<Plugin, Vec<String>>, Error> {
+    let mut looked = Vec::new();
+
+    let variable = platform.variable();
+    if let Some(path) = config.plugin_paths.get(&platform) {
+        return named_file(platform, path, variable, Origin::Variable(variable)).map(Ok);
+    }
+    looked.push(format!("{variable}: not set"));
+
+    if platform == Platform::Tpu {
+        const NAME: &str = "TPU_LIBRARY_PATH";
+        if let Some(path) = &config.tpu_library_path {
+            return named_file(platform, path, NAME, Origin::Variable(NAME)).map(Ok);
+        }
+        looked.push(format!("{NAME}: not set"));
+    }
+
+    const LIST: &str = "PJRT_PLUGIN_LIBRARY_PATH";
+    if let Some(path) = in_library_path(platform, &config.plugin_library_path) {
+        return Ok(Ok(Plugin { platform, path, origin: Origin::Variable(LIST) }));
+    }
+    looked.push(match config.plugin_library_path.len() {
+        0 => format!("{LIST}: not set"),
+        n => format!("{LIST}: none for this platform in its {n} entries"),
+    });
+
+    match in_cache(platform, config, progress)? {
+        Ok(plugin) => return Ok(Ok(plugin)),
+        Err(place) => looked.push(place),
+    }
+
+    if let Some(path) = site_packages::find(platform, config) {
+        return Ok(Ok(Plugin { platform, path, origin: Origin::SitePackages }));
+    }
+    looked.push("Python's site-packages (jax_plugins, libtpu): none".to_owned());
+    Ok(Err(looked))
+}
+
+/// A file that was named outright: it is there, or that is an error.
+fn named_file(
+    platform: Platform,
+    path: &Path,
+    named_by: &str,
+    origin: Origin,
+) -> Result<Plugin, Error> {
+    match fs::File::open(path).and_then(|file| file.metadata()) {
+        Ok(meta) if meta.is_file() => Ok(Plugin { platform, path: path.to_owned(), origin }),
+        outcome => Err(Error::MissingPlugin {
+            platform,
+            named_by: named_by.to_owned(),
+            path: path.to_owned(),
+            source: outcome.err().unwrap_or_else(|| std::io::ErrorKind::IsADirectory.into()),
+        }),
+    }
+}
+
+/// The first file in a list of files and folders that may drive the platform. A file whose name
+/// speaks of no platform was put there on purpose and is taken; inside a folder the name must
+/// say both that it is a PJRT plugin and for which platform.
+fn in_library_path(platform: Platform, entries: &[PathBuf]) -> Option<PathBuf> {
+    entries.iter().find_map(|entry| {
+        if entry.is_file() {
+            let speaks_of = Platform::of_file_name(entry);
+            return speaks_of.is_none_or(|p| p == platform).then(|| entry.clone());
+        }
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(entry).ok()?.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        files.into_iter().find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            let plugin = name.contains("pjrt") || name.contains("plugin") || name == "libtpu.so";
+            let library = name.ends_with(".so") || name.ends_with(".dylib");
+            plugin && library && Platform::of_file_name(path) == Some(platform) && path.is_file()
+        })
+    })
+}
+
+/// The user's own installation, else the pinned one. The inner error says where there was none.
+fn in_cache(
+    platform: Platform,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Result<Plugin, String>, Error> {
+    if config.cache.is_none() {
+        return Ok(Err("the cache: no folder for it (HOME is not set)".to_owned()));
+    }
+    let cache = Cache::open(config)?;
+    if let Some(path) = cache.local_library(platform) {
+        // The user chose this file: going on to another one behind their back would be wrong.
+        return match cache::state(&path, None)? {
+            State::Damaged(reason) => Err(Error::Damaged { path, reason, name: "PATH".to_owned() }),
+            State::Valid | State::Absent => {
+                Ok(Ok(Plugin { platform, path, origin: Origin::Local }))
+            }
+        };
+    }
+    let pin = pins::of_platform(platform);
+    Ok(match intact(pin, &cache, progress)? {
+        Some(path) => Ok(Plugin { platform, path, origin: Origin::Pinned }),
+        None => Err(format!("the cache: no intact {}", library_path(pin, &cache).display())),
+    })
+}

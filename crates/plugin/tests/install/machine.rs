@@ -1,0 +1,167 @@
+//! A machine made of one temporary folder: tools that do what a test says, a cache, a wheel.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use oxidax_plugin::{Config, Pin, Platform, Progress, Tags};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+/// What every tool does first: answer `--version`, count the call, find the folder to write to.
+const PROLOGUE: &str = r#"
+case "$*" in *--version) [ -e "$folder/no-pip-for-$name" ] && exit 1; exit 0;; esac
+printf "%s\n" "$name $*" >> "$folder/calls"
+for word in "$@"; do
+    case "$last" in --dest|--target) dest=$word;; esac
+    last=$word
+done
+mkdir -p "$dest"
+"#;
+
+pub(crate) struct Machine {
+    folder: TempDir,
+    pub(crate) config: Config,
+    pub(crate) pin: Pin,
+    pub(crate) library: Vec<u8>,
+}
+
+impl Machine {
+    /// A Linux machine with a `python3` whose pip fetches the pinned wheel.
+    pub(crate) fn new() -> Machine {
+        let machine = Machine::without_tools();
+        machine.tool("python3");
+        machine.behave(r#"cp "$folder/../wheels/$wheel" "$dest""#);
+        machine
+    }
+
+    pub(crate) fn without_tools() -> Machine {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["bin", "wheels", "root"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        let library: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut config = Config::bare();
+        config.host = ("linux".to_owned(), "x86_64".to_owned());
+        config.search_path = vec![root.join("bin")];
+        config.cache = Some(root.join("home/.cache/oxidax"));
+        config.root = root.join("root");
+        let pin = fake_pin(&root, &library);
+        Machine { folder, config, pin, library }
+    }
+
+    /// The same machine as another process sees it.
+    pub(crate) fn seen_again(root: &Path) -> (Config, Pin) {
+        let mut config = Config::bare();
+        config.host = ("linux".to_owned(), "x86_64".to_owned());
+        config.search_path = vec![root.join("bin")];
+        config.cache = Some(root.join("home/.cache/oxidax"));
+        let library: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let pin = fake_pin(root, &library);
+        (config, pin)
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(relative)
+    }
+
+    /// Puts a tool on the search path.
+    pub(crate) fn tool(&self, name: &str) {
+        // A link to a file that nobody writes: executing a file that was just written fails where
+        // another thread's child still has it open.
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/tool.sh");
+        symlink(script, self.path("bin").join(name)).unwrap();
+    }
+
+    /// What the tools do; they know `$name`, `$folder`, `$dest` and `$wheel`.
+    pub(crate) fn behave(&self, script: &str) {
+        let text = format!("wheel={}\n{PROLOGUE}\n{script}\n", self.pin.wheel);
+        fs::write(self.path("bin/behaviour"), text).unwrap();
+    }
+
+    /// The tools' calls so far, one a line.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("bin/calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.config.cache.as_ref().unwrap().join("plugins")
+    }
+
+    /// Names in the plugin folder, except the lock.
+    pub(crate) fn left_in_cache(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.plugins())
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != ".lock")
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Writes a wheel that holds `library`, and gives the pin that fits it.
+fn fake_pin(root: &Path, library: &[u8]) -> Pin {
+    let wheel = wheel_of(&[("fake_plugin/plugin.so", library), ("fake_plugin/code.py", b"evil()")]);
+    let name = "fake_plugin-1.0-py3-none-any.whl";
+    fs::write(root.join("wheels").join(name), &wheel).unwrap();
+    Pin {
+        name: "fake",
+        platform: Platform::Cpu,
+        package: "fake-plugin",
+        version: "1.0",
+        wheel: name,
+        tags: Tags {
+            python: "3.11",
+            implementation: "py",
+            abi: "none",
+            platform: "any",
+            uv_platform: "x86_64-manylinux_2_28",
+        },
+        wheel_size: wheel.len() as u64,
+        wheel_sha256: sha256(&wheel),
+        member: "fake_plugin/plugin.so",
+        library_size: library.len() as u64,
+        library_sha256: sha256(library),
+        publisher: "nobody",
+        license: "CC0-1.0",
+        api: (0, 115),
+    }
+}
+
+/// A wheel with these members. Its bytes do not depend on the clock.
+pub(crate) fn wheel_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options =
+        zip::write::SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
+    for (name, content) in members {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(content).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// Pins hold constants, so a test's hash lives as long as the test process.
+pub(crate) fn sha256(bytes: &[u8]) -> &'static str {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    hex.leak()
+}
+
+/// Remembers what was said.
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Vec<String>);
+
+impl Progress for Notes {
+    fn note(&mut self, text: &str) {
+        self.0.push(text.to_owned());
+    }
+    fn begin(&mut self, step: &str, total: u64) {
+        self.0.push(format!("{step} {total}"));
+    }
+    fn advance(&mut self, _: u64) {}
+    fn end(&mut self) {}
+}

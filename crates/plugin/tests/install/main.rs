@@ -1,0 +1,11 @@
+//! Finding and installing plugins on made-up machines; nothing here uses the network.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+mod cache;
+mod elf;
+mod fetching;
+mod files;
+mod library;
+mod machine;
+mod searching;

@@ -1,0 +1,258 @@
+//! [`Array`]: the one type that users compute with.
+
+use super::aval::Aval;
+use super::backend::backend;
+use super::dtype::DType;
+use super::element::Element;
+use super::error::{Error, Loc, OpErrorKind};
+use super::shape::Shape;
+use super::trace;
+use std::any::Any;
+use std::fmt;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+/// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
+pub trait Buffer: fmt::Debug + Send + Sync {
+    /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types.
+    ///
+    /// # Errors
+    /// What the computation that makes the elements met, or the copy.
+    fn read(&self, dst: &mut [u8]) -> Result<(), Error>;
+    /// Waits until the elements are there.
+    ///
+    /// # Errors
+    /// What the computation that makes the elements met.
+    fn ready(&self) -> Result<(), Error>;
+    /// For `runtime` to find its own type again.
+    fn as_any(&self) -> &dyn Any;
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Concrete(Arc<dyn Buffer>),
+    Traced { trace: u64, var: u32 },
+}
+
+/// An n-dimensional array: concrete (its elements lie on a device) or traced (it stands for a
+/// value of a program being built). The type is the same, so one function serves both.
+///
+/// Cloning is cheap and shares the elements. Dtype and shape are values, not types.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let program = make_program(|x: Array| (&x * 2.0).sum(), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(program.avals_out()[0].to_string(), "f32[]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone)]
+#[doc(alias = "Tensor")]
+#[doc(alias = "ndarray")]
+pub struct Array {
+    aval: Aval,
+    pub(crate) kind: Kind,
+}
+
+// Elements never change once they are there, so an array may be looked at after a panic.
+impl UnwindSafe for Array {}
+impl RefUnwindSafe for Array {}
+
+impl Array {
+    pub(crate) fn traced(aval: Aval, trace: u64, var: u32) -> Array {
+        Array { aval, kind: Kind::Traced { trace, var } }
+    }
+
+    /// An array that has a type and no elements: what `eval_shape` gives, and what `make_program` and
+    /// `lower` take in place of an array. No operation can be applied to it.
+    #[doc(alias = "ShapeDtypeStruct")]
+    pub fn of_type(aval: Aval) -> Array {
+        Array::traced(aval, trace::NO_TRACE, 0)
+    }
+
+    /// A concrete array over a buffer that `runtime` holds.
+    pub(crate) fn concrete(aval: Aval, buffer: Arc<dyn Buffer>) -> Array {
+        Array { aval, kind: Kind::Concrete(buffer) }
+    }
+
+    /// Copies `elements`, row-major, to the default device as an array of shape `shape`.
+    ///
+    /// # Errors
+    /// [`Error::Op`] (shape) if the number of elements is not that of the shape; `Plugin` and
+    /// `Runtime` if there is no device or no room on it.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// assert_eq!(x.shape().dims(), [2, 2]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn from_slice<T: Element>(elements: &[T], shape: impl Into<Shape>) -> Result<Array, Error> {
+        Array::from_bytes(T::as_bytes(elements), T::DTYPE, shape)
+    }
+
+    /// Copies raw elements to the default device: row-major, in the machine's byte order, one byte
+    /// per element for sub-byte dtypes.
+    ///
+    /// # Errors
+    /// As [`Array::from_slice`].
+    #[track_caller]
+    pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl Into<Shape>) -> Result<Array, Error> {
+        let aval = Aval::new(dtype, shape);
+        let expected = aval.size().saturating_mul(dtype.host_bytes());
+        if bytes.len() != expected {
+            let message = format!(
+                "{aval} takes {expected} bytes ({} elements of {}), got {}",
+                aval.size(),
+                dtype.host_bytes(),
+                bytes.len()
+            );
+            let location = Some(Location::caller());
+            return Err(trace::op_error(OpErrorKind::Shape, "from_slice", message, location));
+        }
+        backend().put(bytes, &aval)
+    }
+
+    /// The type: dtype, shape, weakness.
+    pub fn aval(&self) -> &Aval {
+        &self.aval
+    }
+
+    /// The axis sizes.
+    pub fn shape(&self) -> &Shape {
+        &self.aval.shape
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.aval.dtype
+    }
+
+    /// Number of axes.
+    #[doc(alias = "ndim")]
+    pub fn rank(&self) -> usize {
+        self.aval.rank()
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        self.aval.size()
+    }
+
+    /// Whether the array stands for a value of a program being traced.
+    pub fn is_traced(&self) -> bool {
+        matches!(self.kind, Kind::Traced { .. })
+    }
+
+    /// The axis sizes as a fixed number of names: `let [b, t, c] = x.dims();`.
+    ///
+    /// Throws `Op` (shape) if the rank is another.
+    #[track_caller]
+    pub fn dims<const N: usize>(&self) -> [usize; N] {
+        match <[usize; N]>::try_from(self.shape().dims()) {
+            Ok(dims) => dims,
+            Err(_) => trace::throw_op(
+                OpErrorKind::Shape,
+                "dims",
+                format!("expected {N} axes, got {} in {}", self.rank(), self.aval),
+                Some(Location::caller()),
+            ),
+        }
+    }
+
+    /// Gives the array back if it has this shape, and throws `Op` (shape) if not.
+    #[track_caller]
+    pub fn expect_shape(&self, shape: impl Into<Shape>) -> &Array {
+        let expected = shape.into();
+        if *self.shape() != expected {
+            trace::throw_op(
+                OpErrorKind::Shape,
+                "expect_shape",
+                format!("expected {expected}, got {}", self.aval),
+                Some(Location::caller()),
+            );
+        }
+        self
+    }
+
+    #[track_caller]
+    fn buffer(&self, wanted: &str) -> &Arc<dyn Buffer> {
+        match &self.kind {
+            Kind::Concrete(buffer) => buffer,
+            Kind::Traced { .. } => trace::throw_needs_value(&self.aval, wanted, Location::caller()),
+        }
+    }
+
+    /// The one element of an array of size 1, waiting for it.
+    ///
+    /// Throws `Tracer` if the array is traced.
+    ///
+    /// # Errors
+    /// `Op` if the array has another size or `T` is not its dtype; `Runtime` if the computation failed.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T, Error> {
+        let location: Loc = Some(Location::caller());
+        if self.size() != 1 {
+            let message = format!("needs an array with one element, got {}", self.aval);
+            self.buffer("the element");
+            return Err(trace::op_error(OpErrorKind::Shape, "item", message, location));
+        }
+        Ok(self.read::<T>("item", location)?[0])
+    }
+
+    /// The elements, row-major, waiting for them.
+    ///
+    /// Throws `Tracer` if the array is traced.
+    ///
+    /// # Errors
+    /// `Op` (dtype) if `T` is not the array's dtype; `Runtime` if the computation failed.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        self.read::<T>("to_vec", Some(Location::caller()))
+    }
+
+    #[track_caller]
+    fn read<T: Element>(&self, name: &str, location: Loc) -> Result<Vec<T>, Error> {
+        let buffer = self.buffer("the elements");
+        if T::DTYPE != self.dtype() {
+            let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
+            return Err(trace::op_error(OpErrorKind::DType, name, message, location));
+        }
+        T::read(self.size(), |bytes| buffer.read(bytes))
+    }
+
+    /// The elements' bytes, row-major, one byte per element for sub-byte dtypes.
+    ///
+    /// Throws `Tracer` if the array is traced.
+    ///
+    /// # Errors
+    /// `Runtime` if the computation failed.
+    #[track_caller]
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let buffer = self.buffer("the elements");
+        let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
+        buffer.read(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Waits until the elements are there, and gives the array back. Traced arrays do not wait.
+    ///
+    /// # Errors
+    /// `Runtime` if the computation failed.
+    pub fn block_until_ready(&self) -> Result<&Array, Error> {
+        match &self.kind {
+            Kind::Concrete(buffer) => buffer.ready().map(|()| self),
+            Kind::Traced { .. } => Ok(self),
+        }
+    }
+}
+
+impl fmt::Debug for Array {
+    /// The aval, and the elements if they are few and there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Concrete(_) => write!(f, "Array({})", self.aval),
+            Kind::Traced { .. } => write!(f, "Traced({})", self.aval),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! [`LowerCtx`]: what a primitive's `lower` rule writes to.
+
+use super::error::Rule;
+use super::program::Program;
+use crate::stablehlo::{TensorType, Value, Writer};
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+
+/// A StableHLO writer that can also write whole programs. Dereferences to the [`Writer`].
+#[derive(Debug)]
+pub struct LowerCtx<'a> {
+    writer: Writer,
+    platform: &'a str,
+    functions: HashMap<Program, String>,
+    routines: HashMap<String, String>,
+    n_functions: usize,
+}
+
+impl<'a> LowerCtx<'a> {
+    /// A context for an empty module that will run on `platform`: `cpu`, `cuda`, `tpu`.
+    pub fn new(platform: &'a str) -> LowerCtx<'a> {
+        LowerCtx {
+            writer: Writer::new(),
+            platform,
+            functions: HashMap::new(),
+            routines: HashMap::new(),
+            n_functions: 0,
+        }
+    }
+
+    /// The platform that the module is for.
+    pub fn platform(&self) -> &str {
+        self.platform
+    }
+
+    /// Writes the program's equations in place and gives the values of its outputs.
+    ///
+    /// # Errors
+    /// Those of the `lower` rules.
+    pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> Rule<Vec<Value>> {
+        let outer = self.writer.location();
+        let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
+        for (&var, value) in program.inputs().iter().zip(inputs) {
+            values[var as usize] = Some(value.clone());
+        }
+        let read = |values: &[Option<Value>], var: u32| {
+            values[var as usize].clone().expect("operands are defined before they are used")
+        };
+        for eqn in program.eqns() {
+            let operands: Vec<Value> = eqn.operands.iter().map(|&var| read(&values, var)).collect();
+            let avals: Vec<_> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
+            let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
+            self.writer.set_location(place);
+            let results = eqn.primitive.lower(self, &operands, &avals)?;
+            for (&var, value) in eqn.results.iter().zip(results) {
+                values[var as usize] = Some(value);
+            }
+        }
+        self.writer.restore_location(outer);
+        Ok(program.outputs().iter().map(|&var| read(&values, var)).collect())
+    }
+
+    /// Writes a call of the program as a function; equal programs share one.
+    ///
+    /// # Errors
+    /// Those of the `lower` rules.
+    pub fn call(&mut self, program: &Program, name: &str, inputs: &[Value]) -> Rule<Vec<Value>> {
+        let name = match self.functions.get(program) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.function_name(name);
+                self.function(program, &name, |_| "")?;
+                self.functions.insert(program.clone(), name.clone());
+                name
+            }
+        };
+        let results: Vec<TensorType> =
+            program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
+        let callee = format!("callee = @{name}");
+        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
+    }
+
+    /// A name that no function of the module has yet. It is taken before the body is written, so
+    /// that functions inside the body get other names.
+    fn function_name(&mut self, stem: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let stem: String = stem.chars().map(plain).collect();
+        self.n_functions += 1;
+        format!("{stem}_{}", self.n_functions - 1)
+    }
+
+    /// Writes a call of a function that a primitive writes itself, operation by operation; calls
+    /// with the same `stem` and operand types share one, so `body` must depend on nothing else.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn routine(
+        &mut self,
+        stem: &str,
+        inputs: &[Value],
+        results: &[TensorType],
+        body: impl FnOnce(&mut Writer, &[Value]) -> Rule<Vec<Value>>,
+    ) -> Rule<Vec<Value>> {
+        let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
+        let key = types.iter().fold(stem.to_string(), |key, ty| format!("{key} {ty}"));
+        let name = match self.routines.get(&key) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.function_name(stem);
+                let (outside, arguments) = self.writer.open_function(&types);
+                let outputs = body(&mut self.writer, &arguments)?;
+                self.writer.close_function(outside, &name, &arguments, |_| "", &outputs);
+                self.routines.insert(key, name.clone());
+                name
+            }
+        };
+        let callee = format!("callee = @{name}");
+        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), results))
+    }
+
+    /// Writes the program as the function `@name`.
+    ///
+    /// # Errors
+    /// Those of the `lower` rules.
+    pub fn function(
+        &mut self,
+        program: &Program,
+        name: &str,
+        attributes: impl Fn(usize) -> &'static str,
+    ) -> Rule<()> {
+        let types: Vec<TensorType> =
+            program.inputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
+        let (outside, inputs) = self.writer.open_function(&types);
+        let outputs = self.inline(program, &inputs)?;
+        self.writer.close_function(outside, name, &inputs, attributes, &outputs);
+        Ok(())
+    }
+
+    /// The finished module.
+    pub fn finish(self, name: &str) -> String {
+        self.writer.finish(name)
+    }
+}
+
+impl Deref for LowerCtx<'_> {
+    type Target = Writer;
+    fn deref(&self) -> &Writer {
+        &self.writer
+    }
+}
+
+impl DerefMut for LowerCtx<'_> {
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+}

@@ -1,0 +1,217 @@
+//! [`Primitive`]: an operation with all its rules.
+
+use super::array::Array;
+use super::aval::Aval;
+use super::cost::Cost;
+use super::error::{Rule, RuleError};
+use super::lowering::LowerCtx;
+use super::program::Program;
+use super::tangent::Tangent;
+use crate::stablehlo::Value;
+use rustc_hash::FxHasher;
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Equality and hashing through `dyn Primitive`, so that programs can be compared and cached.
+///
+/// Implemented for every `Eq + Hash` type. On an `Arc<dyn Primitive>` call it on the inner value,
+/// `(**arc)`: the `Arc` is a key of its own.
+pub trait DynKey: Any {
+    /// For downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// Equal to `other`, of the same type.
+    fn dyn_eq(&self, other: &dyn Any) -> bool;
+    /// Hashes type and value.
+    fn dyn_hash(&self, state: &mut FxHasher);
+}
+
+impl<T: Any + Eq + Hash> DynKey for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn dyn_eq(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>() == Some(self)
+    }
+    fn dyn_hash(&self, state: &mut FxHasher) {
+        TypeId::of::<T>().hash(state);
+        self.hash(state);
+    }
+}
+
+/// A primitive's parameters as they print. Implemented for everything that serializes.
+pub trait Params {
+    /// The fields, by name; `Null` if there is none.
+    fn params(&self) -> serde_json::Value;
+}
+
+impl<T: serde::Serialize> Params for T {
+    fn params(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("parameters are plain data with string keys")
+    }
+}
+
+/// Side effects of an equation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effects {
+    /// None: the equation may be dropped if nobody uses its results.
+    None,
+    /// Kept, in no particular order.
+    Unordered,
+    /// Kept, in program order.
+    Ordered,
+}
+
+/// The axis that `vmap` adds.
+#[derive(Clone, Debug)]
+pub struct BatchAxis {
+    /// Its size.
+    pub size: usize,
+}
+
+/// What a batch rule gives: the outputs and, for each, the position of the batch axis; `None` for
+/// an output that is the same for the whole batch.
+#[derive(Clone, Debug)]
+pub struct Batched {
+    /// The outputs.
+    pub outputs: Vec<Array>,
+    /// Where each has its batch axis.
+    pub axes: Vec<Option<usize>>,
+}
+
+/// An operand as a transpose rule sees it.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A value to transpose with respect to.
+    Linear(Aval),
+    /// A value that is there.
+    Known(Array),
+}
+
+impl Operand {
+    /// The aval either way.
+    pub fn aval(&self) -> &Aval {
+        match self {
+            Operand::Linear(aval) => aval,
+            Operand::Known(array) => array.aval(),
+        }
+    }
+
+    /// Whether the operand is linear.
+    pub fn is_linear(&self) -> bool {
+        matches!(self, Operand::Linear(_))
+    }
+
+    /// The array, if it is known.
+    pub fn known(&self) -> Option<&Array> {
+        match self {
+            Operand::Linear(_) => None,
+            Operand::Known(array) => Some(array),
+        }
+    }
+}
+
+/// An operation: a struct whose fields are its parameters, with one method per rule.
+///
+/// Five rules are required and have no default, so that forgetting one is a compile error in the
+/// file where the primitive lives. Rules are written with ordinary functions on arrays and work
+/// under every trace; they never ask whether an array is concrete.
+pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
+    /// The name, as JAX or StableHLO spells it. Unique.
+    fn name(&self) -> &'static str;
+
+    /// The results' avals, or what is wrong with the operands.
+    ///
+    /// # Errors
+    /// Whatever does not fit.
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>>;
+
+    /// Forward derivative: results and their tangents. Not called if all tangents are zero.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no derivative.
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)>;
+
+    /// The operation on a batch. Not called if no operand has a batch axis.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no such rule.
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched>;
+
+    /// Writes the operation in StableHLO.
+    ///
+    /// # Errors
+    /// `Unsupported` if the platform cannot do it.
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>>;
+
+    /// Arithmetic and memory traffic.
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost;
+
+    /// Side effects keep an equation alive.
+    fn effects(&self) -> Effects {
+        Effects::None
+    }
+
+    /// For primitives linear in some operands: from the results' cotangents to those operands'.
+    /// `None` for each known operand. At least one cotangent is not zero.
+    ///
+    /// # Errors
+    /// By default, that the primitive is not linear.
+    fn transpose(&self, _cts: &[Tangent], _operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Err(RuleError::not_linear(self.name()))
+    }
+
+    /// For primitives that hold programs.
+    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
+        None
+    }
+}
+
+impl PartialEq for dyn Primitive {
+    fn eq(&self, other: &dyn Primitive) -> bool {
+        self.dyn_eq(other.as_any())
+    }
+}
+
+impl Eq for dyn Primitive {}
+
+impl Hash for dyn Primitive {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut inner = FxHasher::default();
+        self.dyn_hash(&mut inner);
+        state.write_u64(inner.finish());
+    }
+}
+
+/// What a primitive that holds programs can do besides.
+pub trait HigherOrder {
+    /// The programs, each with its parameter name.
+    fn programs(&self) -> Vec<(&'static str, &Program)>;
+
+    /// Splits an equation into what the known operands alone determine and the rest; `None` if
+    /// nothing can be done ahead.
+    fn split(&self, known: &[bool]) -> Option<Split>;
+}
+
+/// The two halves of a split equation.
+#[derive(Debug)]
+pub struct Split {
+    /// Computes the known results, then the residuals.
+    pub known: Arc<dyn Primitive>,
+    /// Which operands of the original it takes.
+    pub known_operands: Vec<usize>,
+    /// Computes the unknown results.
+    pub unknown: Arc<dyn Primitive>,
+    /// Which operands of the original it takes (known ones may be among them), before the residuals.
+    pub unknown_operands: Vec<usize>,
+    /// How many of the known half's results, at its end, are residuals.
+    pub n_residuals: usize,
+    /// For each original result, where it comes from: `Ok` the known half, `Err` the unknown half.
+    pub outputs: Vec<Result<usize, usize>>,
+}

@@ -1,0 +1,146 @@
+//! Shapes: the sizes of an array's axes.
+
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Deref;
+
+/// The axis sizes of an array, outermost first. Up to six axes are stored inline.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Shape(SmallVec<[usize; 6]>);
+
+impl Shape {
+    /// The shape with these axis sizes.
+    pub fn new(dims: &[usize]) -> Shape {
+        Shape(SmallVec::from_slice(dims))
+    }
+
+    /// The shape of a scalar.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// The axis sizes.
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of elements; 1 for a scalar. Saturates instead of overflowing.
+    pub fn size(&self) -> usize {
+        self.0.iter().fold(1usize, |size, &dim| size.saturating_mul(dim))
+    }
+
+    /// This shape with an axis of size `size` inserted so that it becomes axis `axis`.
+    pub fn insert(&self, axis: usize, size: usize) -> Shape {
+        let mut dims = self.0.clone();
+        dims.insert(axis, size);
+        Shape(dims)
+    }
+
+    /// This shape without axis `axis`.
+    pub fn remove(&self, axis: usize) -> Shape {
+        let mut dims = self.0.clone();
+        dims.remove(axis);
+        Shape(dims)
+    }
+
+    /// The shape that two shapes broadcast to under NumPy's rules, if they do.
+    ///
+    /// Shapes are aligned at their last axes; sizes match if they are equal or one of them is 1.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let rank = self.rank().max(other.rank());
+        let size = |shape: &Shape, axis: usize| {
+            (axis + shape.rank()).checked_sub(rank).map_or(1, |axis| shape[axis])
+        };
+        (0..rank)
+            .map(|axis| match (size(self, axis), size(other, axis)) {
+                (a, b) if a == b => Some(a),
+                (1, b) => Some(b),
+                (a, 1) => Some(a),
+                _ => None,
+            })
+            .collect::<Option<SmallVec<_>>>()
+            .map(Shape)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape::new(dims)
+    }
+}
+
+impl From<&Shape> for Shape {
+    fn from(shape: &Shape) -> Shape {
+        shape.clone()
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Shape {
+        Shape(SmallVec::from_vec(dims))
+    }
+}
+
+impl From<&Vec<usize>> for Shape {
+    fn from(dims: &Vec<usize>) -> Shape {
+        Shape::new(dims)
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape::new(&dims)
+    }
+}
+
+impl<const N: usize> From<&[usize; N]> for Shape {
+    fn from(dims: &[usize; N]) -> Shape {
+        Shape::new(dims)
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Shape {
+        Shape(dims.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Shape {
+    /// `[32,784]`, `[]` for a scalar.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (position, dim) in self.0.iter().enumerate() {
+            if position > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        let shape = |dims: &[usize]| Shape::new(dims);
+        assert_eq!(shape(&[2, 1]).broadcast(&shape(&[3])), Some(shape(&[2, 3])));
+        assert_eq!(shape(&[]).broadcast(&shape(&[0, 3])), Some(shape(&[0, 3])));
+        assert_eq!(shape(&[1]).broadcast(&shape(&[0])), Some(shape(&[0])));
+        assert_eq!(shape(&[2]).broadcast(&shape(&[3])), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The handwritten digits that scikit-learn ships as comma-separated values.
+
+use super::file::Source;
+use super::labelled::Labelled;
+use crate::core::Error;
+use std::path::Path;
+
+const PIXELS: usize = 64;
+const LARGEST_PIXEL: u8 = 16;
+const LARGEST_LABEL: u8 = 9;
+/// The real file has 0.25 MB; one of this size is another.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// The 8 by 8 digits of a file of comma-separated values, gzipped or not: one digit a line, 64
+/// pixels in `0..=16` and the label.
+///
+/// Pixels are scaled to `0.0..=1.0`.
+///
+/// # Errors
+/// [`Error::Io`] naming the file, the byte and the line: the file is missing, or a line is not 65
+/// numbers in range.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let digits = data::digits("examples/mlp/data/digits.csv.gz")?;
+/// let (test, train) = digits.split(|row| row % 5 == 0);
+/// assert_eq!((train.len(), test.len()), (1437, 360));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// # Reference
+/// E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning
+/// Repository, 1998.
+pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
+    let mut source = Source::open(path.as_ref())?;
+    let bytes = source.up_to(LARGEST_FILE)?;
+    if bytes.len() as u64 == LARGEST_FILE {
+        return Err(source.damaged(LARGEST_FILE, "the file is too large to be the digits"));
+    }
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    let mut offset = 0;
+    for (row, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        parse_line(line.trim_ascii_end(), &mut pixels, &mut labels).map_err(
+            |(column, message)| {
+                let message = format!("line {}: {message}", row + 1);
+                source.damaged((offset + column) as u64, &message)
+            },
+        )?;
+        offset += line.len();
+    }
+    Ok(Labelled::new(pixels, labels, PIXELS, f32::from(LARGEST_PIXEL)))
+}
+
+/// Adds one line's pixels and label, or says at which of its bytes it is wrong.
+fn parse_line(
+    line: &[u8],
+    pixels: &mut Vec<u8>,
+    labels: &mut Vec<u8>,
+) -> Result<(), (usize, String)> {
+    let fields = line.split(|&byte| byte == b',').count();
+    if fields != PIXELS + 1 {
+        return Err((0, format!("expected {} numbers, found {fields}", PIXELS + 1)));
+    }
+    let mut column = 0;
+    for (position, field) in line.split(|&byte| byte == b',').enumerate() {
+        let (largest, what) = match position < PIXELS {
+            true => (LARGEST_PIXEL, "pixel"),
+            false => (LARGEST_LABEL, "label"),
+        };
+        let text = String::from_utf8_lossy(field);
+        let number: Option<u8> = text.trim().parse().ok().filter(|&number| number <= largest);
+        let Some(number) = number else {
+            return Err((column, format!("a {what} is a number in 0..={largest}, not `{text}`")));
+        };
+        match position < PIXELS {
+            true => pixels.push(number),
+            false => labels.push(number),
+        }
+        column += field.len() + 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn line(first: &str, label: &str) -> String {
+        format!("{first},{}{label}\n", "4,".repeat(PIXELS - 1))
+    }
+
+    fn read(text: &str) -> Result<Labelled, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("digits.csv");
+        std::fs::write(&path, text).unwrap();
+        let place = path.display().to_string();
+        digits(&path).map_err(|error| error.to_string().replace(&place, "digits.csv"))
+    }
+
+    #[test]
+    fn reads_rows_with_and_without_a_last_newline() {
+        let text = format!("{}{}", line("16", "3"), line("0", "9"));
+        for text in [text.as_str(), text.trim_end()] {
+            let set = read(text).unwrap();
+            assert_eq!((set.len(), set.width()), (2, 64));
+            let (pixels, label) = set.row(0);
+            assert_eq!((pixels[0], pixels[1], label), (1.0, 0.25, 3));
+        }
+    }
+
+    #[test]
+    fn names_the_line_and_the_byte() {
+        let refused =
+            |text: String, expected: Expect| expected.assert_eq(&read(&text).unwrap_err());
+        refused(format!("{}1,2,3\n", line("1", "1")), expect![[r#""#]]);
+        refused(format!("{}{}", line("1", "1"), line("17", "1")), expect![[r#""#]]);
+        refused(line("1", "ten"), expect![[r#""#]]);
+        refused("\n".into(), expect![[r#""#]]);
+    }
+}

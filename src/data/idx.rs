@@ -1,0 +1,211 @@
+//! The idx format of MNIST and its relatives.
+
+use super::file::{Source, io_error};
+use super::labelled::Labelled;
+use crate::core::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which files of a folder of idx files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
+    Train,
+    /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`.
+    Test,
+}
+
+impl Part {
+    fn prefix(self) -> &'static str {
+        match self {
+            Part::Train => "train",
+            Part::Test => "t10k",
+        }
+    }
+}
+
+/// The training images and labels in a folder of idx files: MNIST, Fashion-MNIST and their like.
+///
+/// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, with or without `.gz`. An image
+/// becomes one row of pixels, scaled from `0..=255` to `0.0..=1.0`.
+///
+/// # Errors
+/// [`Error::Io`] naming the file and the byte: a file is missing, cut short, longer than its header
+/// says, of other elements than bytes, or there are not as many labels as images.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let train = data::idx("/usr/share/datasets/fashion-mnist")?;
+/// assert_eq!((train.len(), train.width()), (60_000, 784));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// # Reference
+/// Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits, file formats.
+pub fn idx(folder: impl AsRef<Path>) -> Result<Labelled, Error> {
+    idx_part(folder, Part::Train)
+}
+
+/// The images and labels of one part of a folder of idx files. See [`idx`].
+///
+/// # Errors
+/// As [`idx`].
+pub fn idx_part(folder: impl AsRef<Path>, part: Part) -> Result<Labelled, Error> {
+    let folder = folder.as_ref();
+    let images = find(folder, &format!("{}-images", part.prefix()), "idx3-ubyte")?;
+    let labels = find(folder, &format!("{}-labels", part.prefix()), "idx1-ubyte")?;
+    let (dims, pixels) = read(&images, 3, "images")?;
+    let (label_dims, classes) = read(&labels, 1, "labels")?;
+    if dims[0] != label_dims[0] {
+        let message = format!(
+            "there are {} labels for the {} images of {}",
+            label_dims[0],
+            dims[0],
+            images.display()
+        );
+        return Err(io_error(&labels, io::Error::new(io::ErrorKind::InvalidData, message)));
+    }
+    Ok(Labelled::new(pixels, classes, dims[1] * dims[2], 255.0))
+}
+
+fn find(folder: &Path, stem: &str, kind: &str) -> Result<PathBuf, Error> {
+    // Some copies of MNIST have a dot where the original has a hyphen.
+    let names = [
+        format!("{stem}-{kind}"),
+        format!("{stem}-{kind}.gz"),
+        format!("{stem}.{kind}"),
+        format!("{stem}.{kind}.gz"),
+    ];
+    let found = names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        let message = format!("the folder has none of {}", names.join(", "));
+        io_error(folder, io::Error::new(io::ErrorKind::NotFound, message))
+    })
+}
+
+fn element_name(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0x08 => "u8",
+        0x09 => "i8",
+        0x0B => "i16",
+        0x0C => "i32",
+        0x0D => "f32",
+        0x0E => "f64",
+        _ => return None,
+    })
+}
+
+/// The axis sizes and elements of an idx file of bytes.
+fn read(path: &Path, rank: usize, what: &str) -> Result<(Vec<usize>, Vec<u8>), Error> {
+    let mut source = Source::open(path)?;
+    let header = source.exactly(4, "the header")?;
+    if header[..2] != [0, 0] {
+        let message = format!(
+            "an idx file begins with two zero bytes, this one with {:#04x} {:#04x}",
+            header[0], header[1]
+        );
+        return Err(source.damaged(0, &message));
+    }
+    if header[2] != 0x08 {
+        let name = element_name(header[2]).unwrap_or("unknown");
+        let message = format!("{what} must be bytes (0x08), not {name} ({:#04x})", header[2]);
+        return Err(source.damaged(2, &message));
+    }
+    if usize::from(header[3]) != rank {
+        let message = format!("{what} must have {rank} axes, not {}", header[3]);
+        return Err(source.damaged(3, &message));
+    }
+    let sizes = source.exactly(4 * rank as u64, "the axis sizes")?;
+    let dims: Vec<usize> = sizes
+        .chunks_exact(4)
+        .map(|bytes| bytes.iter().fold(0, |size, &byte| size << 8 | usize::from(byte)))
+        .collect();
+    let product = dims.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+    let Some(size) = product.filter(|&size| isize::try_from(size).is_ok()) else {
+        return Err(source.damaged(4, &format!("axis sizes {dims:?} overflow")));
+    };
+    let elements = source.exactly(size as u64, &format!("{what} of sizes {dims:?}"))?;
+    if !source.up_to(1)?.is_empty() {
+        let message = format!("the file goes on behind its {what} of sizes {dims:?}");
+        return Err(source.damaged(source.offset() - 1, &message));
+    }
+    Ok((dims, elements))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use std::io::Write;
+
+    fn images() -> Vec<u8> {
+        let mut file = vec![0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3];
+        file.extend([0, 51, 255, 1, 2, 3]);
+        file
+    }
+
+    fn labels() -> Vec<u8> {
+        vec![0, 0, 8, 1, 0, 0, 0, 2, 7, 9]
+    }
+
+    fn gzipped(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn folder(images: &[u8], labels: &[u8]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("train-images-idx3-ubyte.gz"), images).unwrap();
+        std::fs::write(folder.path().join("train-labels-idx1-ubyte"), labels).unwrap();
+        folder
+    }
+
+    fn refused(images: &[u8], labels: &[u8], expected: Expect) {
+        let folder = folder(images, labels);
+        let error = idx(folder.path()).unwrap_err().to_string();
+        let place = folder.path().display().to_string();
+        expected.assert_eq(&error.replace(&place, "DIR"));
+    }
+
+    #[test]
+    fn reads_plain_and_gzipped_files() {
+        for images in [images(), gzipped(&images())] {
+            let folder = folder(&images, &labels());
+            let set = idx(folder.path()).unwrap();
+            assert_eq!((set.len(), set.width()), (2, 3));
+            assert_eq!(set.row(0), (vec![0.0, 0.2, 1.0], 7));
+            assert_eq!(set.row(1).1, 9);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_an_idx_file() {
+        let with = |position: usize, byte: u8| {
+            let mut bytes = images();
+            bytes[position] = byte;
+            bytes
+        };
+        refused(&with(0, b'P'), &labels(), expect![[r#""#]]);
+        refused(&with(2, 0x0D), &labels(), expect![[r#""#]]);
+        refused(&with(3, 1), &labels(), expect![[r#""#]]);
+        refused(&with(11, 2), &labels(), expect![[r#""#]]);
+        refused(&with(15, 2), &labels(), expect![[r#""#]]);
+        refused(&with(4, 255), &labels(), expect![[r#""#]]);
+        refused(&[], &labels(), expect![[r#""#]]);
+        refused(&images()[..9], &labels(), expect![[r#""#]]);
+        refused(&images(), &labels()[..9], expect![[r#""#]]);
+        let three = [0, 0, 8, 1, 0, 0, 0, 3, 7, 9, 1];
+        refused(&images(), &three, expect![[r#""#]]);
+        let cut = gzipped(&images());
+        refused(&cut[..cut.len() - 9], &labels(), expect![[r#""#]]);
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = idx_part(folder.path(), Part::Test).unwrap_err().to_string();
+        let place = folder.path().display().to_string();
+        expect![[r#""#]].assert_eq(&error.replace(&place, "DIR"));
+    }
+}

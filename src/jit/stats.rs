@@ -1,0 +1,55 @@
+//! What a compiled function has done so far.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counts and times of one [`Jit`](super::Jit), from its making.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JitStats {
+    /// Calls at the top level.
+    pub calls: u64,
+    /// Times the function was traced.
+    pub traces: u64,
+    /// Executables compiled.
+    pub compiles: u64,
+    /// Signatures in the cache now.
+    pub signatures: usize,
+    /// Signatures dropped because the cache was full.
+    pub evictions: u64,
+    /// Leaves passed by value that could not be donated, because something else held them.
+    pub not_donated: u64,
+    /// Time spent tracing and lowering.
+    pub trace_time: Duration,
+    /// Time spent in the compiler.
+    pub compile_time: Duration,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) calls: AtomicU64,
+    pub(super) traces: AtomicU64,
+    pub(super) compiles: AtomicU64,
+    pub(super) not_donated: AtomicU64,
+    pub(super) trace_nanos: AtomicU64,
+    pub(super) compile_nanos: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(super) fn snapshot(&self, signatures: usize, evictions: u64) -> JitStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        JitStats {
+            calls: read(&self.calls),
+            traces: read(&self.traces),
+            compiles: read(&self.compiles),
+            signatures,
+            evictions,
+            not_donated: read(&self.not_donated),
+            trace_time: Duration::from_nanos(read(&self.trace_nanos)),
+            compile_time: Duration::from_nanos(read(&self.compile_nanos)),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The linear layer.
+
+use super::init;
+use crate::core::{Array, DType, Shape};
+use crate::ops::matmul;
+use crate::primitives::zeros;
+use crate::random::Key;
+use crate::tree::Tree;
+
+/// A linear map and an offset: `y = x · weight + bias`.
+///
+/// The weight is stored `[in, out]`. Any number of axes may stand in front of the last one of `x`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(
+///     |key: random::Key, x: Array| nn::Linear::new(key, 784, 10).forward(&x),
+///     (random::Key::of_type(), Aval::new(DType::F32, [8, 128, 784])),
+/// )?;
+/// assert_eq!(y.aval().to_string(), "f32[8,128,10]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, Debug, Tree)]
+#[doc(alias = "Dense")]
+pub struct Linear {
+    /// The map, `[in, out]`.
+    pub weight: Array,
+    /// The offset, `[out]`.
+    pub bias: Option<Array>,
+}
+
+impl Linear {
+    /// A layer from `n_in` to `n_out` features in `f32`, its weight drawn by [`init::lecun_normal`], its
+    /// bias zero.
+    #[track_caller]
+    pub fn new(key: Key, n_in: usize, n_out: usize) -> Linear {
+        Linear::with_weight(init::lecun_normal(key, [n_in, n_out], DType::F32))
+    }
+
+    /// A layer with this weight, `[in, out]`, and a zero bias of its dtype.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let weight = nn::init::he_normal(random::key(0), [784, 1024], DType::BF16);
+    /// let layer = nn::Linear::with_weight(weight);
+    /// ```
+    #[track_caller]
+    pub fn with_weight(weight: Array) -> Linear {
+        let [_, n_out] = weight.dims();
+        let bias = zeros(Shape::new(&[n_out]), weight.dtype());
+        Linear { weight, bias: Some(bias) }
+    }
+
+    /// The same layer without a bias.
+    pub fn without_bias(self) -> Linear {
+        Linear { bias: None, ..self }
+    }
+
+    /// `x · weight + bias`: from `[…, in]` to `[…, out]`.
+    ///
+    /// Throws `Op` (shape) if the last axis of `x` is not `in`.
+    #[track_caller]
+    pub fn forward(&self, x: &Array) -> Array {
+        let y = matmul(x, &self.weight);
+        match &self.bias {
+            Some(bias) => y + bias,
+            None => y,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Layers, initializers and losses.
+//!
+//! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of layers; a
+//! layer's `forward` is an ordinary function. Everything here could have been written by a user.
+//!
+//! ```
+//! use oxidax::prelude::*;
+//!
+//! #[derive(Tree, Clone)]
+//! struct Mlp {
+//!     hidden: nn::Linear,
+//!     head: nn::Linear,
+//! }
+//!
+//! impl Mlp {
+//!     fn new(key: random::Key) -> Mlp {
+//!         let [hidden, head] = key.split();
+//!         Mlp { hidden: nn::Linear::new(hidden, 784, 128), head: nn::Linear::new(head, 128, 10) }
+//!     }
+//!
+//!     fn forward(&self, x: &Array) -> Array {
+//!         self.head.forward(&relu(&self.hidden.forward(x)))
+//!     }
+//! }
+//!
+//! let logits = eval_shape(
+//!     |key: random::Key, x: Array| Mlp::new(key).forward(&x),
+//!     (random::Key::of_type(), Aval::new(DType::F32, [32, 784])),
+//! )?;
+//! assert_eq!(logits.aval().to_string(), "f32[32,10]");
+//! # Ok::<(), oxidax::Error>(())
+//! ```
+
+pub mod init;
+mod linear;
+mod losses;
+
+pub use linear::Linear;
+pub use losses::{
+    absolute_error, accuracy, huber, mse, sigmoid_binary_cross_entropy, softmax_cross_entropy,
+    squared_error,
+};

@@ -1,0 +1,171 @@
+//! Contracting the operands of an `einsum`, two at a time.
+
+use super::spec::{Label, Spec};
+use crate::core::{Array, Aval, DType, RuleError, Shape, promote, trace};
+use crate::ops::arrange::diagonal_of;
+use crate::ops::products::inverse;
+use crate::primitives::{
+    DotGeneral, convert_element_type, dot_general, reduce_sum, reshape, transpose,
+};
+use std::collections::BTreeMap;
+
+/// An operand or an intermediate product: an array with a label, all different, for each axis.
+#[derive(Clone)]
+struct Term {
+    array: Array,
+    labels: Vec<Label>,
+}
+
+/// Sum of products over the indices that `spec` names, as NumPy's `einsum`: every index that is not
+/// in the result is summed over.
+///
+/// - A repeated index within one operand takes a diagonal: `"ii->i"`.
+/// - Without `->` the result has the indices that occur once, in alphabetical order.
+/// - `...` stands for leading, trailing or middle axes, which broadcast and come first in an
+///   implicit result: `"...ij,...jk"`.
+/// - An axis of size 1 broadcasts against a larger one of the same index.
+///
+/// Dtypes are promoted. With more than two operands the pair that takes the fewest multiplications
+/// is contracted first, again and again. Throws `Op` (value) for a specification that cannot be
+/// read and `Op` (shape) for operands that do not fit it.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (q, k) = (Aval::new(DType::F32, [2, 8, 4, 16]), Aval::new(DType::F32, [2, 9, 4, 16]));
+/// let scores = eval_shape(|q: Array, k: Array| einsum("bthc,bshc->bhts", [&q, &k]), (q, k))?;
+/// assert_eq!(scores.aval().to_string(), "f32[2,4,8,9]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn einsum<'a>(spec: &str, operands: impl AsRef<[&'a Array]>) -> Array {
+    let operands = operands.as_ref();
+    let avals: Vec<Aval> = operands.iter().map(|x| x.aval().clone()).collect();
+    let parsed = Spec::parse(spec, &avals).and_then(|parsed| Ok((parsed, joint_dtype(&avals)?)));
+    let (spec, dtype) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => trace::throw_operands("einsum", error, operands),
+    };
+    let mut terms = Vec::new();
+    for (x, labels) in operands.iter().zip(&spec.inputs) {
+        let x = if x.dtype() == dtype { (*x).clone() } else { convert_element_type(x, dtype) };
+        terms.push(diagonal(squeezed(x, labels, &spec.sizes)));
+    }
+    while terms.len() > 1 {
+        let (i, j) = cheapest_pair(&terms, &spec.sizes);
+        let (second, first) = (terms.remove(j), terms.remove(i));
+        let wanted = |label: &Label| {
+            spec.output.contains(label) || terms.iter().any(|term| term.labels.contains(label))
+        };
+        let product = contract(first, second, &wanted);
+        terms.push(product);
+    }
+    match terms.pop() {
+        Some(last) => arrange(last, &spec.output),
+        None => trace::throw_operands("einsum", RuleError::value("takes operands, got none"), &[]),
+    }
+}
+
+fn joint_dtype(avals: &[Aval]) -> Result<DType, RuleError> {
+    let mut joint: Option<(DType, bool)> = None;
+    for aval in avals {
+        let next = (aval.dtype, aval.weak);
+        let Some(known) = joint else {
+            joint = Some(next);
+            continue;
+        };
+        joint = Some(promote(known, next).ok_or_else(|| {
+            RuleError::dtype(format!("{} and {} have no implicit promotion", known.0, next.0))
+                .help("convert one of them with `astype`")
+        })?);
+    }
+    joint.map(|(dtype, _)| dtype).ok_or_else(|| RuleError::value("takes operands, got none"))
+}
+
+/// The operand without the axes of size 1 that broadcast: others bring their index.
+#[track_caller]
+fn squeezed(x: Array, labels: &[Label], sizes: &BTreeMap<Label, usize>) -> Term {
+    let stays = |axis: &usize| x.shape()[*axis] == sizes[&labels[*axis]];
+    let kept: Vec<usize> = (0..x.rank()).filter(stays).collect();
+    if kept.len() == x.rank() {
+        return Term { array: x, labels: labels.to_vec() };
+    }
+    let shape: Shape = kept.iter().map(|&axis| x.shape()[axis]).collect();
+    Term { array: reshape(&x, shape), labels: kept.iter().map(|&axis| labels[axis]).collect() }
+}
+
+/// The operand with one axis for each of its indices.
+#[track_caller]
+fn diagonal(mut term: Term) -> Term {
+    let again = |labels: &[Label]| {
+        (0..labels.len())
+            .find_map(|i| labels[..i].iter().position(|&other| other == labels[i]).map(|j| (j, i)))
+    };
+    while let Some((first, second)) = again(&term.labels) {
+        let label = term.labels.remove(second);
+        term.labels.remove(first);
+        term.labels.push(label);
+        term.array = diagonal_of(&term.array, 0, first, second);
+    }
+    term
+}
+
+/// The pair whose product takes the fewest multiplications.
+fn cheapest_pair(terms: &[Term], sizes: &BTreeMap<Label, usize>) -> (usize, usize) {
+    let cost = |i: usize, j: usize| -> f64 {
+        let rest = terms[j].labels.iter().filter(|label| !terms[i].labels.contains(label));
+        terms[i].labels.iter().chain(rest).map(|label| sizes[label] as f64).product()
+    };
+    let pairs = (0..terms.len()).flat_map(|i| (i + 1..terms.len()).map(move |j| (i, j)));
+    pairs
+        .min_by(|&(a, b), &(c, d)| cost(a, b).total_cmp(&cost(c, d)))
+        .expect("there are two terms at least")
+}
+
+/// The term summed over the indices that nobody wants.
+#[track_caller]
+fn summed(term: Term, wanted: impl Fn(&Label) -> bool) -> Term {
+    let gone: Vec<isize> = (0..term.labels.len())
+        .filter(|&axis| !wanted(&term.labels[axis]))
+        .map(|axis| axis as isize)
+        .collect();
+    let labels = term.labels.iter().copied().filter(wanted).collect();
+    Term { array: reduce_sum(&term.array, &gone), labels }
+}
+
+/// The product of two terms, summed over the indices that are not wanted any more.
+#[track_caller]
+fn contract(lhs: Term, rhs: Term, wanted: &impl Fn(&Label) -> bool) -> Term {
+    let (in_lhs, in_rhs) = (lhs.labels.clone(), rhs.labels.clone());
+    let lhs = summed(lhs, |label| wanted(label) || in_rhs.contains(label));
+    let rhs = summed(rhs, |label| wanted(label) || in_lhs.contains(label));
+    let mut how = DotGeneral::default();
+    let mut labels = Vec::new();
+    for (axis, label) in lhs.labels.iter().enumerate() {
+        let Some(other) = rhs.labels.iter().position(|other| other == label) else { continue };
+        if wanted(label) {
+            how.lhs_batch.push(axis);
+            how.rhs_batch.push(other);
+            labels.push(*label);
+        } else {
+            how.lhs_contracting.push(axis);
+            how.rhs_contracting.push(other);
+        }
+    }
+    let free = |own: &Term, other: &Term| -> Vec<Label> {
+        own.labels.iter().copied().filter(|label| !other.labels.contains(label)).collect()
+    };
+    labels.extend(free(&lhs, &rhs));
+    labels.extend(free(&rhs, &lhs));
+    Term { array: dot_general(&lhs.array, &rhs.array, how), labels }
+}
+
+/// The last term summed and with its axes in the order of the result.
+#[track_caller]
+fn arrange(term: Term, output: &[Label]) -> Array {
+    let term = summed(term, |label| output.contains(label));
+    let place = |label: &Label| {
+        output.iter().position(|other| other == label).expect("only the result's indices are left")
+    };
+    let came: Vec<usize> = term.labels.iter().map(place).collect();
+    transpose(&term.array, &inverse(&came))
+}

@@ -1,0 +1,156 @@
+//! What stands in an index: [`Index`], and the macro that makes a list of them.
+
+use crate::core::Array;
+use std::convert::Infallible;
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// One entry of an index. Usually made by [`i!`](crate::i).
+#[derive(Clone, Debug)]
+pub enum Index {
+    /// One position along an axis, which disappears; negative ones count from the back.
+    At(isize),
+    /// Positions from `start` to before `stop`, every `step`th; negative ones count from the back, and
+    /// bounds beyond the axis are cut off, as in Python.
+    Slice {
+        /// The first position; the start of the axis if `None`, the end if `step` is negative.
+        start: Option<isize>,
+        /// The position before which to stop; the other end if `None`.
+        stop: Option<isize>,
+        /// The distance between positions; not 0.
+        step: isize,
+    },
+    /// A new axis of size 1.
+    NewAxis,
+    /// As many whole axes as are left.
+    Ellipsis,
+    /// Positions given by an integer array.
+    Array(Array),
+}
+
+/// A new axis of size 1 in an index. `None` says the same.
+#[derive(Clone, Copy, Debug)]
+pub struct NewAxis;
+
+/// As many whole axes as are left. In [`i!`](crate::i), `...` says the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Ellipsis;
+
+/// A range with a step: `by(1..9, 2)`, `by(.., -1)` for an axis reversed.
+pub fn by(range: impl Into<Index>, step: isize) -> Index {
+    match range.into() {
+        Index::Slice { start, stop, .. } => Index::Slice { start, stop, step },
+        other => other,
+    }
+}
+
+const fn slice(start: Option<isize>, stop: Option<isize>) -> Index {
+    Index::Slice { start, stop, step: 1 }
+}
+
+/// The position after an inclusive last one; -1 is the end of the axis.
+fn after(last: isize) -> Option<isize> {
+    if last == -1 { None } else { Some(last + 1) }
+}
+
+macro_rules! positions {
+    ($($int:ty),*) => {$(
+        impl From<$int> for Index {
+            fn from(position: $int) -> Index {
+                Index::At(position as isize)
+            }
+        }
+
+        impl From<Range<$int>> for Index {
+            fn from(range: Range<$int>) -> Index {
+                slice(Some(range.start as isize), Some(range.end as isize))
+            }
+        }
+
+        impl From<RangeInclusive<$int>> for Index {
+            fn from(range: RangeInclusive<$int>) -> Index {
+                slice(Some(*range.start() as isize), after(*range.end() as isize))
+            }
+        }
+
+        impl From<RangeFrom<$int>> for Index {
+            fn from(range: RangeFrom<$int>) -> Index {
+                slice(Some(range.start as isize), None)
+            }
+        }
+
+        impl From<RangeTo<$int>> for Index {
+            fn from(range: RangeTo<$int>) -> Index {
+                slice(None, Some(range.end as isize))
+            }
+        }
+
+        impl From<RangeToInclusive<$int>> for Index {
+            fn from(range: RangeToInclusive<$int>) -> Index {
+                slice(None, after(range.end as isize))
+            }
+        }
+    )*};
+}
+
+positions!(i32, isize, usize);
+
+impl From<RangeFull> for Index {
+    fn from(_: RangeFull) -> Index {
+        slice(None, None)
+    }
+}
+
+impl From<NewAxis> for Index {
+    fn from(_: NewAxis) -> Index {
+        Index::NewAxis
+    }
+}
+
+impl From<Option<Infallible>> for Index {
+    fn from(_: Option<Infallible>) -> Index {
+        Index::NewAxis
+    }
+}
+
+impl From<Ellipsis> for Index {
+    fn from(_: Ellipsis) -> Index {
+        Index::Ellipsis
+    }
+}
+
+impl From<&Array> for Index {
+    fn from(indices: &Array) -> Index {
+        Index::Array(indices.clone())
+    }
+}
+
+impl From<Array> for Index {
+    fn from(indices: Array) -> Index {
+        Index::Array(indices)
+    }
+}
+
+/// A list of [`Index`](crate::ops::Index) entries for [`Array::index`](crate::core::Array::index):
+/// positions, ranges, `...` for the axes that are left, `None` for a new axis, and integer arrays.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = Aval::new(DType::F32, [4, 5, 6]);
+/// let shape = |f: fn(&Array) -> Array| eval_shape(|x: Array| f(&x), x.clone());
+/// assert_eq!(shape(|x| x.index(i![0]))?.aval().to_string(), "f32[5,6]");
+/// assert_eq!(shape(|x| x.index(i![..., 1..3]))?.aval().to_string(), "f32[4,5,2]");
+/// assert_eq!(shape(|x| x.index(i![-1, by(.., -2), None]))?.aval().to_string(), "f32[3,1,6]");
+/// assert_eq!(shape(|x| x.index(i![&arange(3), .., &arange(3)]))?.aval().to_string(), "f32[3,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[macro_export]
+macro_rules! i {
+    (@list [$($done:tt)*]) => { [$($done)*] };
+    (@list [$($done:tt)*] ... $(, $($rest:tt)*)?) => {
+        $crate::i!(@list [$($done)* $crate::ops::Index::Ellipsis,] $($($rest)*)?)
+    };
+    (@list [$($done:tt)*] $index:expr $(, $($rest:tt)*)?) => {
+        $crate::i!(@list [$($done)* $crate::ops::Index::from($index),] $($($rest)*)?)
+    };
+    ($($entries:tt)*) => { $crate::i!(@list [] $($entries)*) };
+}

@@ -1,0 +1,9 @@
+//! Indexing: [`Array::index`](crate::core::Array::index) with the [`i!`](crate::i) macro, and
+//! [`take`], [`take_along_axis`].
+
+mod index;
+mod resolve;
+mod take;
+
+pub use index::{Ellipsis, Index, NewAxis, by};
+pub use take::{take, take_along_axis};

@@ -1,0 +1,182 @@
+//! Picking elements by integer arrays.
+
+use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
+use crate::primitives::rules::resolve_axis;
+use crate::primitives::{
+    Gather, GatherMode, add, bitwise_and, broadcast_in_dim, broadcast_to, convert_element_type,
+    fill_of, gather, ge, lt, reshape, where_, zeros_like,
+};
+
+/// Indices as signed integers, with those that count from the back counted from the front.
+#[track_caller]
+pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
+    if indices.dtype().is_unsigned() {
+        // Beyond `i32` there is no such position anyway; the others keep their value.
+        return match indices.dtype().bits() < 32 {
+            true => convert_element_type(indices, DType::I32),
+            false => convert_element_type(indices, DType::I64),
+        };
+    }
+    let dtype = if indices.dtype().bits() < 32 { DType::I32 } else { indices.dtype() };
+    let indices = convert_element_type(indices, dtype);
+    let end = fill_of(Scalar::Int(size as i128), indices.aval());
+    where_(lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
+}
+
+/// Picks slices of `x` along `axes` at the positions in the last axis of `indices`: the result has
+/// the other axes of `x` with those of `indices` (but the last) put in before axis `place`.
+/// Positions out of range are clamped.
+#[track_caller]
+pub(super) fn gather_axes(x: &Array, axes: &[usize], indices: &Array, place: usize) -> Array {
+    let n_picked = indices.rank() - 1;
+    let rank = x.rank() - axes.len() + n_picked;
+    let offset_dims = (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
+    let size = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape()[axis] };
+    gather(
+        x,
+        indices,
+        Gather {
+            offset_dims,
+            collapsed_slice_dims: axes.to_vec(),
+            operand_batching_dims: Vec::new(),
+            start_indices_batching_dims: Vec::new(),
+            start_index_map: axes.to_vec(),
+            slice_sizes: (0..x.rank()).map(size).collect(),
+            mode: GatherMode::Clip,
+        },
+    )
+}
+
+/// What stands for an element that is not there: NaN, the lowest signed integer, the highest
+/// unsigned one, `true`.
+fn absent(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(true),
+        _ if dtype.is_signed() => Scalar::Int(dtype.int_range().0),
+        _ if dtype.is_unsigned() => Scalar::Int(dtype.int_range().1),
+        _ => Scalar::Float(f64::NAN),
+    }
+}
+
+#[track_caller]
+fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
+    let checked = resolve_axis(axis, x.rank()).and_then(|axis| {
+        if !indices.dtype().is_integer() {
+            return Err(RuleError::dtype(format!(
+                "indices must be integers, got {}",
+                indices.aval()
+            )));
+        }
+        if x.shape()[axis] == 0 && indices.size() > 0 {
+            return Err(RuleError::shape(format!(
+                "axis {axis} is empty, so there is nothing to pick {} elements from",
+                indices.size()
+            )));
+        }
+        Ok(axis)
+    });
+    match checked {
+        Ok(axis) => axis,
+        Err(error) => trace::throw_operands(name, error, &[x, indices]),
+    }
+}
+
+/// `picked` where the position was in range, elsewhere the value that stands for nothing.
+#[track_caller]
+fn filled(picked: &Array, inside: &Array) -> Array {
+    where_(inside, picked, fill_of(absent(picked.dtype()), picked.aval()))
+}
+
+/// Whether positions lie in an axis of size `size`.
+#[track_caller]
+fn inside(positions: &Array, size: usize) -> Array {
+    let end = fill_of(Scalar::Int(size as i128), positions.aval());
+    bitwise_and(ge(positions, zeros_like(positions)), lt(positions, end))
+}
+
+/// Slices of `x` along `axis` at `indices`, whose axes take the place of that axis:
+/// `[a…, n, b…]` at `[i…]` gives `[a…, i…, b…]`.
+///
+/// Negative indices count from the back. Where an index is out of range the result is NaN, for
+/// integers the lowest value (unsigned: the highest), for booleans true; [`Array::index`] clamps
+/// instead. Throws `Op` for an axis out of range and indices that are not integers.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (table, tokens) = (Aval::new(DType::BF16, [50257, 768]), Aval::new(DType::I32, [8, 128]));
+/// let x = eval_shape(|table: Array, tokens: Array| take(&table, &tokens, 0), (table, tokens))?;
+/// assert_eq!(x.aval().to_string(), "bf16[8,128,768]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
+    let axis = check("take", x, indices, axis);
+    let size = x.shape()[axis];
+    let mut shape = x.shape()[..axis].to_vec();
+    shape.extend_from_slice(indices.shape());
+    shape.extend_from_slice(&x.shape()[axis + 1..]);
+    if size == 0 {
+        return fill_of(Scalar::Int(0), &x.aval().with_shape(shape));
+    }
+    let positions = wrapped(indices, size);
+    let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
+    let picked = gather_axes(x, &[axis], &column, axis);
+    let own: Vec<usize> = (axis..axis + indices.rank()).collect();
+    filled(&picked, &broadcast_in_dim(&inside(&positions, size), shape, &own))
+}
+
+/// For each element of `indices` the element of `x` at that position along `axis` and at the same
+/// place along the other axes, as NumPy's `take_along_axis`: the labels' scores, say, or what
+/// `argsort` orders.
+///
+/// `x` and `indices` have one rank; their other axes broadcast. Negative and out of range indices
+/// are as in [`take`]. Throws `Op` for other ranks, sizes that do not broadcast, an axis out of
+/// range and indices that are not integers.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (scores, labels) = (Aval::new(DType::F32, [128, 10]), Aval::new(DType::I32, [128, 1]));
+/// let x = eval_shape(
+///     |scores: Array, labels: Array| take_along_axis(&scores, &labels, -1),
+///     (scores, labels),
+/// )?;
+/// assert_eq!(x.aval().to_string(), "f32[128,1]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
+    let axis = check("take_along_axis", x, indices, axis);
+    let (size, count) = (x.shape()[axis], indices.shape().get(axis).copied().unwrap_or(0));
+    let others = |shape: &Shape| -> Shape {
+        shape.iter().enumerate().map(|(at, &n)| if at == axis { 1 } else { n }).collect()
+    };
+    let joint = (x.rank() == indices.rank())
+        .then(|| others(x.shape()).broadcast(&others(indices.shape())))
+        .flatten();
+    let Some(joint) = joint else {
+        let message = format!(
+            "{} and indices {} must agree or be 1 in every axis but {axis}",
+            x.shape(),
+            indices.shape()
+        );
+        trace::throw_operands("take_along_axis", RuleError::shape(message), &[x, indices]);
+    };
+    let with = |size: usize| joint.remove(axis).insert(axis, size);
+    if size == 0 {
+        return fill_of(Scalar::Int(0), &x.aval().with_shape(with(count)));
+    }
+    let positions = broadcast_to(&wrapped(indices, size), with(count));
+    let x = broadcast_to(x, with(size));
+    let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
+    let batch: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
+    let how = Gather {
+        offset_dims: Vec::new(),
+        collapsed_slice_dims: vec![axis],
+        operand_batching_dims: batch.clone(),
+        start_indices_batching_dims: batch,
+        start_index_map: vec![axis],
+        slice_sizes: vec![1; x.rank()],
+        mode: GatherMode::Clip,
+    };
+    filled(&gather(&x, &column, how), &inside(&positions, size))
+}

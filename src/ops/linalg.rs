@@ -1,0 +1,102 @@
+//! Norms of vectors and matrices.
+
+use super::axes::Axes;
+use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::primitives::{
+    abs, conj, convert_element_type, div, inexact, mul, pow, real, reduce_max, scalar, sqrt,
+};
+
+/// Which norm of a vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum VectorNorm {
+    /// Sum of absolute values.
+    L1,
+    /// Square root of the sum of squares.
+    #[default]
+    L2,
+    /// Largest absolute value.
+    Inf,
+    /// Smallest absolute value.
+    NegInf,
+    /// How many elements are other than zero.
+    Zero,
+    /// `(Σ |x|ᵖ)^(1/p)`.
+    P(f64),
+}
+
+/// Which norm of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MatrixNorm {
+    /// Square root of the sum of squares of all elements.
+    #[default]
+    Frobenius,
+    /// Largest sum of absolute values of a column.
+    L1,
+    /// Largest sum of absolute values of a row.
+    Inf,
+}
+
+/// Square root of the sum of squares of all elements: the 2-norm of a vector, the Frobenius norm of
+/// a matrix. A real scalar; integers become floats.
+#[track_caller]
+pub fn norm(x: &Array) -> Array {
+    vector_norm(x, VectorNorm::L2, Axes::all())
+}
+
+/// A norm along `axes`, taken for one long vector. Integers become floats; the result is real. The
+/// largest absolute value over an empty axis is 0.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::linalg::{VectorNorm, vector_norm};
+/// let y = eval_shape(|x: Array| vector_norm(&x, VectorNorm::Inf, -1), Aval::new(DType::C64, [3, 4]))?;
+/// assert_eq!(y.aval().to_string(), "f32[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn vector_norm(x: &Array, order: VectorNorm, axes: impl Into<Axes>) -> Array {
+    let (x, axes) = (inexact(x), axes.into());
+    match order {
+        VectorNorm::L1 => abs(&x).sum_axes(axes),
+        VectorNorm::L2 => sqrt(&squares(&x).sum_axes(axes)),
+        VectorNorm::Inf => largest(&abs(&x), axes),
+        VectorNorm::NegInf => abs(&x).min_axes(axes),
+        VectorNorm::Zero => convert_element_type(&x.count_nonzero_axes(axes), x.dtype().real()),
+        VectorNorm::P(p) => {
+            let sum = pow(abs(&x), p).sum_axes(axes);
+            pow(sum, 1.0 / p)
+        }
+    }
+}
+
+#[track_caller]
+fn squares(x: &Array) -> Array {
+    if x.dtype().is_complex() { real(&mul(x, conj(x))) } else { mul(x, x) }
+}
+
+/// The largest of non-negative numbers; 0 if there is none.
+#[track_caller]
+fn largest(x: &Array, axes: Axes) -> Array {
+    let over = axes.resolve("norm", x);
+    let reduced = match over.iter().any(|&axis| x.shape()[axis] == 0) {
+        true => crate::primitives::reduce_sum(x, &super::axes::signed(&over)),
+        false => reduce_max(x, &super::axes::signed(&over)),
+    };
+    axes.restore("norm", x, &reduced)
+}
+
+/// A norm of the matrices in the last two axes: `[…, m, n] → […]`. Throws `Op` (shape) for an
+/// array of rank below 2.
+#[track_caller]
+pub fn matrix_norm(x: &Array, order: MatrixNorm) -> Array {
+    if x.rank() < 2 {
+        let message = format!("takes an array of rank 2 and more, got {}", x.rank());
+        trace::throw_operands("matrix_norm", RuleError::shape(message), &[x]);
+    }
+    let x = inexact(x);
+    match order {
+        MatrixNorm::Frobenius => sqrt(&squares(&x).sum_axes([-2, -1])),
+        MatrixNorm::L1 => largest(&abs(&x).sum_axes(-2), Axes::from(-1)),
+        MatrixNorm::Inf => largest(&abs(&x).sum_axes(-1), Axes::from(-1)),
+    }
+}

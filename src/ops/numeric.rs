@@ -1,0 +1,173 @@
+//! Elementwise functions made of several primitives.
+
+use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::primitives::{
+    ArrayLike, Like, abs, add, bitwise_and, complex, convert_element_type, div, eq, exp, full_like,
+    imag, inexact, integer_pow, is_finite, log1p, lt, maximum, minimum, mul, ne, neg, pow,
+    promote_arrays, promote_inexact, real, rem, round, select, shift_right_logical, sign, sub,
+    where_, zeros_like,
+};
+
+/// `x` between `low` and `high`, with promotion and broadcasting: `minimum(maximum(x, low), high)`.
+/// NaN stays NaN. At a bound half of the gradient passes.
+#[doc(alias = "clamp")]
+#[track_caller]
+pub fn clip(x: &Array, low: impl ArrayLike, high: impl ArrayLike) -> Array {
+    minimum(maximum(x, low), high)
+}
+
+/// Whether each element is NaN (in either part, for complex numbers).
+#[track_caller]
+pub fn isnan(x: &Array) -> Array {
+    ne(x, x)
+}
+
+/// Whether each element is finite: neither infinite nor NaN; true for integers. A complex number is
+/// finite if both parts are.
+#[track_caller]
+pub fn isfinite(x: &Array) -> Array {
+    match x.dtype() {
+        dtype if dtype.is_complex() => and(isfinite(&real(x)), isfinite(&imag(x))),
+        dtype if dtype.is_float() => is_finite(x),
+        _ => full_of(x, true),
+    }
+}
+
+/// Whether each element is infinite, of either sign; of a complex number, either part.
+#[track_caller]
+pub fn isinf(x: &Array) -> Array {
+    match x.dtype() {
+        dtype if dtype.is_complex() => or(isinf(&real(x)), isinf(&imag(x))),
+        dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
+        _ => full_of(x, false),
+    }
+}
+
+#[track_caller]
+fn full_of(x: &Array, value: bool) -> Array {
+    full_like(&convert_element_type(x, DType::Bool), value)
+}
+
+/// `x` with NaN replaced by 0 and infinities by the largest and smallest finite value of its dtype;
+/// both parts of complex numbers; integers as they are.
+#[track_caller]
+pub fn nan_to_num(x: &Array) -> Array {
+    let dtype = x.dtype();
+    if dtype.is_complex() {
+        return complex(&nan_to_num(&real(x)), &nan_to_num(&imag(x)));
+    }
+    if !dtype.is_float() {
+        return x.clone();
+    }
+    let bound = dtype.float_max();
+    let x = where_(isnan(x), zeros_like(x), x);
+    let above = eq(&x, full_like(&x, f64::INFINITY));
+    let x = where_(above, full_like(&x, bound), &x);
+    let below = eq(&x, full_like(&x, f64::NEG_INFINITY));
+    where_(below, full_like(&x, -bound), &x)
+}
+
+/// `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting; for real operands.
+/// Equal infinities give themselves. Throws `Op` (dtype) for complex operands.
+#[track_caller]
+pub fn logaddexp(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_inexact("logaddexp", [x.like(), y.like()]);
+    if x.dtype().is_complex() {
+        let error = RuleError::dtype(format!("needs real operands, got {}", x.dtype()))
+            .help("write `log(exp(x) + exp(y))`");
+        trace::throw_operands("logaddexp", error, &[&x, &y]);
+    }
+    let distance = sub(&x, &y);
+    // Equal infinities and NaN: the sum is right, and the other branch is kept finite for the sake
+    // of its derivative.
+    let special = isnan(&distance);
+    let distance = where_(&special, zeros_like(&distance), &distance);
+    let sum = add(maximum(&x, &y), log1p(&exp(&neg(&abs(&distance)))));
+    where_(special, add(&x, &y), sum)
+}
+
+#[track_caller]
+fn refuse_complex(name: &str, x: &Array, y: &Array) {
+    if x.dtype().is_complex() {
+        let error = RuleError::dtype(format!("needs operands with an order, got {}", x.dtype()));
+        trace::throw_operands(name, error, &[x, y]);
+    }
+}
+
+/// `floor(x / y)`, with promotion and broadcasting; stays in the operands' dtype, also for integers.
+/// Throws `Op` (dtype) for complex operands.
+#[track_caller]
+pub fn floor_divide(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("floor_divide", [x.like(), y.like()]);
+    refuse_complex("floor_divide", &x, &y);
+    if x.dtype().is_float() {
+        // As CPython does it: what is left is taken off first, so that the quotient is whole.
+        let left = rem(&x, &y);
+        let whole = where_(eq(&y, zeros_like(&y)), &x, sub(&x, &left));
+        let quotient = div(&whole, &y);
+        let down = below(&left, &y);
+        return crate::primitives::round_half_away(&where_(down, sub(&quotient, 1), &quotient));
+    }
+    let quotient = crate::primitives::div_integers(&x, &y);
+    if x.dtype().is_unsigned() {
+        return quotient;
+    }
+    let down = below(&rem(&x, &y), &y);
+    where_(down, sub(&quotient, 1), &quotient)
+}
+
+/// Whether a remainder is not zero and of another sign than the divisor.
+#[track_caller]
+fn below(left: &Array, divisor: &Array) -> Array {
+    let other_sign = ne(lt(left, zeros_like(left)), lt(divisor, zeros_like(divisor)));
+    and(other_sign, ne(left, zeros_like(left)))
+}
+
+/// `x - y * floor(x / y)`, of the sign of `y`, with promotion and broadcasting. An integer modulo 0
+/// is 0. [`rem`] has the sign of `x`. Throws `Op` (dtype) for complex operands.
+#[doc(alias = "mod")]
+#[track_caller]
+pub fn remainder(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("remainder", [x.like(), y.like()]);
+    refuse_complex("remainder", &x, &y);
+    let y = match y.dtype().is_integer() {
+        true => where_(eq(&y, zeros_like(&y)), full_like(&y, 1), &y),
+        false => y,
+    };
+    let left = rem(&x, &y);
+    where_(below(&left, &y), add(&left, &y), &left)
+}
+
+/// `x` to the power `y`, with promotion and broadcasting.
+///
+/// An integer number `y` multiplies (`x³` is `x * x * x`), also for negative `x` and with the right
+/// derivative at 0. Integer arrays to integer arrays stay integers and wrap; negative exponents give
+/// what the low bits of the exponent say, as in NumPy there is no integer answer.
+#[doc(alias = "pow")]
+#[track_caller]
+pub fn power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    if let (Like::Array(x), Like::Scalar(Scalar::Int(n))) = (x.like(), y.like())
+        && let Ok(n) = i32::try_from(n)
+    {
+        return integer_pow(x, n);
+    }
+    let [x, y] = promote_arrays("power", [x.like(), y.like()]);
+    match x.dtype().is_inexact() {
+        true => pow(&x, &y),
+        false => integer_power(&x, &y),
+    }
+}
+
+/// Integers to integer powers by squaring: exponents up to 63 matter, larger ones wrap.
+#[track_caller]
+fn integer_power(x: &Array, y: &Array) -> Array {
+    let mut result = full_like(x, 1);
+    let (mut square, mut exponent) = (x.clone(), y.clone());
+    for _ in 0..6 {
+        let odd = ne(bitwise_and(&exponent, full_like(&exponent, 1)), zeros_like(&exponent));
+        result = where_(odd, mul(&result, &square), &result);
+        square = mul(&square, &square);
+        exponent = shift_right_logical(&exponent, full_like(&exponent, 1));
+    }
+    result
+}

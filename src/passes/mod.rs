@@ -1,0 +1,17 @@
+//! What one does to a program: evaluate, print, parse, verify, drop dead code, lower. One verb per
+//! file.
+
+mod cost;
+mod dce;
+mod eval;
+mod lower;
+mod parse;
+mod print;
+mod verify;
+
+pub use cost::cost;
+pub use dce::dce;
+pub(crate) use eval::eval;
+pub use lower::lower;
+pub use parse::parse;
+pub use verify::verify;

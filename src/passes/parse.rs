@@ -1,0 +1,241 @@
+//! Parsing what `print` writes.
+
+use crate::core::{Aval, DType, Entry, Eqn, Error, OpError, OpErrorKind, Program, Shape, Var};
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
+use std::str::FromStr;
+
+/// Reads a program as `Program`'s `Display` writes it; `entries` say how to make each primitive.
+///
+/// Source positions are not part of the text: the program has none.
+///
+/// # Errors
+/// [`Error::Op`] with the line and column where the text stops making sense; so does a primitive
+/// that is in no entry, and one that refuses its operands.
+pub fn parse(text: &str, entries: &[&[Entry]]) -> Result<Program, Error> {
+    let mut parser = Parser { text, at: 0, depth: 0, entries };
+    let program = parser.program().and_then(|program| {
+        parser.space();
+        match parser.rest().is_empty() {
+            true => Ok(program),
+            false => Err("expected the end of the text".to_string()),
+        }
+    });
+    program.map_err(|message| parser.error(message))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    entries: &'a [&'a [Entry]],
+}
+
+/// How deep programs may hold programs in a text, so that no text can exhaust the stack.
+const MAX_DEPTH: usize = 64;
+
+type Parsed<T> = Result<T, String>;
+
+/// Variables by name, and their types in order of definition.
+#[derive(Default)]
+struct Scope {
+    vars: FxHashMap<String, Var>,
+    avals: Vec<Aval>,
+}
+
+impl Scope {
+    fn define(&mut self, name: String, aval: Aval) -> Parsed<Var> {
+        let var = self.avals.len() as Var;
+        match self.vars.insert(name.clone(), var) {
+            Some(_) => Err(format!("`{name}` is defined twice")),
+            None => {
+                self.avals.push(aval);
+                Ok(var)
+            }
+        }
+    }
+
+    fn find(&self, name: &str) -> Parsed<Var> {
+        self.vars.get(name).copied().ok_or_else(|| format!("`{name}` is not defined"))
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn peek(&mut self, token: &str) -> bool {
+        self.space();
+        self.rest().starts_with(token)
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.peek(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Parsed<()> {
+        match self.eat(token) {
+            true => Ok(()),
+            false => Err(format!("expected `{token}`")),
+        }
+    }
+
+    fn word(&mut self) -> Parsed<&'a str> {
+        self.space();
+        let length = self
+            .rest()
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(self.rest().len());
+        if length == 0 {
+            return Err("expected a name".into());
+        }
+        self.at += length;
+        Ok(&self.text[self.at - length..self.at])
+    }
+
+    fn number<T: FromStr>(&mut self) -> Parsed<T> {
+        let word = self.word()?;
+        word.parse().map_err(|_| format!("`{word}` is not a number"))
+    }
+
+    fn aval(&mut self) -> Parsed<Aval> {
+        let weak = self.eat("~");
+        let name = self.word()?;
+        let dtype = DType::from_name(name).ok_or_else(|| format!("no dtype is called `{name}`"))?;
+        self.expect("[")?;
+        let mut dims = Vec::new();
+        while !self.eat("]") {
+            if !dims.is_empty() {
+                self.expect(",")?;
+            }
+            dims.push(self.number::<usize>()?);
+        }
+        Ok(Aval { dtype, weak, shape: Shape::from(dims) })
+    }
+
+    fn binder(&mut self, scope: &mut Scope) -> Parsed<Var> {
+        let name = self.word()?.to_string();
+        self.expect(":")?;
+        let aval = self.aval()?;
+        scope.define(name, aval)
+    }
+
+    fn program(&mut self) -> Parsed<Program> {
+        self.expect("{")?;
+        self.expect("lambda")?;
+        self.expect(";")?;
+        let mut scope = Scope::default();
+        let mut inputs = Vec::new();
+        while !self.eat(".") {
+            inputs.push(self.binder(&mut scope)?);
+        }
+        self.expect("let")?;
+        let mut eqns = Vec::new();
+        while !self.at_end_of_equations() {
+            let eqn = self.eqn(&mut scope)?;
+            eqns.push(eqn);
+        }
+        self.expect("in")?;
+        self.expect("(")?;
+        let mut outputs = Vec::new();
+        while !self.eat(")") {
+            outputs.push(scope.find(self.word()?)?);
+        }
+        self.expect("}")?;
+        Ok(Program::new(&scope.avals, &inputs, eqns, &outputs))
+    }
+
+    /// `in (`: a variable called `in` would be followed by a colon.
+    fn at_end_of_equations(&mut self) -> bool {
+        self.peek("in (")
+    }
+
+    fn eqn(&mut self, scope: &mut Scope) -> Parsed<Eqn> {
+        // Results are defined only after the operands have been read.
+        let mut results = Vec::new();
+        while !self.eat("=") {
+            let name = self.word()?.to_string();
+            self.expect(":")?;
+            results.push((name, self.aval()?));
+        }
+        let name = self.word()?;
+        let (params, programs) = match self.rest().starts_with('[') {
+            true => self.params()?,
+            false => Default::default(),
+        };
+        let mut operands = Vec::new();
+        // Operands stand on the equation's own line.
+        while self.rest().starts_with(' ') {
+            self.at += 1;
+            operands.push(scope.find(self.word()?)?);
+        }
+        let entry = self.entries.iter().flat_map(|list| list.iter()).find(|e| e.name == name);
+        let entry = entry.ok_or_else(|| format!("no primitive is called `{name}`"))?;
+        let params = match params.is_empty() {
+            true => Value::Null,
+            false => Value::Object(params),
+        };
+        let primitive = (entry.make)(params, programs).map_err(|error| error.message)?;
+        let avals: Vec<Aval> = operands.iter().map(|&v| scope.avals[v as usize].clone()).collect();
+        let expected =
+            primitive.abstract_eval(&avals).map_err(|e| format!("{name}: {}", e.message))?;
+        if !expected.iter().eq(results.iter().map(|(_, aval)| aval)) {
+            let expected: Vec<String> = expected.iter().map(Aval::to_string).collect();
+            return Err(format!("{name}: the results are of type {}", expected.join(" ")));
+        }
+        let mut vars = Vec::with_capacity(results.len());
+        for (name, aval) in results {
+            vars.push(scope.define(name, aval)?);
+        }
+        Ok(Eqn { primitive, operands: operands.into(), results: vars.into(), location: None })
+    }
+
+    fn params(&mut self) -> Parsed<(Map<String, Value>, Vec<Program>)> {
+        self.expect("[")?;
+        let mut params = Map::new();
+        let mut programs = Vec::new();
+        while !self.eat("]") {
+            let field = self.word()?.to_string();
+            self.expect("=")?;
+            if self.peek("{ lambda") {
+                self.depth += 1;
+                if self.depth > MAX_DEPTH {
+                    return Err(format!("programs are nested more than {MAX_DEPTH} deep"));
+                }
+                programs.push(self.program()?);
+                self.depth -= 1;
+                continue;
+            }
+            let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<Value>();
+            let value = values.next().ok_or("expected a value")?.map_err(|e| e.to_string())?;
+            self.at += values.byte_offset();
+            params.insert(field, value);
+        }
+        Ok((params, programs))
+    }
+
+    fn error(&self, message: String) -> Error {
+        let before = &self.text[..self.at];
+        let line = before.matches('\n').count() + 1;
+        let column = self.at - before.rfind('\n').map_or(0, |position| position + 1) + 1;
+        Error::Op(Box::new(OpError {
+            kind: OpErrorKind::Value,
+            primitive: "parse_program".into(),
+            message: format!("line {line}, column {column}: {message}"),
+            operands: Vec::new(),
+            note: None,
+            location: None,
+            path: Vec::new(),
+            help: None,
+        }))
+    }
+}

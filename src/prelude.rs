@@ -1,0 +1,8 @@
+//! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
+
+pub use crate::control_flow::parse_program;
+pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
+pub use crate::jit::{CallError, Jit, jit};
+pub use crate::primitives::*;
+pub use crate::transforms::*;
+pub use crate::tree::{self, Static, Tree};

@@ -1,0 +1,308 @@
+//! Rounding to integers, and remainders.
+
+use super::basic::{div, mul, neg};
+use super::sign::{abs, sign};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::primitives::promote::{ArrayLike, promote_arrays};
+use crate::primitives::rules::{
+    add_tangents, arity, batch_elementwise, same_float_type, same_numeric_type, zero_jvp,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Numbers that rounding finds difficult; the functions jump there.
+const TIES: [f64; 7] = [-1.5, -0.5, -0.0, 0.5, 2.5, f64::NAN, f64::INFINITY];
+
+/// Rounds every element down to an integer.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x`; zeros, infinities and NaN stay |
+/// | lowering   | [`stablehlo.floor`](https://openxla.org/stablehlo/spec#floor) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Floor;
+
+impl Primitive for Floor {
+    fn name(&self) -> &'static str {
+        "floor"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("floor", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// The largest integer not above each element of `x`; integers stay. See [`Floor`] for its rules.
+#[track_caller]
+pub fn floor(x: &Array) -> Array {
+    match x.dtype().is_integer() {
+        true => x.clone(),
+        false => bind1(Floor, [x]),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_floor() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Floor, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
+        Exemplar::new(Floor, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
+        Exemplar::new(Floor, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
+    ]
+}
+
+/// Rounds every element up to an integer.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x`; zeros, infinities and NaN stay |
+/// | lowering   | [`stablehlo.ceil`](https://openxla.org/stablehlo/spec#ceil) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ceil;
+
+impl Primitive for Ceil {
+    fn name(&self) -> &'static str {
+        "ceil"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("ceil", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// The smallest integer not below each element of `x`; integers stay. See [`Ceil`] for its rules.
+#[track_caller]
+pub fn ceil(x: &Array) -> Array {
+    match x.dtype().is_integer() {
+        true => x.clone(),
+        false => bind1(Ceil, [x]),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_ceil() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Ceil, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
+        Exemplar::new(Ceil, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
+        Exemplar::new(Ceil, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
+    ]
+}
+
+/// Where a number halfway between two integers goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RoundingMethod {
+    /// To the one further from zero: 2.5 to 3.
+    AwayFromZero,
+    /// To the even one: 2.5 to 2.
+    ToNearestEven,
+}
+
+/// Rounds every element to the nearest integer.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x`; zeros, infinities and NaN stay |
+/// | lowering   | [`stablehlo.round_nearest_even`](https://openxla.org/stablehlo/spec#round_nearest_even), [`stablehlo.round_nearest_afz`](https://openxla.org/stablehlo/spec#round_nearest_afz) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Round {
+    /// Where ties go.
+    pub rounding_method: RoundingMethod,
+}
+
+impl Primitive for Round {
+    fn name(&self) -> &'static str {
+        "round"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        let name = match self.rounding_method {
+            RoundingMethod::AwayFromZero => "round_nearest_afz",
+            RoundingMethod::ToNearestEven => "round_nearest_even",
+        };
+        Ok(vec![ctx.op(name, operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+#[track_caller]
+fn round_by(x: &Array, rounding_method: RoundingMethod) -> Array {
+    match x.dtype().is_integer() {
+        true => x.clone(),
+        false => bind1(Round { rounding_method }, [x]),
+    }
+}
+
+/// The integer nearest to each element of `x`, ties to the even one as in NumPy; integers stay. See
+/// [`Round`] for its rules.
+#[doc(alias = "rint")]
+#[doc(alias = "round_half_even")]
+#[track_caller]
+pub fn round(x: &Array) -> Array {
+    round_by(x, RoundingMethod::ToNearestEven)
+}
+
+/// The integer nearest to each element of `x`, ties away from zero as in Rust's `f32::round`;
+/// integers stay. See [`Round`] for its rules.
+#[track_caller]
+pub fn round_half_away(x: &Array) -> Array {
+    round_by(x, RoundingMethod::AwayFromZero)
+}
+
+pub(in crate::primitives) fn exemplars_round() -> Vec<Exemplar> {
+    let methods = [RoundingMethod::AwayFromZero, RoundingMethod::ToNearestEven];
+    let both = |sample: Sample| {
+        methods.map(|rounding_method| Exemplar::new(Round { rounding_method }, [sample.clone()]))
+    };
+    let mut all: Vec<Exemplar> = both(Sample::listed(DType::F32, [7], &TIES))
+        .map(Exemplar::without_derivative)
+        .into_iter()
+        .collect();
+    all.extend(both(Sample::listed(DType::F64, [2], &[0.25, -3.75])));
+    all.extend(both(Sample::uniform(DType::F16, [], -3.0, 3.0)));
+    all
+}
+
+/// Elementwise remainder of the division that rounds towards zero.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: {int, float}[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype; has the sign of `x`; an integer's by 0 is `x`, a float's NaN |
+/// | lowering   | [`stablehlo.remainder`](https://openxla.org/stablehlo/spec#remainder) |
+/// | derivative | `dx - trunc(x/y)·dy` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rem;
+
+impl Primitive for Rem {
+    fn name(&self) -> &'static str {
+        "rem"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let z = same_numeric_type(arity::<2>(operands)?)?;
+        ensure_dtype!(!z.dtype.is_complex(), "needs an integer or float operand, got {}", z.dtype);
+        Ok(vec![z])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (x, y) = (&primals[0], &primals[1]);
+        let z = bind1(Rem, [x, y]);
+        let right = tangents[1].map(z.aval(), |dy| {
+            let quotient = div(x, y);
+            mul(dy, neg(&mul(sign(&quotient), floor(&abs(&quotient)))))
+        });
+        Ok((vec![z], vec![add_tangents(&tangents[0], &right)]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("remainder", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Remainder of `x / y` rounded towards zero, as Rust's `%`: it has the sign of `x`. With promotion and
+/// broadcasting. See [`Rem`] for its rules; Python's `%` is another function.
+#[doc(alias = "fmod")]
+#[track_caller]
+pub fn rem(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("rem", [x.like(), y.like()]);
+    bind1(Rem, [&x, &y])
+}
+
+pub(in crate::primitives) fn exemplars_rem() -> Vec<Exemplar> {
+    vec![
+        // Quotients between 1.1 and 1.9 do not jump.
+        Exemplar::new(
+            Rem,
+            [
+                Sample::uniform(DType::F32, [2, 3], 2.2, 2.8),
+                Sample::uniform(DType::F32, [2, 3], 1.5, 2.0),
+            ],
+        ),
+        Exemplar::new(
+            Rem,
+            [
+                Sample::listed(DType::I32, [5], &[7.0, -7.0, 7.0, -7.0, 5.0]),
+                Sample::listed(DType::I32, [5], &[3.0, 3.0, -3.0, -3.0, 0.0]),
+            ],
+        ),
+        // Jumps and NaN.
+        Exemplar::new(
+            Rem,
+            [
+                Sample::listed(DType::F32, [4], &[-0.0, 6.0, 1.0, f64::INFINITY]),
+                Sample::listed(DType::F32, [4], &[2.0, -3.0, 0.0, 2.0]),
+            ],
+        )
+        .without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    #[test]
+    fn the_rounding_method_chooses_the_operation() {
+        for rounding_method in [RoundingMethod::AwayFromZero, RoundingMethod::ToNearestEven] {
+            let text = module_of(Round { rounding_method }, [Aval::new(DType::F32, [3])]);
+            let name = match rounding_method {
+                RoundingMethod::AwayFromZero => "stablehlo.round_nearest_afz",
+                RoundingMethod::ToNearestEven => "stablehlo.round_nearest_even",
+            };
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn remainders_are_real() {
+        expect![[r#"
+            error[dtype]: rem: needs an integer or float operand, got c64
+              lhs: c64[2]
+              rhs: c64[2]"#]]
+        .assert_eq(&error_of(Rem, [DType::C64; 2].map(|c64| Aval::new(c64, [2]))));
+    }
+}

@@ -1,0 +1,310 @@
+//! Magnitude and sign, and what is next to a number.
+
+use super::basic::{div, mul, neg};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
+    Sample, Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::primitives::comparison::{eq, ge};
+use crate::primitives::complex::{complex, conj, real};
+use crate::primitives::constant::ones_like;
+use crate::primitives::promote::{ArrayLike, promote_inexact};
+use crate::primitives::rules::{
+    arity, batch_elementwise, same_float_type, same_numeric_type, zero_jvp,
+};
+use crate::primitives::select::select;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Elementwise absolute value.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {signed int, float, complex}[…]` |
+/// | result     | the shape of `x`, its dtype or, complex, that of its parts; the lowest integer is its own |
+/// | lowering   | [`stablehlo.abs`](https://openxla.org/stablehlo/spec#abs) |
+/// | derivative | `sign(x)`, 1 at 0; complex: `re(dx · x̄ / abs(x))`, 0 at 0 |
+///
+/// At 0, where there is no derivative, JAX's choice is kept: the slope to the right.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Abs;
+
+impl Primitive for Abs {
+    fn name(&self) -> &'static str {
+        "abs"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let x = same_numeric_type(arity::<1>(operands)?)?;
+        ensure_dtype!(
+            !x.dtype.is_unsigned(),
+            "needs a signed integer, float or complex operand, got {}",
+            x.dtype
+        );
+        Ok(vec![Aval { dtype: x.dtype.real(), ..x }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = abs(x);
+        let dy = tangents[0].map(y.aval(), |dx| match x.dtype().is_complex() {
+            true => {
+                let length = select(&eq(&y, 0.0), &ones_like(&y), &y);
+                real(&mul(dx, div(conj(x), complex(&length, 0.0))))
+            }
+            false => select(&ge(x, 0.0), dx, &neg(dx)),
+        });
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("abs", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Absolute value of each element of `x`; a complex one's is real. Unsigned integers and booleans
+/// are their own. See [`Abs`] for its rules.
+#[doc(alias = "absolute")]
+#[track_caller]
+pub fn abs(x: &Array) -> Array {
+    match x.dtype().is_unsigned() || x.dtype().is_bool() {
+        true => x.clone(),
+        false => bind1(Abs, [x]),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_abs() -> Vec<Exemplar> {
+    vec![
+        // Away from the bend at 0.
+        Exemplar::new(Abs, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
+        Exemplar::new(Abs, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
+        Exemplar::new(Abs, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
+        Exemplar::new(Abs, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+        // At the bend.
+        Exemplar::new(Abs, [Sample::listed(DType::F32, [2], &[-0.0, 0.0])]).without_derivative(),
+    ]
+}
+
+/// Elementwise sign: -1, 0 or 1.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {int, float, complex}[…]` |
+/// | result     | same shape and dtype as `x`; zeros keep their sign, NaN stays; complex: `x / abs(x)` |
+/// | lowering   | [`stablehlo.sign`](https://openxla.org/stablehlo/spec#sign); unsigned integers: the minimum of `x` and 1 |
+/// | derivative | zero, over the complex numbers too |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sign;
+
+impl Primitive for Sign {
+    fn name(&self) -> &'static str {
+        "sign"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_numeric_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let x = &operands[0];
+        if results[0].dtype.is_unsigned() {
+            let one = ctx.constant("1", &x.ty().clone());
+            return Ok(vec![ctx.op("minimum", &[x.clone(), one])]);
+        }
+        Ok(vec![ctx.op("sign", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Sign of each element of `x`: -1, 0 or 1; a complex one's is `x / abs(x)`. See [`Sign`].
+#[track_caller]
+pub fn sign(x: &Array) -> Array {
+    bind1(Sign, [x])
+}
+
+pub(in crate::primitives) fn exemplars_sign() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Sign, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
+        Exemplar::new(
+            Sign,
+            [Sample::listed(DType::F32, [3], &[-0.0, f64::NAN, f64::NEG_INFINITY])],
+        )
+        // A jump, NaN and infinity.
+        .without_derivative(),
+        Exemplar::new(Sign, [Sample::listed(DType::U8, [3], &[0.0, 1.0, 255.0])]),
+        Exemplar::new(Sign, [Sample::listed(DType::I32, [], &[-7.0])]),
+        Exemplar::new(Sign, [Sample::uniform(DType::C64, [2], 0.5, 1.0)])
+            // The direction does turn; the rule says zero, as JAX's does.
+            .without_derivative(),
+    ]
+}
+
+/// Elementwise test for being neither infinite nor NaN.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | `bool` of the shape of `x` |
+/// | lowering   | [`stablehlo.is_finite`](https://openxla.org/stablehlo/spec#is_finite) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct IsFinite;
+
+impl Primitive for IsFinite {
+    fn name(&self) -> &'static str {
+        "is_finite"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let x = same_float_type(arity::<1>(operands)?)?;
+        Ok(vec![x.with_dtype(DType::Bool)])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("is_finite", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Whether each element of the float array `x` is neither infinite nor NaN. See [`IsFinite`].
+#[doc(alias = "isfinite")]
+#[track_caller]
+pub fn is_finite(x: &Array) -> Array {
+    bind1(IsFinite, [x])
+}
+
+pub(in crate::primitives) fn exemplars_is_finite() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(
+            IsFinite,
+            [Sample::listed(DType::F32, [4], &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY])],
+        )
+        // Nothing to differentiate at infinity.
+        .without_derivative(),
+        Exemplar::new(IsFinite, [Sample::uniform(DType::BF16, [2, 0], 0.0, 1.0)]),
+    ]
+}
+
+/// The floating-point number next to `x` in the direction of `y`.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: float[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype; `y` where the two are equal, NaN where either is |
+/// | lowering   | [`chlo.next_after`](https://openxla.org/stablehlo/generated/chlo#chlonext_after_chloNextAfterop) |
+/// | derivative | none |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Nextafter;
+
+impl Primitive for Nextafter {
+    fn name(&self) -> &'static str {
+        "nextafter"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, _: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        Err(RuleError::unsupported("a step to the neighbouring number has no derivative"))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.next_after", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// The number next to each element of `x` towards that of `y`, with promotion and broadcasting; integers
+/// become floats. See [`Nextafter`] for its rules.
+#[doc(alias = "next_after")]
+#[track_caller]
+pub fn nextafter(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_inexact("nextafter", [x.like(), y.like()]);
+    bind1(Nextafter, [&x, &y])
+}
+
+pub(in crate::primitives) fn exemplars_nextafter() -> Vec<Exemplar> {
+    vec![
+        // No derivative.
+        Exemplar::new(
+            Nextafter,
+            [
+                Sample::listed(DType::F32, [5], &[1.0, 0.0, -0.0, 2.5, f64::NAN]),
+                Sample::listed(DType::F32, [5], &[2.0, -1.0, 0.0, 2.5, 1.0]),
+            ],
+        )
+        .without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    #[test]
+    fn a_complex_magnitude_is_real() {
+        expect![[r#"
+            func.func public @main(%0: tensor<2xcomplex<f32>>) -> (tensor<2xf32>) {
+            %1 = "stablehlo.abs"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            "func.return"(%1) : (tensor<2xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Abs, [Aval::new(DType::C64, [2])]));
+    }
+
+    #[test]
+    fn an_unsigned_sign_is_a_minimum() {
+        expect![[r#"
+            func.func public @main(%0: tensor<2xui8>) -> (tensor<2xui8>) {
+            %1 = "stablehlo.constant"() <{value = dense<1> : tensor<2xui8>}> : () -> tensor<2xui8>
+            %2 = "stablehlo.minimum"(%0, %1) : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xui8>
+            "func.return"(%2) : (tensor<2xui8>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Sign, [Aval::new(DType::U8, [2])]));
+    }
+
+    #[test]
+    fn a_magnitude_needs_a_sign() {
+        expect![[r#"
+            error[dtype]: abs: needs a signed integer, float or complex operand, got u8
+              operand: u8[2]"#]]
+        .assert_eq(&error_of(Abs, [Aval::new(DType::U8, [2])]));
+    }
+}

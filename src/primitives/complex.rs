@@ -1,0 +1,329 @@
+//! Complex numbers and their parts.
+//!
+//! The derivative rules follow JAX: tangents of holomorphic functions are multiplied by the complex
+//! derivative, cotangents are not conjugated. A cotangent `c` of `z` stands for the linear function
+//! `re(c · dz)`, which fixes the transposes below.
+
+use super::arithmetic::neg;
+use super::comparison::{lt, ne};
+use super::constant::{full_like, zeros_like, zeros_of};
+use super::promote::{ArrayLike, inexact, promote_inexact};
+use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent, same_type};
+use super::select::select;
+use super::trig::atan2;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// The aval of a complex operand's parts.
+fn parts(operands: &[Aval]) -> Rule<Aval> {
+    let [z] = arity(operands)?;
+    ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
+    Ok(Aval { dtype: z.dtype.real(), ..z.clone() })
+}
+
+/// Complex numbers from their parts.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `re, im: {f32, f64}[…]`, of one shape and dtype |
+/// | result     | the same shape; `c64` from `f32`, `c128` from `f64` |
+/// | lowering   | [`stablehlo.complex`](https://openxla.org/stablehlo/spec#complex) |
+/// | derivative | linear in both together |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Complex;
+
+impl Primitive for Complex {
+    fn name(&self) -> &'static str {
+        "complex"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let re = same_type(arity::<2>(operands)?)?;
+        let dtype = match re.dtype {
+            DType::F32 | DType::F64 => re.dtype.complex(),
+            _ => None,
+        };
+        let Some(dtype) = dtype else {
+            let message = format!("parts of complex numbers are f32 or f64, got {}", re.dtype);
+            return Err(RuleError::dtype(message).help("convert the parts to f32"));
+        };
+        Ok(vec![Aval { dtype, ..re }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let z = bind1(Complex, [&primals[0], &primals[1]]);
+        let dz = match (&tangents[0], &tangents[1]) {
+            (Tangent::Zero(_), Tangent::Zero(_)) => Tangent::zero_like(&z),
+            (Tangent::Dense(re), Tangent::Dense(im)) => complex(re, im).into(),
+            (Tangent::Dense(re), Tangent::Zero(_)) => complex(re, &zeros_like(re)).into(),
+            (Tangent::Zero(_), Tangent::Dense(im)) => complex(&zeros_like(im), im).into(),
+        };
+        Ok((vec![z], vec![dz]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("complex", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        Ok(vec![
+            operands[0].is_linear().then(|| real(ct).into()),
+            operands[1].is_linear().then(|| neg(&imag(ct)).into()),
+        ])
+    }
+}
+
+/// The complex numbers `re + i·im`, with promotion and broadcasting; integers become floats. See
+/// [`Complex`] for its rules.
+#[track_caller]
+pub fn complex(re: impl ArrayLike, im: impl ArrayLike) -> Array {
+    let [re, im] = promote_inexact("complex", [re.like(), im.like()]);
+    bind1(Complex, [&re, &im])
+}
+
+pub(in crate::primitives) fn exemplars_complex() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [2, 3], -1.0, 1.0))),
+        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F64, [], -1.0, 1.0))),
+        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [0], -1.0, 1.0))),
+    ]
+}
+
+/// The real part of complex numbers.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `z: complex[…]` |
+/// | result     | the same shape; `f32` from `c64`, `f64` from `c128` |
+/// | lowering   | [`stablehlo.real`](https://openxla.org/stablehlo/spec#real) |
+/// | derivative | linear over the real numbers |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Real;
+
+impl Primitive for Real {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![parts(operands)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("real", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        Ok(vec![Some(complex(ct, &zeros_like(ct)).into())])
+    }
+}
+
+/// The real part of each element of `x`; real numbers are their own. See [`Real`].
+#[track_caller]
+pub fn real(x: &Array) -> Array {
+    match x.dtype().is_complex() {
+        true => bind1(Real, [x]),
+        false => x.clone(),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_real() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Real, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+        Exemplar::new(Real, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
+    ]
+}
+
+/// The imaginary part of complex numbers.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `z: complex[…]` |
+/// | result     | the same shape; `f32` from `c64`, `f64` from `c128` |
+/// | lowering   | [`stablehlo.imag`](https://openxla.org/stablehlo/spec#imag) |
+/// | derivative | linear over the real numbers |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Imag;
+
+impl Primitive for Imag {
+    fn name(&self) -> &'static str {
+        "imag"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![parts(operands)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("imag", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        Ok(vec![Some(complex(&zeros_like(ct), &neg(ct)).into())])
+    }
+}
+
+/// The imaginary part of each element of `x`; that of real numbers is 0. See [`Imag`].
+#[track_caller]
+pub fn imag(x: &Array) -> Array {
+    match x.dtype().is_complex() {
+        true => bind1(Imag, [x]),
+        false => zeros_of(x.aval()),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_imag() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Imag, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+        Exemplar::new(Imag, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
+    ]
+}
+
+/// Complex conjugates.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `z: complex[…]` |
+/// | result     | same shape and dtype as `z` |
+/// | lowering   | [`stablehlo.complex`](https://openxla.org/stablehlo/spec#complex) of the parts, the imaginary one negated |
+/// | derivative | linear over the real numbers |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Conj;
+
+impl Primitive for Conj {
+    fn name(&self) -> &'static str {
+        "conj"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [z] = arity(operands)?;
+        ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
+        Ok(vec![z.clone()])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let part = Aval { dtype: results[0].dtype.real(), ..results[0].clone() }.stablehlo();
+        let re = ctx.op_as("real", operands, "", &part);
+        let im = ctx.op_as("imag", operands, "", &part);
+        let im = ctx.op("negate", &[im]);
+        Ok(vec![ctx.op_as("complex", &[re, im], "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(conj(one_cotangent(cts)?).into())])
+    }
+}
+
+/// The complex conjugate of each element of `x`; real numbers are their own. See [`Conj`].
+#[doc(alias = "conjugate")]
+#[track_caller]
+pub fn conj(x: &Array) -> Array {
+    match x.dtype().is_complex() {
+        true => bind1(Conj, [x]),
+        false => x.clone(),
+    }
+}
+
+pub(in crate::primitives) fn exemplars_conj() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Conj, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+        Exemplar::new(Conj, [Sample::uniform(DType::C128, [0, 1], -1.0, 1.0)]),
+    ]
+}
+
+/// The angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for real
+/// numbers, NaN for NaN; integers become floats.
+#[doc(alias = "arg")]
+#[doc(alias = "phase")]
+#[track_caller]
+pub fn angle(x: &Array) -> Array {
+    let x = inexact(x);
+    if x.dtype().is_complex() {
+        return atan2(imag(&x), real(&x));
+    }
+    let zero = zeros_like(&x);
+    let angle = select(&lt(&x, 0.0), &full_like(&x, std::f64::consts::PI), &zero);
+    select(&ne(&x, &x), &x, &angle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn a_conjugate_is_made_of_parts() {
+        expect![[r#"
+            func.func public @main(%0: tensor<2xcomplex<f32>>) -> (tensor<2xcomplex<f32>>) {
+            %1 = "stablehlo.real"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            %2 = "stablehlo.imag"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+            %3 = "stablehlo.negate"(%2) : (tensor<2xf32>) -> tensor<2xf32>
+            %4 = "stablehlo.complex"(%1, %3) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xcomplex<f32>>
+            "func.return"(%4) : (tensor<2xcomplex<f32>>) -> ()
+            }
+        "#]].assert_eq(&module_of(Conj, [Aval::new(DType::C64, [2])]));
+    }
+
+    #[test]
+    fn parts_that_do_not_fit() {
+        expect![[r#"
+            error[dtype]: complex: parts of complex numbers are f32 or f64, got bf16
+              lhs: bf16[2]
+              rhs: bf16[2]
+              help: convert the parts to f32"#]]
+        .assert_eq(&error_of(Complex, [DType::BF16; 2].map(|bf16| Aval::new(bf16, [2]))));
+        expect![[r#"
+            error[dtype]: real: needs a complex operand, got f32
+              operand: f32[2]"#]]
+        .assert_eq(&error_of(Real, [Aval::new(DType::F32, [2])]));
+    }
+}

@@ -1,0 +1,132 @@
+//! Constants that are part of the program's text.
+
+use super::rules::zero_jvp;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
+    Scalar, Shape, Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// An array with one number everywhere.
+///
+/// | | |
+/// |-|-|
+/// | operands   | none |
+/// | result     | the given dtype, weakness and shape; the number is rounded or wrapped to the dtype |
+/// | lowering   | [`stablehlo.constant`](https://openxla.org/stablehlo/spec#constant) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fill {
+    /// The number.
+    pub value: Scalar,
+    /// The result's dtype.
+    pub dtype: DType,
+    /// Whether the result is weakly typed.
+    pub weak: bool,
+    /// The result's shape.
+    pub shape: Vec<usize>,
+}
+
+impl Primitive for Fill {
+    fn name(&self) -> &'static str {
+        "fill"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        super::rules::arity::<0>(operands)?;
+        Ok(vec![Aval { dtype: self.dtype, weak: self.weak, shape: Shape::new(&self.shape) }])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        Ok(Batched { outputs: vec![bind1(self.clone(), [])], axes: vec![None] })
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, _: &[Value], results: &[Aval]) -> Rule<Vec<Value>> {
+        let [result] = results else {
+            return Err(RuleError::value("a constant has one result"));
+        };
+        let text = self.value.stablehlo(self.dtype);
+        Ok(vec![ctx.constant(&text, &result.stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+}
+
+/// An array of the given type with `value` everywhere.
+#[track_caller]
+pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
+    let shape = aval.shape.to_vec();
+    bind1(Fill { value, dtype: aval.dtype, weak: aval.weak, shape }, [])
+}
+
+/// Zeros of the given type, weakness included.
+#[track_caller]
+pub fn zeros_of(aval: &Aval) -> Array {
+    fill_of(Scalar::Int(0), aval)
+}
+
+/// An array of shape `shape` with `value` everywhere, of the dtype of the value: `i32`, `f32`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let aval = eval_shape(|_: ()| full([2, 3], 0.5f32), ())?;
+/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>) -> Array {
+    let value = value.into();
+    fill_of(value, &Aval::new(value.default_dtype(), shape))
+}
+
+/// Zeros of the given shape and dtype.
+#[track_caller]
+pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Array {
+    fill_of(Scalar::Int(0), &Aval::new(dtype, shape))
+}
+
+/// Ones of the given shape and dtype.
+#[track_caller]
+pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Array {
+    fill_of(Scalar::Int(1), &Aval::new(dtype, shape))
+}
+
+/// Zeros of the shape and dtype of `x`.
+#[track_caller]
+pub fn zeros_like(x: &Array) -> Array {
+    zeros_of(x.aval())
+}
+
+/// Ones of the shape and dtype of `x`.
+#[track_caller]
+pub fn ones_like(x: &Array) -> Array {
+    fill_of(Scalar::Int(1), x.aval())
+}
+
+/// An array of the shape and dtype of `x` with `value` everywhere.
+#[track_caller]
+pub fn full_like(x: &Array, value: impl Into<Scalar>) -> Array {
+    fill_of(value.into(), x.aval())
+}
+
+/// A scalar, weakly typed: what `2.0` in `&x * 2.0` stands for.
+#[track_caller]
+pub fn scalar(value: impl Into<Scalar>) -> Array {
+    let value = value.into();
+    let weak = !matches!(value, Scalar::Bool(_));
+    fill_of(value, &Aval { dtype: value.default_dtype(), weak, shape: Shape::scalar() })
+}
+
+pub(super) fn exemplars_fill() -> Vec<Exemplar> {
+    let fill = |value, dtype, shape: &[usize]| {
+        Exemplar::new(Fill { value, dtype, weak: false, shape: shape.to_vec() }, [])
+    };
+    let mut all: Vec<Exemplar> =
+        DType::all().map(|dtype| fill(Scalar::Int(1), dtype, &[2])).collect();
+    all.push(fill(Scalar::Float(f64::NEG_INFINITY), DType::F32, &[]));
+    all.push(fill(Scalar::Float(f64::NAN), DType::BF16, &[0, 3]));
+    all.push(fill(Scalar::Complex(0.5, -0.0), DType::C64, &[1]));
+    all
+}

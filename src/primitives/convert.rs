@@ -1,0 +1,97 @@
+//! Conversion between dtypes.
+
+use super::rules::{arity, batch_elementwise, one_cotangent};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Converts every element to another dtype.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | the shape of `x`, of dtype `dtype`; floats round to nearest even, float to int truncates and saturates, int to int wraps, to `bool` is `x != 0`, complex to real drops the imaginary part |
+/// | lowering   | [`stablehlo.convert`](https://openxla.org/stablehlo/spec#convert) |
+/// | derivative | the same conversion between float and complex dtypes, else zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConvertElementType {
+    /// The result's dtype.
+    pub dtype: DType,
+    /// Whether the result is weakly typed.
+    pub weak: bool,
+}
+
+impl Primitive for ConvertElementType {
+    fn name(&self) -> &'static str {
+        "convert_element_type"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        Ok(vec![Aval { dtype: self.dtype, weak: self.weak, shape: x.shape.clone() }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let y = bind1(self.clone(), [&primals[0]]);
+        let smooth = self.dtype.is_inexact() && primals[0].dtype().is_inexact();
+        let dy = match smooth {
+            true => tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx])),
+            false => Tangent::zero_like(&y),
+        };
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let result = results[0].stablehlo();
+        if operands[0].ty() == &result {
+            // Only the weakness changes.
+            return Ok(operands.to_vec());
+        }
+        Ok(vec![ctx.op_as("convert", operands, "", &result)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let x = operands[0].aval();
+        Ok(vec![Some(convert_to(one_cotangent(cts)?, x.dtype, x.weak).into())])
+    }
+}
+
+/// `x` in another dtype and weakness; `x` itself if it has them already.
+#[track_caller]
+pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
+    match x.dtype() == dtype && x.aval().weak == weak {
+        true => x.clone(),
+        false => bind1(ConvertElementType { dtype, weak }, [x]),
+    }
+}
+
+/// `x` with every element converted to `dtype`. See [`ConvertElementType`] for its rules.
+#[doc(alias = "astype")]
+#[track_caller]
+pub fn convert_element_type(x: &Array, dtype: DType) -> Array {
+    convert_to(x, dtype, false)
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let to = |dtype: DType, sample: Sample| {
+        Exemplar::new(ConvertElementType { dtype, weak: false }, [sample])
+    };
+    let floats = || Sample::uniform(DType::F32, [2, 3], -3.0, 3.0);
+    let edges = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 3e9, -129.5];
+    let mut all: Vec<Exemplar> = DType::all().map(|dtype| to(dtype, floats())).collect();
+    all.push(to(DType::I8, Sample::listed(DType::F32, [6], &edges)).without_derivative());
+    all.push(to(DType::F32, Sample::uniform(DType::C64, [3], -1.0, 1.0)));
+    all.push(to(DType::U8, Sample::listed(DType::I32, [3], &[-1.0, 256.0, 7.0])));
+    all.push(to(DType::BF16, Sample::uniform(DType::F64, [], -1.0, 1.0)));
+    all
+}

@@ -1,0 +1,559 @@
+//! Products of arrays: `dot_general`, of which matrix products and `einsum` are made.
+
+use super::convert::convert_to;
+use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
+use super::shape::transpose;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Shape, Tangent, bind1, promote, trace,
+};
+use crate::stablehlo::{TensorType, Value};
+use serde::{Deserialize, Serialize};
+
+/// How exactly an accelerator multiplies floats. The CPU always works in full precision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Precision {
+    /// The fastest: one `bf16` pass for `f32` operands on TPUs, TF32 on GPUs.
+    #[default]
+    Default,
+    /// Three `bf16` passes on TPUs, TF32 on GPUs.
+    High,
+    /// As exact as the dtype: six `bf16` passes on TPUs, `f32` on GPUs.
+    Highest,
+}
+
+impl Precision {
+    fn stablehlo(self) -> &'static str {
+        match self {
+            Precision::Default => "DEFAULT",
+            Precision::High => "HIGH",
+            Precision::Highest => "HIGHEST",
+        }
+    }
+}
+
+/// Sum of products over contracting axes, one for each combination of the other axes; batch axes
+/// of both operands go together.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `lhs, rhs: any[…]`; of one dtype, or, with `preferred_element_type`, of one category (`bf16` with `f32`, `f8_e4m3fn` with `f8_e5m2`) |
+/// | result     | `[batch…, lhs free…, rhs free…]`, batch axes in the order named, free axes in the order of the operand; of dtype `preferred_element_type` if given, else of the operands' |
+/// | lowering   | [`stablehlo.dot_general`](https://openxla.org/stablehlo/spec#dot_general) |
+/// | derivative | `dot(dlhs, rhs) + dot(lhs, drhs)` |
+///
+/// Products are accumulated in `preferred_element_type`, which may not be narrower than the
+/// operands: `bf16` products in `f32`, `i8` ones in `i32`. Where a plugin does not multiply the
+/// operands' dtypes as they are, they are converted first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DotGeneral {
+    /// Axes of `lhs` that are summed over, each with the axis at the same place in
+    /// `rhs_contracting`.
+    pub lhs_contracting: Vec<usize>,
+    /// Axes of `rhs` that are summed over.
+    pub rhs_contracting: Vec<usize>,
+    /// Axes of `lhs` that go together with those of `rhs_batch`.
+    pub lhs_batch: Vec<usize>,
+    /// Axes of `rhs` that go together with those of `lhs_batch`.
+    pub rhs_batch: Vec<usize>,
+    /// The precision of `lhs` and of `rhs`.
+    pub precision: [Precision; 2],
+    /// The dtype of sums and result; that of the operands if `None`.
+    pub preferred_element_type: Option<DType>,
+}
+
+/// The axes that are neither contracted nor batched.
+fn free(rank: usize, contracting: &[usize], batch: &[usize]) -> Vec<usize> {
+    (0..rank).filter(|axis| !contracting.contains(axis) && !batch.contains(axis)).collect()
+}
+
+/// The category within which dtypes may be multiplied.
+fn category(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        _ if dtype.is_signed() => "signed integer",
+        _ if dtype.is_unsigned() => "unsigned integer",
+        _ if dtype.is_float() => "float",
+        _ => "complex",
+    }
+}
+
+impl DotGeneral {
+    fn describe(&self) -> String {
+        let pair = |lhs: &[usize], rhs: &[usize]| match lhs.is_empty() && rhs.is_empty() {
+            true => "none".to_string(),
+            false => format!("lhs {lhs:?} with rhs {rhs:?}"),
+        };
+        let contract = pair(&self.lhs_contracting, &self.rhs_contracting);
+        format!("contract: {contract}; batch: {}", pair(&self.lhs_batch, &self.rhs_batch))
+    }
+
+    fn free(&self, lhs_rank: usize, rhs_rank: usize) -> (Vec<usize>, Vec<usize>) {
+        (
+            free(lhs_rank, &self.lhs_contracting, &self.lhs_batch),
+            free(rhs_rank, &self.rhs_contracting, &self.rhs_batch),
+        )
+    }
+
+    /// Everything that is wrong with the shapes, not only the first thing.
+    fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        for (what, l, r) in [
+            ("contracting", &self.lhs_contracting, &self.rhs_contracting),
+            ("batch", &self.lhs_batch, &self.rhs_batch),
+        ] {
+            if l.len() != r.len() {
+                let (l, r) = (l.len(), r.len());
+                mistakes.push(format!("{what} axes differ in number: lhs has {l}, rhs has {r}"));
+            }
+        }
+        for (side, aval, contracting, batch) in [
+            ("lhs", lhs, &self.lhs_contracting, &self.lhs_batch),
+            ("rhs", rhs, &self.rhs_contracting, &self.rhs_batch),
+        ] {
+            let named: Vec<usize> = contracting.iter().chain(batch).copied().collect();
+            for (position, &axis) in named.iter().enumerate() {
+                if axis >= aval.rank() {
+                    let rank = aval.rank();
+                    mistakes.push(format!("{side} has no axis {axis}: its rank is {rank}"));
+                } else if named[..position].contains(&axis) {
+                    mistakes.push(format!("{side} axis {axis} is named twice"));
+                }
+            }
+        }
+        if !mistakes.is_empty() {
+            return mistakes;
+        }
+        for (what, l, r) in [
+            ("contracting", &self.lhs_contracting, &self.rhs_contracting),
+            ("batch", &self.lhs_batch, &self.rhs_batch),
+        ] {
+            for (&l, &r) in l.iter().zip(r) {
+                let (n, m) = (lhs.shape[l], rhs.shape[r]);
+                if n != m {
+                    mistakes.push(format!(
+                        "{what} sizes differ: lhs axis {l} is {n}, rhs axis {r} is {m}"
+                    ));
+                }
+            }
+        }
+        mistakes
+    }
+
+    fn result_dtype(&self, lhs: DType, rhs: DType) -> Rule<DType> {
+        let Some(preferred) = self.preferred_element_type else {
+            return match lhs == rhs {
+                true => Ok(lhs),
+                false => Err(RuleError::dtype(format!(
+                    "operands must have one dtype unless preferred_element_type is set, got {lhs} and {rhs}"
+                ))),
+            };
+        };
+        if category(lhs) != category(rhs) {
+            return Err(RuleError::dtype(format!(
+                "operands must be of one category, got {lhs} ({}) and {rhs} ({})",
+                category(lhs),
+                category(rhs)
+            ))
+            .help("convert one of them with `astype`"));
+        }
+        let reachable = category(preferred) == category(lhs)
+            || lhs.is_bool()
+            || lhs.is_integer() && preferred.is_float();
+        if !reachable || preferred.bits() < lhs.bits().max(rhs.bits()) {
+            return Err(RuleError::dtype(format!(
+                "preferred_element_type {preferred} cannot hold products of {lhs} and {rhs}: it must be of their category (or float for integers) and not narrower"
+            )));
+        }
+        Ok(preferred)
+    }
+
+    fn shape(&self, lhs: &Shape, rhs: &Shape) -> Shape {
+        let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
+        let lhs_axes = self.lhs_batch.iter().chain(&lhs_free).map(|&axis| lhs[axis]);
+        lhs_axes.chain(rhs_free.iter().map(|&axis| rhs[axis])).collect()
+    }
+
+    /// The cotangent of one side, `ct` contracted with `other` over the other's free axes. The
+    /// fields of `self` are read with that side as `lhs`; `ct_other` are the axes of `ct` that come
+    /// from `other`.
+    fn transpose_lhs(&self, ct: &Array, lhs: &Aval, rhs: &Array, ct_other: Vec<usize>) -> Array {
+        let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
+        let product = bind1(
+            DotGeneral {
+                lhs_contracting: ct_other,
+                rhs_contracting: rhs_free,
+                lhs_batch: (0..self.lhs_batch.len()).collect(),
+                rhs_batch: self.rhs_batch.clone(),
+                precision: self.precision,
+                preferred_element_type: self.preferred_element_type,
+            },
+            [ct, rhs],
+        );
+        // What is left of `rhs` are its contracted axes, in its own order.
+        let mut contracted: Vec<(usize, usize)> = self
+            .rhs_contracting
+            .iter()
+            .copied()
+            .zip(self.lhs_contracting.iter().copied())
+            .collect();
+        contracted.sort_unstable();
+        let came_from: Vec<usize> = self
+            .lhs_batch
+            .iter()
+            .chain(&lhs_free)
+            .copied()
+            .chain(contracted.iter().map(|&(_, lhs_axis)| lhs_axis))
+            .collect();
+        let mut order = vec![0; came_from.len()];
+        for (position, &axis) in came_from.iter().enumerate() {
+            order[axis] = position;
+        }
+        convert_to(&transpose(&product, &order), lhs.dtype, lhs.weak)
+    }
+
+    /// The same product with the operands exchanged, but for the order of the result's axes.
+    fn swapped(&self) -> DotGeneral {
+        DotGeneral {
+            lhs_contracting: self.rhs_contracting.clone(),
+            rhs_contracting: self.lhs_contracting.clone(),
+            lhs_batch: self.rhs_batch.clone(),
+            rhs_batch: self.lhs_batch.clone(),
+            precision: [self.precision[1], self.precision[0]],
+            preferred_element_type: self.preferred_element_type,
+        }
+    }
+}
+
+/// What a platform multiplies: the operands' dtype if it takes them as they are, else `None`, and
+/// the dtype of the product.
+fn multiplied(platform: &str, lhs: DType, rhs: DType, result: DType) -> (Option<DType>, DType) {
+    // Two-bit integers have no products on any plugin; four-bit ones none but their own on CPU.
+    let product = match result {
+        DType::I2 => DType::I8,
+        DType::U2 => DType::U8,
+        other => other,
+    };
+    let (both_f8, tpu) =
+        (lhs.bits() == 8 && rhs.bits() == 8 && lhs.is_float() && rhs.is_float(), platform == "tpu");
+    let mixed = lhs != rhs && !both_f8 && !(tpu && lhs.is_float());
+    let narrow = lhs.bits().min(rhs.bits()) < 8 && lhs != product;
+    let other_category = category(lhs) != category(product);
+    (if mixed || narrow || other_category { Some(product) } else { None }, product)
+}
+
+impl Primitive for DotGeneral {
+    fn name(&self) -> &'static str {
+        "dot_general"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [lhs, rhs] = arity(operands)?;
+        let mistakes = self.shape_mistakes(lhs, rhs);
+        if !mistakes.is_empty() {
+            return Err(RuleError::shape(mistakes.join("; ")).note(self.describe()));
+        }
+        let dtype =
+            self.result_dtype(lhs.dtype, rhs.dtype).map_err(|error| error.note(self.describe()))?;
+        let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
+        Ok(vec![Aval { dtype, weak, shape: self.shape(&lhs.shape, &rhs.shape) }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (lhs, rhs) = (&primals[0], &primals[1]);
+        let product = bind1(self.clone(), [lhs, rhs]);
+        let left = tangents[0].map(product.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
+        let right = tangents[1].map(product.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
+        Ok((vec![product], vec![add_tangents(&left, &right)]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let shift = |axes: &[usize], at: Option<usize>| -> Vec<usize> {
+            let past = |axis: usize| at.is_some_and(|at| axis >= at);
+            axes.iter().map(|&axis| axis + usize::from(past(axis))).collect()
+        };
+        let mut dot = DotGeneral {
+            lhs_contracting: shift(&self.lhs_contracting, axes[0]),
+            rhs_contracting: shift(&self.rhs_contracting, axes[1]),
+            lhs_batch: shift(&self.lhs_batch, axes[0]),
+            rhs_batch: shift(&self.rhs_batch, axes[1]),
+            ..self.clone()
+        };
+        let (lhs, rhs) = (&operands[0], &operands[1]);
+        let n_batch = self.lhs_batch.len();
+        let (lhs_free, rhs_free) = dot.free(lhs.rank(), rhs.rank());
+        let before = |free: &[usize], at: usize| free.iter().filter(|&&axis| axis < at).count();
+        // The axis of one mapped operand is one more free axis; those of two are a batch axis.
+        let axis = match (axes[0], axes[1]) {
+            (Some(l), Some(r)) => {
+                dot.lhs_batch.insert(0, l);
+                dot.rhs_batch.insert(0, r);
+                Some(0)
+            }
+            (Some(l), None) => Some(n_batch + before(&lhs_free, l)),
+            (None, Some(r)) => Some(n_batch + lhs_free.len() + before(&rhs_free, r)),
+            (None, None) => None,
+        };
+        Ok(Batched { outputs: vec![bind1(dot, [lhs, rhs])], axes: vec![axis] })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let result = results[0].stablehlo();
+        let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
+        let (operand, product) = multiplied(ctx.platform(), lhs, rhs, results[0].dtype);
+        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| match *x.ty() == ty {
+            true => x.clone(),
+            false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+        };
+        let mut factors = operands.to_vec();
+        if let Some(dtype) = operand {
+            for factor in &mut factors {
+                let ty = factor.ty().with_element(dtype.stablehlo());
+                *factor = convert(ctx, factor, ty);
+            }
+        }
+        let list =
+            |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let attributes = format!(
+            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]>, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
+            list(&self.lhs_batch),
+            list(&self.rhs_batch),
+            list(&self.lhs_contracting),
+            list(&self.rhs_contracting),
+            self.precision[0].stablehlo(),
+            self.precision[1].stablehlo(),
+        );
+        let dot = ctx.op_as(
+            "dot_general",
+            &factors,
+            &attributes,
+            &result.with_element(product.stablehlo()),
+        );
+        Ok(vec![convert(ctx, &dot, result)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let contracted: usize =
+            self.lhs_contracting.iter().map(|&axis| operands[0].shape[axis]).product();
+        let products = results[0].size() as u64 * contracted as u64;
+        // A complex product takes four real ones and two sums, and its sum two.
+        let flops = if results[0].dtype.is_complex() { 8 } else { 2 } * products;
+        Cost { flops, ..Cost::movement(operands, results) }
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let (lhs_free, _) = self.free(operands[0].aval().rank(), operands[1].aval().rank());
+        let n_batch = self.lhs_batch.len();
+        match operands {
+            [Operand::Linear(lhs), Operand::Known(rhs)] => {
+                let from_rhs = (n_batch + lhs_free.len()..ct.rank()).collect();
+                Ok(vec![Some(self.transpose_lhs(ct, lhs, rhs, from_rhs).into()), None])
+            }
+            [Operand::Known(lhs), Operand::Linear(rhs)] => {
+                let from_lhs = (n_batch..n_batch + lhs_free.len()).collect();
+                let ct = self.swapped().transpose_lhs(ct, rhs, lhs, from_lhs);
+                Ok(vec![None, Some(ct.into())])
+            }
+            _ => Err(RuleError::not_linear("dot_general")),
+        }
+    }
+}
+
+/// Sum of products of `lhs` and `rhs` as `how` says. Operands of different dtype are promoted
+/// unless `how.preferred_element_type` is set; they are never broadcast. See [`DotGeneral`] for its
+/// rules, and `matmul` and `einsum` for what is written
+/// with it.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = Aval::new(DType::BF16, [8, 32, 64]);
+/// let y = Aval::new(DType::BF16, [8, 64, 16]);
+/// let how = DotGeneral {
+///     lhs_contracting: vec![2],
+///     rhs_contracting: vec![1],
+///     lhs_batch: vec![0],
+///     rhs_batch: vec![0],
+///     preferred_element_type: Some(DType::F32),
+///     ..Default::default()
+/// };
+/// let z = eval_shape(|x: Array, y: Array| dot_general(&x, &y, how.clone()), (x, y))?;
+/// assert_eq!(z.aval().to_string(), "f32[8,32,16]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn dot_general(lhs: &Array, rhs: &Array, how: DotGeneral) -> Array {
+    if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
+        return bind1(how, [lhs, rhs]);
+    }
+    match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
+        Some((dtype, weak)) => {
+            bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+        }
+        None => {
+            let message = format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
+            let error = RuleError::dtype(message)
+                .help("set preferred_element_type, or convert one of them with `astype`");
+            trace::throw_operands("dot_general", error, &[lhs, rhs])
+        }
+    }
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
+    let of = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
+        let dot = DotGeneral {
+            lhs_contracting: contract[0].to_vec(),
+            rhs_contracting: contract[1].to_vec(),
+            lhs_batch: batch[0].to_vec(),
+            rhs_batch: batch[1].to_vec(),
+            ..Default::default()
+        };
+        Exemplar::new(dot, [lhs, rhs])
+    };
+    let matrix = |lhs: DType, rhs: DType, preferred: DType| {
+        let dot = DotGeneral {
+            lhs_contracting: vec![1],
+            rhs_contracting: vec![0],
+            preferred_element_type: Some(preferred),
+            ..Default::default()
+        };
+        Exemplar::new(dot, [sample(lhs, &[2, 3]), sample(rhs, &[3, 4])])
+    };
+    use DType::*;
+    let exact = DotGeneral {
+        lhs_contracting: vec![0],
+        rhs_contracting: vec![0],
+        precision: [Precision::Highest, Precision::High],
+        ..Default::default()
+    };
+    vec![
+        of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
+        of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
+        // Contracting and batch axes that are not in order, on both sides.
+        of(
+            [&[3, 1], &[0, 2]],
+            [&[2, 0], &[1, 3]],
+            sample(F64, &[2, 3, 4, 5, 2]),
+            sample(F64, &[5, 4, 3, 2]),
+        ),
+        of([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
+        of([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
+        of([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
+        of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
+        of([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
+        of([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
+        Exemplar::new(exact, [sample(F32, &[3]), sample(F32, &[3])]),
+        matrix(BF16, BF16, F32),
+        matrix(BF16, F32, F32),
+        matrix(I8, I8, I32),
+        matrix(U8, U8, F32),
+        matrix(I4, I4, I32),
+        // Eight bits are too few for differences in the operands to be told from rounding.
+        matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
+        matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::trace::{Mode, Tracing, catch};
+    use expect_test::expect;
+
+    fn lowered(platform: &str, lhs: Aval, rhs: Aval, how: &DotGeneral) -> String {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let (lhs, rhs) = (tracing.input(lhs), tracing.input(rhs));
+        let product = dot_general(&lhs, &rhs, how.clone());
+        let (program, _) = tracing.finish(&[product]);
+        let mut ctx = LowerCtx::new(platform);
+        ctx.function(&program, "main", |_| "").unwrap();
+        let text = ctx.finish("m");
+        let ops = text.lines().filter(|line| line.contains("\"stablehlo."));
+        ops.map(|line| line.trim().split(" loc(#").next().unwrap_or(line).to_string() + "\n")
+            .collect()
+    }
+
+    #[test]
+    fn lowering() {
+        let how = DotGeneral {
+            lhs_contracting: vec![2],
+            rhs_contracting: vec![0],
+            lhs_batch: vec![0],
+            rhs_batch: vec![1],
+            precision: [Precision::Default, Precision::Highest],
+            preferred_element_type: Some(DType::F32),
+        };
+        let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::BF16, [4, 2]));
+        expect![[r#"
+            %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xbf16>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("cpu", lhs, rhs, &how));
+        let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::F32, [4, 2]));
+        expect![[r#"
+            %2 = "stablehlo.convert"(%0) : (tensor<2x3x4xbf16>) -> tensor<2x3x4xf32>
+            %3 = "stablehlo.dot_general"(%2, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xf32>, tensor<4x2xf32>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("cpu", lhs.clone(), rhs.clone(), &how));
+        expect![[r#"
+            %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xf32>) -> tensor<2x3xf32>
+        "#]].assert_eq(&lowered("tpu", lhs, rhs, &how));
+    }
+
+    fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let (lhs, rhs) = (tracing.input(lhs), tracing.input(rhs));
+        let text = catch(|| dot_general(&lhs, &rhs, how)).unwrap_err().to_string();
+        text.lines().filter(|line| !line.contains("-->")).map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn errors() {
+        let how = |contract: [&[usize]; 2], batch: [&[usize]; 2]| DotGeneral {
+            lhs_contracting: contract[0].to_vec(),
+            rhs_contracting: contract[1].to_vec(),
+            lhs_batch: batch[0].to_vec(),
+            rhs_batch: batch[1].to_vec(),
+            ..Default::default()
+        };
+        let f32 = |shape: &[usize]| Aval::new(DType::F32, shape);
+        let matrix = how([&[1], &[0]], [&[], &[]]);
+        expect![[r#"
+            error[shape]: dot_general: contracting sizes differ: lhs axis 1 is 784, rhs axis 0 is 512
+              lhs: f32[32,784]
+              rhs: f32[512,10]
+              contract: lhs [1] with rhs [0]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[32, 784]), f32(&[512, 10]), matrix.clone()));
+        let both = how([&[2], &[1]], [&[0], &[0]]);
+        expect![[r#"
+            error[shape]: dot_general: contracting sizes differ: lhs axis 2 is 4, rhs axis 1 is 6; batch sizes differ: lhs axis 0 is 2, rhs axis 0 is 5
+              lhs: f32[2,3,4]
+              rhs: f32[5,6]
+              contract: lhs [2] with rhs [1]; batch: lhs [0] with rhs [0]
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[2, 3, 4]), f32(&[5, 6]), both.clone()));
+        let wrong = how([&[1, 1], &[7]], [&[], &[]]);
+        expect![[r#"
+            error[shape]: dot_general: contracting axes differ in number: lhs has 2, rhs has 1; lhs axis 1 is named twice; rhs has no axis 7: its rank is 1
+              lhs: f32[2,3]
+              rhs: f32[3]
+              contract: lhs [1, 1] with rhs [7]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(f32(&[2, 3]), f32(&[3]), wrong));
+        let bytes = |dtype| Aval::new(dtype, [2, 2]);
+        expect![[r#"
+            error[dtype]: dot_general: f8_e5m2 and bf16 have no implicit promotion
+              lhs: f8_e5m2[2,2]
+              rhs: bf16[2,2]
+              while tracing: test
+              help: set preferred_element_type, or convert one of them with `astype`
+        "#]]
+        .assert_eq(&error(bytes(DType::F8E5M2), bytes(DType::BF16), matrix.clone()));
+        let narrow = DotGeneral { preferred_element_type: Some(DType::I8), ..matrix };
+        expect![[r#"
+            error[dtype]: dot_general: preferred_element_type i8 cannot hold products of i32 and i8: it must be of their category (or float for integers) and not narrower
+              lhs: i32[2,2]
+              rhs: i8[2,2]
+              contract: lhs [1] with rhs [0]; batch: none
+              while tracing: test
+        "#]].assert_eq(&error(bytes(DType::I32), bytes(DType::I8), narrow));
+    }
+}

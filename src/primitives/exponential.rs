@@ -1,0 +1,426 @@
+//! Exponentials, logarithms and the sigmoids made of them.
+
+use super::arithmetic::{add, div, mul, sub};
+use super::promote::inexact;
+use super::rules::{arity, batch_elementwise, same_inexact_type};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Scalar, Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Values at which elementwise functions go wrong; no difference quotient stands up to them.
+const EDGES: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e30];
+
+/// Elementwise exponential, `e` to the power `x`.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.exponential`](https://openxla.org/stablehlo/spec#exponential) |
+/// | derivative | `exp(x)′ = exp(x)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Exp;
+
+impl Primitive for Exp {
+    fn name(&self) -> &'static str {
+        "exp"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = exp(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, &y));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("exponential", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// `e` to the power of each element of `x`; integers become floats. See [`Exp`] for its rules.
+#[track_caller]
+pub fn exp(x: &Array) -> Array {
+    bind1(Exp, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_exp() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Exp, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Exp, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+        Exemplar::new(Exp, [Sample::uniform(DType::BF16, [], -1.0, 1.0)]),
+        Exemplar::new(Exp, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+/// Elementwise power of two.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.power`](https://openxla.org/stablehlo/spec#power) of 2, exact at integers; complex: `exp(ln 2 · x)` |
+/// | derivative | `exp2(x)′ = ln 2 · exp2(x)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Exp2;
+
+impl Primitive for Exp2 {
+    fn name(&self) -> &'static str {
+        "exp2"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = exp2(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(&y, std::f64::consts::LN_2)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let ty = operands[0].ty().clone();
+        let dtype = results[0].dtype;
+        let (base, name) = match dtype.is_complex() {
+            true => (std::f64::consts::LN_2, "multiply"),
+            false => (2.0, "power"),
+        };
+        let base = ctx.constant(&Scalar::Float(base).stablehlo(dtype), &ty);
+        let y = ctx.op(name, &[base, operands[0].clone()]);
+        Ok(vec![if dtype.is_complex() { ctx.op("exponential", &[y]) } else { y }])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// 2 to the power of each element of `x`; integers become floats. See [`Exp2`] for its rules.
+#[track_caller]
+pub fn exp2(x: &Array) -> Array {
+    bind1(Exp2, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_exp2() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Exp2, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Exp2, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+        Exemplar::new(Exp2, [Sample::listed(DType::F32, [4], &[-149.0, -1.0, 10.0, 127.0])]),
+    ]
+}
+
+/// Elementwise `exp(x) - 1`, accurate near 0 where the difference would cancel.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.exponential_minus_one`](https://openxla.org/stablehlo/spec#exponential_minus_one) |
+/// | derivative | `expm1(x)′ = expm1(x) + 1` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Expm1;
+
+impl Primitive for Expm1 {
+    fn name(&self) -> &'static str {
+        "expm1"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = expm1(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, add(&y, 1.0)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("exponential_minus_one", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// `exp(x) - 1` of each element of `x`, accurate near 0; integers become floats. See [`Expm1`].
+#[track_caller]
+pub fn expm1(x: &Array) -> Array {
+    bind1(Expm1, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_expm1() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Expm1, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Expm1, [Sample::uniform(DType::C128, [2], -1.0, 1.0)]),
+        Exemplar::new(Expm1, [Sample::listed(DType::F64, [2], &[1e-12, -1e-12])]),
+        Exemplar::new(Expm1, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+/// Elementwise natural logarithm.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.log`](https://openxla.org/stablehlo/spec#log) |
+/// | derivative | `log(x)′ = 1/x` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Log;
+
+impl Primitive for Log {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = log(x);
+        let dy = tangents[0].map(y.aval(), |dx| div(dx, x));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("log", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Natural logarithm of each element of `x`: -∞ at 0, NaN below; integers become floats. See [`Log`].
+#[track_caller]
+pub fn log(x: &Array) -> Array {
+    bind1(Log, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_log() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Log, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
+        Exemplar::new(Log, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+        Exemplar::new(Log, [Sample::uniform(DType::F16, [0, 2], 1.0, 2.0)]),
+        Exemplar::new(Log, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+/// Elementwise `log(1 + x)`, accurate near 0 where the sum would round `x` away.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x`; -∞ at -1, NaN below |
+/// | lowering   | [`stablehlo.log_plus_one`](https://openxla.org/stablehlo/spec#log_plus_one) |
+/// | derivative | `log1p(x)′ = 1 / (1 + x)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Log1p;
+
+impl Primitive for Log1p {
+    fn name(&self) -> &'static str {
+        "log1p"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = log1p(x);
+        let dy = tangents[0].map(y.aval(), |dx| div(dx, add(x, 1.0)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("log_plus_one", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// `log(1 + x)` of each element of `x`, accurate near 0; integers become floats. See [`Log1p`].
+#[track_caller]
+pub fn log1p(x: &Array) -> Array {
+    bind1(Log1p, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_log1p() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Log1p, [Sample::uniform(DType::F32, [2, 3], -0.9, 3.0)]),
+        Exemplar::new(Log1p, [Sample::uniform(DType::C64, [2], 0.0, 1.0)]),
+        Exemplar::new(Log1p, [Sample::listed(DType::F64, [3], &[1e-12, -1e-12, 1e12])]),
+        Exemplar::new(Log1p, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+/// Elementwise logistic sigmoid, `1 / (1 + exp(-x))`.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.logistic`](https://openxla.org/stablehlo/spec#logistic) |
+/// | derivative | `logistic(x)′ = logistic(x) · (1 - logistic(x))` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Logistic;
+
+impl Primitive for Logistic {
+    fn name(&self) -> &'static str {
+        "logistic"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = logistic(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(&y, sub(1.0, &y))));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("logistic", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// `1 / (1 + exp(-x))` of each element of `x`; integers become floats. See [`Logistic`].
+#[doc(alias = "sigmoid")]
+#[doc(alias = "expit")]
+#[track_caller]
+pub fn logistic(x: &Array) -> Array {
+    bind1(Logistic, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_logistic() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Logistic, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Logistic, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+        Exemplar::new(Logistic, [Sample::uniform(DType::F64, [1, 1], -9.0, 9.0)]),
+        Exemplar::new(Logistic, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+/// Elementwise hyperbolic tangent.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.tanh`](https://openxla.org/stablehlo/spec#tanh) |
+/// | derivative | `tanh(x)′ = (1 - tanh(x)) · (1 + tanh(x))` |
+///
+/// The derivative is a product because `1 - tanh(x)²` loses digits where the tangent nears 1: the
+/// square is rounded before the subtraction, `1 - tanh(x)` is exact there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tanh;
+
+impl Primitive for Tanh {
+    fn name(&self) -> &'static str {
+        "tanh"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = tanh(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(sub(1.0, &y), add(&y, 1.0))));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("tanh", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Hyperbolic tangent of each element of `x`; integers become floats. See [`Tanh`] for its rules.
+#[track_caller]
+pub fn tanh(x: &Array) -> Array {
+    bind1(Tanh, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_tanh() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Tanh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Tanh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+        Exemplar::new(Tanh, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
+        Exemplar::new(Tanh, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn an_exponential_lowers_to_one_operation() {
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "stablehlo.exponential"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Exp, [Aval::new(DType::F32, [3])]));
+    }
+
+    #[test]
+    fn a_power_of_two_is_a_power_unless_it_is_complex() {
+        expect![[r#"
+            func.func public @main(%0: tensor<3xbf16>) -> (tensor<3xbf16>) {
+            %1 = "stablehlo.constant"() <{value = dense<0x4000> : tensor<3xbf16>}> : () -> tensor<3xbf16>
+            %2 = "stablehlo.power"(%1, %0) : (tensor<3xbf16>, tensor<3xbf16>) -> tensor<3xbf16>
+            "func.return"(%2) : (tensor<3xbf16>) -> ()
+            }
+        "#]].assert_eq(&module_of(Exp2, [Aval::new(DType::BF16, [3])]));
+        expect![[r#"
+            func.func public @main(%0: tensor<complex<f32>>) -> (tensor<complex<f32>>) {
+            %1 = "stablehlo.constant"() <{value = dense<(0x3F317218, 0x00000000)> : tensor<complex<f32>>}> : () -> tensor<complex<f32>>
+            %2 = "stablehlo.multiply"(%1, %0) : (tensor<complex<f32>>, tensor<complex<f32>>) -> tensor<complex<f32>>
+            %3 = "stablehlo.exponential"(%2) : (tensor<complex<f32>>) -> tensor<complex<f32>>
+            "func.return"(%3) : (tensor<complex<f32>>) -> ()
+            }
+        "#]].assert_eq(&module_of(Exp2, [Aval::new(DType::C64, [])]));
+    }
+
+    #[test]
+    fn a_strict_exponential_refuses_integers() {
+        expect![[r#"
+            error[dtype]: exp: needs a float or complex operand, got i32
+              operand: i32[3]"#]]
+        .assert_eq(&error_of(Exp, [Aval::new(DType::I32, [3])]));
+    }
+}

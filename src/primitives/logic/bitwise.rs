@@ -1,0 +1,232 @@
+//! And, or, exclusive or, not.
+
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::primitives::promote::{ArrayLike, promote_arrays};
+use crate::primitives::rules::{arity, batch_elementwise, same_bits_type, zero_jvp};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+fn exemplars(operation: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
+    let pair = |dtype: DType, x: &[f64], y: &[f64]| {
+        operation([x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements)))
+    };
+    vec![
+        pair(DType::Bool, &[0.0, 0.0, 1.0, 1.0], &[0.0, 1.0, 0.0, 1.0]),
+        pair(DType::I8, &[-128.0, -1.0, 5.0], &[127.0, 85.0, 3.0]),
+        pair(DType::U32, &[4294967295.0, 0.0], &[65535.0, 7.0]),
+        pair(DType::I64, &[], &[]),
+    ]
+}
+
+/// Elementwise and: logical on booleans, bit by bit on integers.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: {bool, int}[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype |
+/// | lowering   | [`stablehlo.and`](https://openxla.org/stablehlo/spec#and) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct And;
+
+impl Primitive for And {
+    fn name(&self) -> &'static str {
+        "and"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("and", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// And of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`And`]
+/// for its rules.
+#[doc(alias = "logical_and")]
+#[track_caller]
+pub fn bitwise_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("bitwise_and", [x.like(), y.like()]);
+    bind1(And, [&x, &y])
+}
+
+pub(in crate::primitives) fn exemplars_and() -> Vec<Exemplar> {
+    exemplars(|operands| Exemplar::new(And, operands))
+}
+
+/// Elementwise or: logical on booleans, bit by bit on integers.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: {bool, int}[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype |
+/// | lowering   | [`stablehlo.or`](https://openxla.org/stablehlo/spec#or) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Or;
+
+impl Primitive for Or {
+    fn name(&self) -> &'static str {
+        "or"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("or", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Or of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`Or`]
+/// for its rules.
+#[doc(alias = "logical_or")]
+#[track_caller]
+pub fn bitwise_or(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("bitwise_or", [x.like(), y.like()]);
+    bind1(Or, [&x, &y])
+}
+
+pub(in crate::primitives) fn exemplars_or() -> Vec<Exemplar> {
+    exemplars(|operands| Exemplar::new(Or, operands))
+}
+
+/// Elementwise exclusive or: logical on booleans, bit by bit on integers.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: {bool, int}[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype |
+/// | lowering   | [`stablehlo.xor`](https://openxla.org/stablehlo/spec#xor) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Xor;
+
+impl Primitive for Xor {
+    fn name(&self) -> &'static str {
+        "xor"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("xor", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Exclusive or of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`Xor`]
+/// for its rules.
+#[doc(alias = "logical_xor")]
+#[track_caller]
+pub fn bitwise_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("bitwise_xor", [x.like(), y.like()]);
+    bind1(Xor, [&x, &y])
+}
+
+pub(in crate::primitives) fn exemplars_xor() -> Vec<Exemplar> {
+    exemplars(|operands| Exemplar::new(Xor, operands))
+}
+
+/// Elementwise not: logical on booleans, of every bit on integers.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {bool, int}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`stablehlo.not`](https://openxla.org/stablehlo/spec#not) |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Not;
+
+impl Primitive for Not {
+    fn name(&self) -> &'static str {
+        "not"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_bits_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("not", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Not of each element of `x`, of every bit on integers. See [`Not`] for its rules.
+#[doc(alias = "logical_not")]
+#[doc(alias = "bitwise_invert")]
+#[track_caller]
+pub fn bitwise_not(x: &Array) -> Array {
+    bind1(Not, [x])
+}
+
+pub(in crate::primitives) fn exemplars_not() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Not, [Sample::listed(DType::Bool, [2, 1], &[0.0, 1.0])]),
+        Exemplar::new(Not, [Sample::listed(DType::I16, [3], &[-32768.0, 0.0, 7.0])]),
+        Exemplar::new(Not, [Sample::listed(DType::U8, [], &[3.0])]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    #[test]
+    fn logic_is_one_operation() {
+        expect![[r#"
+            func.func public @main(%0: tensor<2xi1>, %1: tensor<2xi1>) -> (tensor<2xi1>) {
+            %2 = "stablehlo.xor"(%0, %1) : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
+            "func.return"(%2) : (tensor<2xi1>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Xor, [DType::Bool; 2].map(|bool| Aval::new(bool, [2]))));
+    }
+
+    #[test]
+    fn floats_have_no_bits_to_speak_of() {
+        expect![[r#"
+            error[dtype]: and: needs a bool or integer operand, got f32
+              lhs: f32[2]
+              rhs: f32[2]"#]]
+        .assert_eq(&error_of(And, [DType::F32; 2].map(|f32| Aval::new(f32, [2]))));
+    }
+}

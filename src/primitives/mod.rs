@@ -1,0 +1,144 @@
+//! First-order operations: one file per family, one struct per primitive, all its rules inside.
+//!
+//! Families follow the chapters of StableHLO. The public functions (`add`, `sin`, `dot_general`)
+//! stand under their primitive. Primitives that hold programs live in `control_flow`.
+
+mod arithmetic;
+mod comparison;
+mod complex;
+mod constant;
+mod convert;
+mod dot;
+mod exponential;
+mod logic;
+mod operators;
+mod promote;
+mod reduce;
+mod rng_bits;
+pub mod rules;
+mod select;
+mod shape;
+#[cfg(test)]
+mod snapshot;
+mod special;
+mod stop_gradient;
+mod trig;
+
+pub use arithmetic::*;
+pub use comparison::*;
+pub use complex::*;
+pub use constant::*;
+pub use convert::*;
+pub use dot::*;
+pub use exponential::*;
+pub use logic::*;
+pub use promote::{ArrayLike, Like, promote_arrays};
+pub use reduce::*;
+pub use rng_bits::*;
+pub use select::*;
+pub use shape::*;
+pub use special::*;
+pub use stop_gradient::*;
+pub use trig::*;
+
+use crate::core::Entry;
+
+/// Every first-order primitive, sorted by name within its family.
+pub const PRIMITIVES: &[Entry] = &[
+    // arithmetic
+    Entry::of::<Abs>("abs", arithmetic::sign::exemplars_abs),
+    Entry::of::<Add>("add", arithmetic::basic::exemplars_add),
+    Entry::of::<Cbrt>("cbrt", arithmetic::roots::exemplars_cbrt),
+    Entry::of::<Ceil>("ceil", arithmetic::rounding::exemplars_ceil),
+    Entry::of::<Clamp>("clamp", arithmetic::extrema::exemplars_clamp),
+    Entry::of::<Div>("div", arithmetic::basic::exemplars_div),
+    Entry::of::<Floor>("floor", arithmetic::rounding::exemplars_floor),
+    Entry::of::<IntegerPow>("integer_pow", arithmetic::powers::exemplars_integer_pow),
+    Entry::of::<IsFinite>("is_finite", arithmetic::sign::exemplars_is_finite),
+    Entry::of::<Max>("max", arithmetic::extrema::exemplars_max),
+    Entry::of::<Min>("min", arithmetic::extrema::exemplars_min),
+    Entry::of::<Mul>("mul", arithmetic::basic::exemplars_mul),
+    Entry::of::<Neg>("neg", arithmetic::basic::exemplars_neg),
+    Entry::of::<Nextafter>("nextafter", arithmetic::sign::exemplars_nextafter),
+    Entry::of::<Pow>("pow", arithmetic::powers::exemplars_pow),
+    Entry::of::<Rem>("rem", arithmetic::rounding::exemplars_rem),
+    Entry::of::<Round>("round", arithmetic::rounding::exemplars_round),
+    Entry::of::<Rsqrt>("rsqrt", arithmetic::roots::exemplars_rsqrt),
+    Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
+    Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
+    Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // comparison
+    Entry::of::<Compare>("compare", comparison::exemplars_compare),
+    // complex
+    Entry::of::<Complex>("complex", complex::exemplars_complex),
+    Entry::of::<Conj>("conj", complex::exemplars_conj),
+    Entry::of::<Imag>("imag", complex::exemplars_imag),
+    Entry::of::<Real>("real", complex::exemplars_real),
+    // constant
+    Entry::of::<Fill>("fill", constant::exemplars_fill),
+    // convert
+    Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // dot
+    Entry::of::<DotGeneral>("dot_general", dot::exemplars),
+    // exponential
+    Entry::of::<Exp>("exp", exponential::exemplars_exp),
+    Entry::of::<Exp2>("exp2", exponential::exemplars_exp2),
+    Entry::of::<Expm1>("expm1", exponential::exemplars_expm1),
+    Entry::of::<Log>("log", exponential::exemplars_log),
+    Entry::of::<Log1p>("log1p", exponential::exemplars_log1p),
+    Entry::of::<Logistic>("logistic", exponential::exemplars_logistic),
+    Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
+    // logic
+    Entry::of::<And>("and", logic::bitwise::exemplars_and),
+    Entry::of::<CountLeadingZeros>(
+        "count_leading_zeros",
+        logic::counts::exemplars_count_leading_zeros,
+    ),
+    Entry::of::<Not>("not", logic::bitwise::exemplars_not),
+    Entry::of::<Or>("or", logic::bitwise::exemplars_or),
+    Entry::of::<PopulationCount>("population_count", logic::counts::exemplars_population_count),
+    Entry::of::<ShiftLeft>("shift_left", logic::shifts::exemplars_shift_left),
+    Entry::of::<ShiftRightArithmetic>(
+        "shift_right_arithmetic",
+        logic::shifts::exemplars_shift_right_arithmetic,
+    ),
+    Entry::of::<ShiftRightLogical>(
+        "shift_right_logical",
+        logic::shifts::exemplars_shift_right_logical,
+    ),
+    Entry::of::<Xor>("xor", logic::bitwise::exemplars_xor),
+    // reduce
+    Entry::of::<ArgMax>("argmax", reduce::exemplars_argmax),
+    Entry::of::<ArgMin>("argmin", reduce::exemplars_argmin),
+    Entry::of::<ReduceAnd>("reduce_and", reduce::exemplars_and),
+    Entry::of::<ReduceOr>("reduce_or", reduce::exemplars_or),
+    Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
+    Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // rng_bits
+    Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
+    // select
+    Entry::of::<Select>("select", select::exemplars_select),
+    // shape
+    Entry::of::<BroadcastInDim>("broadcast_in_dim", shape::exemplars_broadcast_in_dim),
+    Entry::of::<Reshape>("reshape", shape::exemplars_reshape),
+    Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
+    // stop_gradient
+    Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
+    // special
+    Entry::of::<Erf>("erf", special::exemplars_erf),
+    Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
+    Entry::of::<Erfc>("erfc", special::exemplars_erfc),
+    // trig
+    Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
+    Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),
+    Entry::of::<Asin>("asin", trig::inverse::exemplars_asin),
+    Entry::of::<Asinh>("asinh", trig::hyperbolic::exemplars_asinh),
+    Entry::of::<Atan>("atan", trig::inverse::exemplars_atan),
+    Entry::of::<Atan2>("atan2", trig::inverse::exemplars_atan2),
+    Entry::of::<Atanh>("atanh", trig::hyperbolic::exemplars_atanh),
+    Entry::of::<Cos>("cos", trig::circular::exemplars_cos),
+    Entry::of::<Cosh>("cosh", trig::hyperbolic::exemplars_cosh),
+    Entry::of::<Sin>("sin", trig::circular::exemplars_sin),
+    Entry::of::<Sinh>("sinh", trig::hyperbolic::exemplars_sinh),
+    Entry::of::<Tan>("tan", trig::circular::exemplars_tan),
+];

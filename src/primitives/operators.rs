@@ -1,0 +1,62 @@
+//! Rust's operators on arrays and numbers.
+//!
+//! The right-hand side may be anything that stands for an operand; one generic implementation per
+//! operator, so that the type of `&x * 2.0` is known before that of `2.0` is. On the left only
+//! `i32` and `f64` stand for literals: with more, `(2.0 * &x).sum()` would be ambiguous.
+
+use super::arithmetic::{add, div, mul, neg, sub};
+use super::promote::ArrayLike;
+use crate::core::Array;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+macro_rules! binary {
+    ($($trait:ident $method:ident $function:ident;)*) => {$(
+        binary!(@array $trait $method $function Array);
+        binary!(@array $trait $method $function &Array);
+        binary!(@number $trait $method $function i32, Array);
+        binary!(@number $trait $method $function i32, &Array);
+        binary!(@number $trait $method $function f64, Array);
+        binary!(@number $trait $method $function f64, &Array);
+    )*};
+    (@array $trait:ident $method:ident $function:ident $lhs:ty) => {
+        impl<R: ArrayLike> $trait<R> for $lhs {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Array {
+                $function(self, rhs)
+            }
+        }
+    };
+    (@number $trait:ident $method:ident $function:ident $lhs:ty, $rhs:ty) => {
+        impl $trait<$rhs> for $lhs {
+            type Output = Array;
+            #[track_caller]
+            fn $method(self, rhs: $rhs) -> Array {
+                $function(self, rhs)
+            }
+        }
+    };
+}
+
+binary!(
+    Add add add;
+    Sub sub sub;
+    Mul mul mul;
+    Div div div;
+);
+
+impl Neg for Array {
+    type Output = Array;
+    #[track_caller]
+    fn neg(self) -> Array {
+        neg(&self)
+    }
+}
+
+impl Neg for &Array {
+    type Output = Array;
+    #[track_caller]
+    fn neg(self) -> Array {
+        neg(self)
+    }
+}

@@ -1,0 +1,172 @@
+//! Implicit promotion and broadcasting in front of the strict primitives.
+
+use super::constant::fill_of;
+use super::convert::convert_to;
+use super::shape::broadcast_to;
+use crate::core::{Array, Aval, DType, Rule, RuleError, Scalar, Shape, promote, trace};
+use std::panic::Location;
+
+/// What stands for an operand of a public function: an array or a Rust number.
+#[derive(Clone, Copy, Debug)]
+pub enum Like<'a> {
+    /// An array.
+    Array(&'a Array),
+    /// A number, weakly typed.
+    Scalar(Scalar),
+}
+
+/// An array, by reference or value, or a Rust number: what `maximum(&x, 0.0)` takes.
+///
+/// Numbers are weakly typed: they take the dtype of the array they meet, as far as their category
+/// allows (`i32` with `2.5` gives a weak `f32`).
+#[diagnostic::on_unimplemented(message = "`{Self}` is neither an array nor a number")]
+pub trait ArrayLike {
+    /// The operand.
+    fn like(&self) -> Like<'_>;
+}
+
+impl ArrayLike for Array {
+    fn like(&self) -> Like<'_> {
+        Like::Array(self)
+    }
+}
+
+impl<T: ArrayLike + ?Sized> ArrayLike for &T {
+    fn like(&self) -> Like<'_> {
+        (**self).like()
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty),*) => {$(
+        impl ArrayLike for $ty {
+            fn like(&self) -> Like<'_> {
+                Like::Scalar(Scalar::from(*self))
+            }
+        }
+    )*};
+}
+
+numbers!(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    usize,
+    f32,
+    f64,
+    half::f16,
+    half::bf16,
+    num_complex::Complex32,
+    num_complex::Complex64,
+    Scalar
+);
+
+impl Like<'_> {
+    fn dtype(&self) -> (DType, bool) {
+        match self {
+            Like::Array(x) => (x.dtype(), x.aval().weak),
+            Like::Scalar(value) => (value.default_dtype(), !matches!(value, Scalar::Bool(_))),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        match self {
+            Like::Array(x) => x.shape().clone(),
+            Like::Scalar(_) => Shape::scalar(),
+        }
+    }
+
+    fn aval(&self) -> Aval {
+        let (dtype, weak) = self.dtype();
+        Aval { dtype, weak, shape: self.shape() }
+    }
+
+    /// The operand as an array of the given type: converted and broadcast.
+    #[track_caller]
+    fn into_type(self, aval: &Aval) -> Array {
+        match self {
+            Like::Array(x) if x.aval() == aval => x.clone(),
+            Like::Array(x) => {
+                let x = convert_to(x, aval.dtype, aval.weak);
+                broadcast_to(&x, &aval.shape)
+            }
+            Like::Scalar(value) => fill_of(value, aval),
+        }
+    }
+}
+
+fn joint_type(operands: &[Like<'_>]) -> Rule<Aval> {
+    let mut joint = operands[0].aval();
+    if operands[1..].iter().all(|other| matches!(other, Like::Array(x) if *x.aval() == joint)) {
+        return Ok(joint);
+    }
+    for other in &operands[1..] {
+        let (dtype, weak) = promote((joint.dtype, joint.weak), other.dtype()).ok_or_else(|| {
+            RuleError::dtype(format!(
+                "{} and {} have no implicit promotion",
+                joint.dtype,
+                other.dtype().0
+            ))
+            .help("convert one of them with `astype`")
+        })?;
+        let shape = joint.shape.broadcast(&other.shape()).ok_or_else(|| {
+            RuleError::shape(format!(
+                "shapes {} and {} do not broadcast: {}",
+                joint.shape,
+                other.shape(),
+                mismatch(&joint.shape, &other.shape())
+            ))
+        })?;
+        joint = Aval { dtype, weak, shape };
+    }
+    Ok(joint)
+}
+
+fn mismatch(a: &Shape, b: &Shape) -> String {
+    let pairs = a.iter().rev().zip(b.iter().rev());
+    let from_the_back = pairs.clone().position(|(&a, &b)| a != b && a != 1 && b != 1);
+    let axis = from_the_back.expect("the shapes do not broadcast");
+    format!("axis -{} is {} and {}", axis + 1, a[a.rank() - 1 - axis], b[b.rank() - 1 - axis])
+}
+
+/// The operands of `name` as arrays of one dtype and shape, by JAX's promotion table and NumPy's
+/// broadcasting. Throws `Op` if there is none.
+#[track_caller]
+pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
+    match joint_type(&operands) {
+        Ok(aval) => trace::from_caller(|| operands.map(|operand| operand.into_type(&aval))),
+        Err(error) => {
+            let avals: Vec<Aval> = operands.iter().map(Like::aval).collect();
+            trace::throw_rule(name, error, &avals, Some(Location::caller()))
+        }
+    }
+}
+
+/// As [`promote_arrays`], integers and booleans becoming floats: what `sin` and `/` take. Throws
+/// `Op` if the operands do not go together.
+#[track_caller]
+pub(super) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
+    let arrays = promote_arrays(name, operands);
+    match arrays[0].dtype().is_inexact() {
+        true => arrays,
+        false => {
+            let weak = arrays[0].aval().weak;
+            trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
+        }
+    }
+}
+
+/// The array as a float or complex one: integers and booleans become `f32`.
+#[track_caller]
+pub(super) fn inexact(x: &Array) -> Array {
+    match x.dtype().is_inexact() {
+        true => x.clone(),
+        false => convert_to(x, DType::F32, x.aval().weak),
+    }
+}

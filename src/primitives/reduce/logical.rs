@@ -1,0 +1,196 @@
+//! Logical and bitwise reductions.
+
+use super::axes::{lower_reduce, reduced, resolve_axes, shifted};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Scalar, Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::primitives::rules::{arity, batched, move_axis, zero_jvp};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+fn reduced_bits(operands: &[Aval], axes: &[usize]) -> Rule<Vec<Aval>> {
+    let [x] = arity(operands)?;
+    ensure_dtype!(
+        x.dtype.is_bool() || x.dtype.is_integer(),
+        "needs a bool or integer operand, got {}",
+        x.dtype
+    );
+    Ok(vec![reduced(x, axes)?])
+}
+
+fn samples() -> Vec<(Vec<usize>, Sample)> {
+    let bits = [0.0, 1.0, 1.0, 1.0, 0.0, 0.0];
+    vec![
+        (vec![1], Sample::listed(DType::Bool, [2, 3], &bits)),
+        (vec![0, 1], Sample::listed(DType::Bool, [2, 3], &[1.0])),
+        (vec![0], Sample::listed(DType::U8, [3, 2], &[255.0, 3.0, 6.0, 129.0, 7.0, 0.0])),
+        (vec![0], Sample::listed(DType::I32, [0, 2], &[0.0])),
+        (vec![], Sample::listed(DType::I8, [], &[-128.0])),
+    ]
+}
+
+/// Logical and of booleans, bitwise and of integers, along axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {bool, int}[…]` |
+/// | result     | dtype of `x`, without the axes `axes`; all bits set over an empty axis |
+/// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) with `and` |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReduceAnd {
+    /// The axes to reduce, increasing.
+    pub axes: Vec<usize>,
+}
+
+impl Primitive for ReduceAnd {
+    fn name(&self) -> &'static str {
+        "reduce_and"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        reduced_bits(operands, &self.axes)
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(ReduceAnd { axes: shifted(&self.axes) }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        // -1 wraps to all bits set; a boolean is true for any number but 0.
+        let ones = Scalar::Int(-1).stablehlo(results[0].dtype);
+        let x = &operands[0];
+        Ok(vec![lower_reduce(ctx, x, &self.axes, &ones, |ctx, pair| ctx.op("and", pair))])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::reduction(operands, results)
+    }
+}
+
+/// Whether all elements of `x` along `axes` hold; for integers, their bitwise and. Negative axes
+/// count from the back; no axes, no reduction. See [`ReduceAnd`] for its rules.
+#[track_caller]
+pub fn reduce_and(x: &Array, axes: &[isize]) -> Array {
+    bind1(ReduceAnd { axes: resolve_axes("reduce_and", x, axes) }, [x])
+}
+
+pub(in crate::primitives) fn exemplars_and() -> Vec<Exemplar> {
+    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceAnd { axes }, [x])).collect()
+}
+
+/// Logical or of booleans, bitwise or of integers, along axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {bool, int}[…]` |
+/// | result     | dtype of `x`, without the axes `axes`; 0 over an empty axis |
+/// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) with `or` |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReduceOr {
+    /// The axes to reduce, increasing.
+    pub axes: Vec<usize>,
+}
+
+impl Primitive for ReduceOr {
+    fn name(&self) -> &'static str {
+        "reduce_or"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        reduced_bits(operands, &self.axes)
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(ReduceOr { axes: shifted(&self.axes) }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let zero = Scalar::Int(0).stablehlo(results[0].dtype);
+        let x = &operands[0];
+        Ok(vec![lower_reduce(ctx, x, &self.axes, &zero, |ctx, pair| ctx.op("or", pair))])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::reduction(operands, results)
+    }
+}
+
+/// Whether any element of `x` along `axes` holds; for integers, their bitwise or. Negative axes
+/// count from the back; no axes, no reduction. See [`ReduceOr`] for its rules.
+#[track_caller]
+pub fn reduce_or(x: &Array, axes: &[isize]) -> Array {
+    bind1(ReduceOr { axes: resolve_axes("reduce_or", x, axes) }, [x])
+}
+
+pub(in crate::primitives) fn exemplars_or() -> Vec<Exemplar> {
+    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceOr { axes }, [x])).collect()
+}
+
+/// Parity of booleans, bitwise exclusive or of integers, along axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {bool, int}[…]` |
+/// | result     | dtype of `x`, without the axes `axes`; 0 over an empty axis |
+/// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) with `xor` |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReduceXor {
+    /// The axes to reduce, increasing.
+    pub axes: Vec<usize>,
+}
+
+impl Primitive for ReduceXor {
+    fn name(&self) -> &'static str {
+        "reduce_xor"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        reduced_bits(operands, &self.axes)
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(ReduceXor { axes: shifted(&self.axes) }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let zero = Scalar::Int(0).stablehlo(results[0].dtype);
+        let x = &operands[0];
+        Ok(vec![lower_reduce(ctx, x, &self.axes, &zero, |ctx, pair| ctx.op("xor", pair))])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::reduction(operands, results)
+    }
+}
+
+/// Whether an odd number of elements of `x` along `axes` hold; for integers, their bitwise
+/// exclusive or. Negative axes count from the back; no axes, no reduction. See [`ReduceXor`] for
+/// its rules.
+#[track_caller]
+pub fn reduce_xor(x: &Array, axes: &[isize]) -> Array {
+    bind1(ReduceXor { axes: resolve_axes("reduce_xor", x, axes) }, [x])
+}
+
+pub(in crate::primitives) fn exemplars_xor() -> Vec<Exemplar> {
+    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceXor { axes }, [x])).collect()
+}

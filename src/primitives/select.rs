@@ -1,0 +1,194 @@
+//! Choosing between two arrays element by element.
+
+use super::comparison::ne;
+use super::constant::{zeros_like, zeros_of};
+use super::promote::{ArrayLike, promote_arrays};
+use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
+use super::shape::{broadcast_in_dim, broadcast_to};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Tangent, bind1, trace,
+};
+use crate::stablehlo::Value;
+use crate::{ensure_dtype, ensure_shape};
+use serde::{Deserialize, Serialize};
+
+/// Selects between two tangents, of which one may be weakly typed and the other not.
+fn select_joint(mask: &Array, x: &Array, y: &Array) -> Array {
+    let [x, y] = promote_arrays("select", [x.like(), y.like()]);
+    select(mask, &x, &y)
+}
+
+/// Elements of one array where a mask is true, of another where it is false.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `mask: bool`, of the shape of the others or of rank 0; `x, y: any[…]`, of one shape and dtype |
+/// | result     | the shape and dtype of `x` and `y` |
+/// | lowering   | [`stablehlo.select`](https://openxla.org/stablehlo/spec#select) |
+/// | derivative | linear in `x` and `y` together |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Select;
+
+impl Primitive for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [mask, x, y] = arity(operands)?;
+        ensure_dtype!(mask.dtype.is_bool(), "the mask must be bool, got {}", mask.dtype);
+        let z = same_type(&[x.clone(), y.clone()])?;
+        ensure_shape!(
+            mask.rank() == 0 || mask.shape == z.shape,
+            "the mask must have rank 0 or the shape {} of what it selects, got {}",
+            z.shape,
+            mask.shape
+        );
+        Ok(vec![z])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let mask = &primals[0];
+        let z = select(mask, &primals[1], &primals[2]);
+        let dz = match (&tangents[1], &tangents[2]) {
+            (Tangent::Zero(_), Tangent::Zero(_)) => Tangent::zero_like(&z),
+            (Tangent::Dense(dx), Tangent::Dense(dy)) => select_joint(mask, dx, dy).into(),
+            (Tangent::Dense(dx), Tangent::Zero(_)) => select(mask, dx, &zeros_like(dx)).into(),
+            (Tangent::Zero(_), Tangent::Dense(dy)) => select(mask, &zeros_like(dy), dy).into(),
+        };
+        Ok((vec![z], vec![dz]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let to = axes.iter().flatten().next().copied().unwrap_or(0);
+        let [x, y] = [1, 2].map(|at| batch_at(&operands[at], axes[at], to, axis));
+        let mask = match (operands[0].rank() - usize::from(axes[0].is_some()), axes[0]) {
+            // One mask for everything stays one.
+            (0, None) => operands[0].clone(),
+            // One mask per example: all of its elements are chosen alike.
+            (0, Some(_)) => broadcast_in_dim(&operands[0], x.shape().clone(), &[to]),
+            (_, at) => batch_at(&operands[0], at, to, axis),
+        };
+        Ok(batched(bind1(Select, [&mask, &x, &y]), to))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("select", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let [Operand::Known(mask), x, y] = operands else {
+            return Err(RuleError::not_linear("select"));
+        };
+        let ct = one_cotangent(cts)?;
+        let zeros = zeros_of(ct.aval());
+        Ok(vec![
+            None,
+            x.is_linear().then(|| select(mask, ct, &zeros).into()),
+            y.is_linear().then(|| select(mask, &zeros, ct).into()),
+        ])
+    }
+}
+
+/// `x` where `mask` is true and `y` where it is false. Strict: `x` and `y` must be of one shape and
+/// dtype, `mask` of the same shape or of rank 0; [`where_`] promotes. See [`Select`] for its rules.
+#[doc(alias = "select_n")]
+#[track_caller]
+pub fn select(mask: &Array, x: &Array, y: &Array) -> Array {
+    bind1(Select, [mask, x, y])
+}
+
+/// `x` where `mask` is true and `y` where it is false, with promotion of `x` and `y` and broadcasting
+/// of all three; a mask of numbers is true where it is not 0. See [`Select`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let relu = |x: Array| where_(&gt(&x, 0.0), &x, 0.0);
+/// let program = make_program(relu, Aval::new(DType::F32, [3]))?;
+/// assert_eq!(program.avals_out()[0].to_string(), "f32[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "where")]
+#[track_caller]
+pub fn where_(mask: &Array, x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let mask = match mask.dtype() {
+        DType::Bool => mask.clone(),
+        _ => ne(mask, 0),
+    };
+    let [x, y] = promote_arrays("where_", [x.like(), y.like()]);
+    let Some(shape) = mask.shape().broadcast(x.shape()) else {
+        let message = format!(
+            "the mask's shape {} and the shape {} of what it selects do not broadcast",
+            mask.shape(),
+            x.shape()
+        );
+        trace::throw_operands("where_", RuleError::shape(message), &[&mask, &x, &y]);
+    };
+    let mask = match mask.rank() {
+        0 => mask,
+        _ => broadcast_to(&mask, shape.clone()),
+    };
+    select(&mask, &broadcast_to(&x, shape.clone()), &broadcast_to(&y, shape))
+}
+
+pub(in crate::primitives) fn exemplars_select() -> Vec<Exemplar> {
+    let choice = |mask: Sample, dtype: DType, shape: &[usize]| {
+        let [x, y] = [0.0, 5.0].map(|low| Sample::uniform(dtype, shape, low, low + 1.0));
+        Exemplar::new(Select, [mask, x, y])
+    };
+    let mask = |shape: &[usize]| Sample::listed(DType::Bool, shape, &[1.0, 0.0, 0.0]);
+    vec![
+        choice(mask(&[2, 3]), DType::F32, &[2, 3]),
+        choice(mask(&[]), DType::F64, &[3]),
+        choice(mask(&[]), DType::I32, &[]),
+        choice(mask(&[3]), DType::C64, &[3]),
+        choice(mask(&[0, 2]), DType::U8, &[0, 2]),
+        choice(mask(&[1]), DType::Bool, &[1]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn one_mask_may_serve_a_whole_array() {
+        let avals =
+            [Aval::new(DType::Bool, []), Aval::new(DType::F32, [3]), Aval::new(DType::F32, [3])];
+        expect![[r#"
+            func.func public @main(%0: tensor<i1>, %1: tensor<3xf32>, %2: tensor<3xf32>) -> (tensor<3xf32>) {
+            %3 = "stablehlo.select"(%0, %1, %2) : (tensor<i1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%3) : (tensor<3xf32>) -> ()
+            }
+        "#]].assert_eq(&module_of(Select, avals));
+    }
+
+    #[test]
+    fn selections_that_do_not_fit() {
+        let mask = |shape: &[usize]| Aval::new(DType::Bool, shape);
+        let f32 = || Aval::new(DType::F32, [3]);
+        expect![[r#"
+            error[shape]: select: the mask must have rank 0 or the shape [3] of what it selects, got [1]
+              operand 0: bool[1]
+              operand 1: f32[3]
+              operand 2: f32[3]"#]].assert_eq(&error_of(Select, [mask(&[1]), f32(), f32()]));
+        expect![[r#"
+            error[dtype]: select: the mask must be bool, got f32
+              operand 0: f32[3]
+              operand 1: f32[3]
+              operand 2: f32[3]"#]]
+        .assert_eq(&error_of(Select, [f32(), f32(), f32()]));
+        expect![[r#"
+            error[dtype]: select: operands must have one dtype, got f32 and f64
+              operand 0: bool[3]
+              operand 1: f32[3]
+              operand 2: f64[3]"#]]
+        .assert_eq(&error_of(Select, [mask(&[3]), f32(), Aval::new(DType::F64, [3])]));
+    }
+}

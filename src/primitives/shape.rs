@@ -1,0 +1,309 @@
+//! Operations that move elements and change none: broadcast, reshape, transpose.
+
+use super::reduce::reduce_sum;
+use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Shape, Tangent, bind1, trace,
+};
+use crate::ensure_shape;
+use crate::stablehlo::{Value, i64_array};
+use serde::{Deserialize, Serialize};
+
+/// Places each operand axis at an axis of the result and repeats along the others.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | dtype of `x`, shape `shape`; operand axis `i` is result axis `broadcast_dimensions[i]`, of equal size or 1 |
+/// | lowering   | [`stablehlo.broadcast_in_dim`](https://openxla.org/stablehlo/spec#broadcast_in_dim) |
+/// | derivative | linear; transposes to a sum |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BroadcastInDim {
+    /// The result's shape.
+    pub shape: Vec<usize>,
+    /// For each operand axis, the result axis; strictly increasing.
+    pub broadcast_dimensions: Vec<usize>,
+}
+
+impl Primitive for BroadcastInDim {
+    fn name(&self) -> &'static str {
+        "broadcast_in_dim"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let axes = &self.broadcast_dimensions;
+        ensure_shape!(
+            axes.len() == x.rank(),
+            "broadcast_dimensions {axes:?} name {} axes, the operand has {}",
+            axes.len(),
+            x.rank()
+        );
+        ensure_shape!(
+            axes.windows(2).all(|pair| pair[0] < pair[1])
+                && axes.iter().all(|&axis| axis < self.shape.len()),
+            "broadcast_dimensions {axes:?} must increase and lie below {}",
+            self.shape.len()
+        );
+        for (axis, (&size, &to)) in x.shape.iter().zip(axes).enumerate() {
+            ensure_shape!(
+                size == 1 || size == self.shape[to],
+                "operand axis {axis} of size {size} does not broadcast to result axis {to} of size {}",
+                self.shape[to]
+            );
+        }
+        Ok(vec![x.with_shape(self.shape.as_slice())])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        let mut shape = vec![axis.size];
+        shape.extend(&self.shape);
+        let mut dimensions = vec![0];
+        dimensions.extend(self.broadcast_dimensions.iter().map(|axis| axis + 1));
+        Ok(batched(broadcast_in_dim(&x, shape, &dimensions), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let dimensions =
+            format!("broadcast_dimensions = {}", i64_array(&self.broadcast_dimensions));
+        let ty = results[0].stablehlo();
+        Ok(vec![ctx.op_as("broadcast_in_dim", operands, &dimensions, &ty)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let x = operands[0].aval();
+        let mapped = |axis: &usize| {
+            let source = self.broadcast_dimensions.iter().position(|to| to == axis);
+            source.is_some_and(|source| x.shape[source] == self.shape[*axis])
+        };
+        let summed: Vec<isize> =
+            (0..self.shape.len()).filter(|axis| !mapped(axis)).map(|axis| axis as isize).collect();
+        let ct = reduce_sum(one_cotangent(cts)?, &summed);
+        Ok(vec![Some(reshape_to(&ct, &x.shape).into())])
+    }
+}
+
+/// `x` with its axes placed at `broadcast_dimensions` of an array of shape `shape`. See
+/// [`BroadcastInDim`] for its rules.
+#[track_caller]
+pub fn broadcast_in_dim(
+    x: &Array,
+    shape: impl Into<Shape>,
+    broadcast_dimensions: &[usize],
+) -> Array {
+    let shape = shape.into().to_vec();
+    let broadcast_dimensions = broadcast_dimensions.to_vec();
+    bind1(BroadcastInDim { shape, broadcast_dimensions }, [x])
+}
+
+/// `x` broadcast to `shape` under NumPy's rules: axes aligned at the last, sizes equal or 1.
+#[track_caller]
+pub fn broadcast_to(x: &Array, shape: impl Into<Shape>) -> Array {
+    let shape = shape.into();
+    if *x.shape() == shape {
+        return x.clone();
+    }
+    if x.rank() > shape.rank() || x.shape().broadcast(&shape).as_ref() != Some(&shape) {
+        let message = format!("{} does not broadcast to {shape}", x.shape());
+        trace::throw_operands("broadcast_to", RuleError::shape(message), &[x]);
+    }
+    let dimensions: Vec<usize> = (shape.rank() - x.rank()..shape.rank()).collect();
+    broadcast_in_dim(x, shape, &dimensions)
+}
+
+pub(super) fn exemplars_broadcast_in_dim() -> Vec<Exemplar> {
+    let to = |shape: &[usize], axes: &[usize], sample| {
+        let broadcast_dimensions = axes.to_vec();
+        Exemplar::new(BroadcastInDim { shape: shape.to_vec(), broadcast_dimensions }, [sample])
+    };
+    vec![
+        to(&[2, 3], &[1], Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+        to(&[4, 2, 3], &[0, 2], Sample::uniform(DType::F32, [1, 3], -1.0, 1.0)),
+        to(&[0], &[], Sample::uniform(DType::I32, [], 0.0, 9.0)),
+        to(&[1, 2], &[0, 1], Sample::uniform(DType::C64, [1, 1], 0.0, 1.0)),
+    ]
+}
+
+/// The same elements in row-major order under another shape.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | dtype of `x`, shape `shape`, of equal size |
+/// | lowering   | [`stablehlo.reshape`](https://openxla.org/stablehlo/spec#reshape) |
+/// | derivative | linear |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reshape {
+    /// The result's shape.
+    pub shape: Vec<usize>,
+}
+
+impl Primitive for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let result = x.with_shape(self.shape.as_slice());
+        ensure_shape!(
+            result.size() == x.size(),
+            "cannot reshape {} with {} elements to {} with {}",
+            x.shape,
+            x.size(),
+            result.shape,
+            result.size()
+        );
+        Ok(vec![result])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        let mut shape = vec![axis.size];
+        shape.extend(&self.shape);
+        Ok(batched(bind1(Reshape { shape }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op_as("reshape", operands, "", &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(reshape_to(one_cotangent(cts)?, &operands[0].aval().shape).into())])
+    }
+}
+
+/// `x` under exactly this shape; `x` itself if it has it.
+#[track_caller]
+pub(crate) fn reshape_to(x: &Array, shape: &Shape) -> Array {
+    match x.shape() == shape {
+        true => x.clone(),
+        false => bind1(Reshape { shape: shape.to_vec() }, [x]),
+    }
+}
+
+/// The same elements, row-major, under the shape `shape`. See [`Reshape`] for its rules; the method
+/// `reshape_infer` takes one open size.
+#[track_caller]
+pub fn reshape(x: &Array, shape: impl Into<Shape>) -> Array {
+    reshape_to(x, &shape.into())
+}
+
+pub(super) fn exemplars_reshape() -> Vec<Exemplar> {
+    let to = |shape: &[usize], sample| Exemplar::new(Reshape { shape: shape.to_vec() }, [sample]);
+    vec![
+        to(&[3, 2], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        to(&[], Sample::uniform(DType::F32, [1, 1], -1.0, 1.0)),
+        to(&[0, 7], Sample::uniform(DType::I32, [2, 0], 0.0, 1.0)),
+        to(&[1, 4], Sample::listed(DType::Bool, [4], &[0.0, 1.0])),
+    ]
+}
+
+/// Permutes axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | dtype of `x`; result axis `i` is operand axis `permutation[i]` |
+/// | lowering   | [`stablehlo.transpose`](https://openxla.org/stablehlo/spec#transpose) |
+/// | derivative | linear; transposes to the inverse permutation |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Transpose {
+    /// For each result axis, the operand axis.
+    pub permutation: Vec<usize>,
+}
+
+impl Primitive for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let mut sorted = self.permutation.clone();
+        sorted.sort_unstable();
+        ensure_shape!(
+            sorted.iter().copied().eq(0..x.rank()),
+            "{:?} is not a permutation of the {} axes of {x}",
+            self.permutation,
+            x.rank()
+        );
+        let shape: Shape = self.permutation.iter().map(|&axis| x.shape[axis]).collect();
+        Ok(vec![x.with_shape(shape)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        // The batch axis goes to the front by the same permutation.
+        let from = axes[0].unwrap_or(0);
+        let mut permutation = vec![from];
+        permutation.extend(self.permutation.iter().map(|&axis| axis + usize::from(axis >= from)));
+        Ok(batched(transpose(&operands[0], &permutation), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let permutation = format!("permutation = {}", i64_array(&self.permutation));
+        Ok(vec![ctx.op_as("transpose", operands, &permutation, &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let mut inverse = vec![0; self.permutation.len()];
+        for (to, &from) in self.permutation.iter().enumerate() {
+            inverse[from] = to;
+        }
+        Ok(vec![Some(transpose(one_cotangent(cts)?, &inverse).into())])
+    }
+}
+
+/// `x` with result axis `i` taken from operand axis `permutation[i]`. See [`Transpose`].
+#[doc(alias = "permute_dims")]
+#[track_caller]
+pub fn transpose(x: &Array, permutation: &[usize]) -> Array {
+    match permutation.len() == x.rank() && permutation.iter().copied().eq(0..x.rank()) {
+        true => x.clone(),
+        false => bind1(Transpose { permutation: permutation.to_vec() }, [x]),
+    }
+}
+
+/// `x` with axis `from` moved to position `to`; negative axes count from the back.
+#[track_caller]
+pub fn moveaxis(x: &Array, from: isize, to: isize) -> Array {
+    match (resolve_axis(from, x.rank()), resolve_axis(to, x.rank())) {
+        (Ok(from), Ok(to)) => move_axis(x, from, to),
+        (Err(error), _) | (_, Err(error)) => trace::throw_operands("moveaxis", error, &[x]),
+    }
+}
+
+pub(super) fn exemplars_transpose() -> Vec<Exemplar> {
+    let by = |permutation: &[usize], sample| {
+        Exemplar::new(Transpose { permutation: permutation.to_vec() }, [sample])
+    };
+    vec![
+        by(&[1, 0], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        by(&[2, 0, 1], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
+        by(&[], Sample::uniform(DType::U32, [], 0.0, 9.0)),
+        by(&[1, 0], Sample::uniform(DType::C64, [0, 3], 0.0, 1.0)),
+    ]
+}

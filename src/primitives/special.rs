@@ -1,0 +1,193 @@
+//! Functions of mathematical physics and statistics.
+
+use super::arithmetic::{mul, neg};
+use super::exponential::exp;
+use super::promote::inexact;
+use super::rules::{arity, batch_elementwise, same_float_type};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+
+/// `2/√π · exp(-x²)`, the slope of the error function.
+fn erf_slope(x: &Array) -> Array {
+    mul(exp(&neg(&mul(x, x))), FRAC_2_SQRT_PI)
+}
+
+/// Elementwise error function, `2/√π` times the integral of `exp(-t²)` from 0 to `x`.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.erf`](https://openxla.org/stablehlo/generated/chlo#chloerf_chloErfop) |
+/// | derivative | `erf(x)′ = 2/√π · exp(-x²)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Erf;
+
+impl Primitive for Erf {
+    fn name(&self) -> &'static str {
+        "erf"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = erf(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, erf_slope(x)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.erf", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Error function of each element of `x`; integers become floats. See [`Erf`] for its rules.
+#[track_caller]
+pub fn erf(x: &Array) -> Array {
+    bind1(Erf, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_erf() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Erf, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
+        Exemplar::new(Erf, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
+        Exemplar::new(Erf, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
+    ]
+}
+
+/// Elementwise complement `1 - erf(x)`, accurate where `erf(x)` nears 1.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.erfc`](https://openxla.org/stablehlo/generated/chlo#chloerfc_chloErfcop) |
+/// | derivative | `erfc(x)′ = -2/√π · exp(-x²)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Erfc;
+
+impl Primitive for Erfc {
+    fn name(&self) -> &'static str {
+        "erfc"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = erfc(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&erf_slope(x))));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.erfc", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// `1 - erf(x)` of each element of `x`, accurate in the tail; integers become floats. See [`Erfc`].
+#[track_caller]
+pub fn erfc(x: &Array) -> Array {
+    bind1(Erfc, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_erfc() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Erfc, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
+        Exemplar::new(Erfc, [Sample::listed(DType::F64, [3], &[-6.0, 0.0, 6.0])]),
+        Exemplar::new(Erfc, [Sample::uniform(DType::F16, [], -1.0, 1.0)]),
+    ]
+}
+
+/// Elementwise inverse of the error function.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.erf_inv`](https://openxla.org/stablehlo/generated/chlo#chloerf_inv_chloErfInvop) |
+/// | derivative | `erf_inv(x)′ = √π/2 · exp(erf_inv(x)²)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ErfInv;
+
+impl Primitive for ErfInv {
+    fn name(&self) -> &'static str {
+        "erf_inv"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = erf_inv(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(exp(&mul(&y, &y)), PI.sqrt() / 2.0)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.erf_inv", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Inverse error function of each element of `x`: ±∞ at ±1, NaN beyond; integers become floats. See
+/// [`ErfInv`] for its rules.
+#[track_caller]
+pub fn erf_inv(x: &Array) -> Array {
+    bind1(ErfInv, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_erf_inv() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(ErfInv, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+        Exemplar::new(ErfInv, [Sample::uniform(DType::F64, [2, 1], -0.9, 0.9)]),
+        Exemplar::new(ErfInv, [Sample::listed(DType::F32, [4], &[1.0, -1.0, -0.0, 2.0])])
+            .without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn the_error_function_lowers_to_chlo() {
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "chlo.erf"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Erf, [Aval::new(DType::F32, [3])]));
+    }
+
+    #[test]
+    fn the_error_function_refuses_complex_numbers() {
+        expect![[r#"
+            error[dtype]: erf: needs a float operand, got c64
+              operand: c64[3]"#]]
+        .assert_eq(&error_of(Erf, [Aval::new(DType::C64, [3])]));
+    }
+}

@@ -1,0 +1,276 @@
+//! Inverse trigonometric functions. Results are angles in radians.
+
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::primitives::arithmetic::{add, div, mul, neg, rsqrt, sub};
+use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
+use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_inexact_type};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// The ends of the domain, and what lies outside: derivatives are infinite or NaN there.
+const ENDS: [f64; 5] = [-1.0, 1.0, -0.0, 2.0, f64::NAN];
+
+/// `(1 - x) (1 + x)`: `1 - x²` without the digits that the square loses where `x` nears ±1.
+fn one_minus_square(x: &Array) -> Array {
+    mul(sub(1.0, x), add(x, 1.0))
+}
+
+/// Elementwise inverse sine.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.asin`](https://openxla.org/stablehlo/generated/chlo#chloasin_chloAsinop) |
+/// | derivative | `asin(x)′ = 1 / √(1 - x²)`, infinite at ±1 |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Asin;
+
+impl Primitive for Asin {
+    fn name(&self) -> &'static str {
+        "asin"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = asin(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, rsqrt(&one_minus_square(x))));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.asin", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Inverse sine of each element of `x`, from -π/2 to π/2 radians, NaN outside -1 to 1; integers
+/// become floats. See [`Asin`] for its rules.
+#[doc(alias = "arcsin")]
+#[track_caller]
+pub fn asin(x: &Array) -> Array {
+    bind1(Asin, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_asin() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Asin, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+        Exemplar::new(Asin, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+        Exemplar::new(Asin, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
+    ]
+}
+
+/// Elementwise inverse cosine.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.acos`](https://openxla.org/stablehlo/generated/chlo#chloacos_chloAcosop) |
+/// | derivative | `acos(x)′ = -1 / √(1 - x²)`, infinite at ±1 |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Acos;
+
+impl Primitive for Acos {
+    fn name(&self) -> &'static str {
+        "acos"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = acos(x);
+        let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&rsqrt(&one_minus_square(x)))));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.acos", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Inverse cosine of each element of `x`, from 0 to π radians, NaN outside -1 to 1; integers
+/// become floats. See [`Acos`] for its rules.
+#[doc(alias = "arccos")]
+#[track_caller]
+pub fn acos(x: &Array) -> Array {
+    bind1(Acos, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_acos() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Acos, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+        Exemplar::new(Acos, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+        Exemplar::new(Acos, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
+    ]
+}
+
+/// Elementwise inverse tangent.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {float, complex}[…]` |
+/// | result     | same shape and dtype as `x` |
+/// | lowering   | [`chlo.atan`](https://openxla.org/stablehlo/generated/chlo#chloatan_chloAtanop) |
+/// | derivative | `atan(x)′ = 1 / (1 + x²)` |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Atan;
+
+impl Primitive for Atan {
+    fn name(&self) -> &'static str {
+        "atan"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = atan(x);
+        let dy = tangents[0].map(y.aval(), |dx| div(dx, add(mul(x, x), 1.0)));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("chlo.atan", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Inverse tangent of each element of `x`, from -π/2 to π/2 radians; integers become floats. See
+/// [`Atan`] for its rules.
+#[doc(alias = "arctan")]
+#[track_caller]
+pub fn atan(x: &Array) -> Array {
+    bind1(Atan, [&inexact(x)])
+}
+
+pub(in crate::primitives) fn exemplars_atan() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(Atan, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Atan, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+        Exemplar::new(
+            Atan,
+            [Sample::listed(DType::F32, [3], &[f64::INFINITY, f64::NEG_INFINITY, -0.0])],
+        )
+        // No difference quotient at infinity.
+        .without_derivative(),
+    ]
+}
+
+/// Elementwise angle of the point with ordinate `y` and abscissa `x`.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `y, x: {float, complex}[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype: radians from -π to π, in the quadrant of the point |
+/// | lowering   | [`stablehlo.atan2`](https://openxla.org/stablehlo/spec#atan2) |
+/// | derivative | `(x·dy - y·dx) / (x² + y²)`, NaN at the origin |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Atan2;
+
+impl Primitive for Atan2 {
+    fn name(&self) -> &'static str {
+        "atan2"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_inexact_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (y, x) = (&primals[0], &primals[1]);
+        let z = atan2(y, x);
+        let squares = add(mul(x, x), mul(y, y));
+        let left = tangents[0].map(z.aval(), |dy| mul(dy, div(x, &squares)));
+        let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(&div(y, &squares))));
+        Ok((vec![z], vec![add_tangents(&left, &right)]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![ctx.op("atan2", operands)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::transcendental(operands, results)
+    }
+}
+
+/// Angle in radians of the point with ordinate `y` and abscissa `x`, from -π to π, with promotion and
+/// broadcasting; integers become floats. See [`Atan2`] for its rules.
+#[doc(alias = "arctan2")]
+#[track_caller]
+pub fn atan2(y: impl ArrayLike, x: impl ArrayLike) -> Array {
+    let [y, x] = promote_inexact("atan2", [y.like(), x.like()]);
+    bind1(Atan2, [&y, &x])
+}
+
+pub(in crate::primitives) fn exemplars_atan2() -> Vec<Exemplar> {
+    vec![
+        Exemplar::new(
+            Atan2,
+            [
+                Sample::uniform(DType::F32, [2, 3], -2.0, 2.0),
+                Sample::uniform(DType::F32, [2, 3], 0.5, 2.0),
+            ],
+        ),
+        Exemplar::new(
+            Atan2,
+            [
+                Sample::listed(DType::F32, [4], &[0.0, -0.0, 0.0, -0.0]),
+                Sample::listed(DType::F32, [4], &[0.0, 0.0, -0.0, -0.0]),
+            ],
+        )
+        // The angle of the origin jumps.
+        .without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    #[test]
+    fn inverse_functions_lower_to_chlo() {
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "chlo.asin"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(Asin, [Aval::new(DType::F32, [3])]));
+    }
+
+    #[test]
+    fn a_point_has_two_coordinates_of_one_type() {
+        let (f32, f64) = (Aval::new(DType::F32, [3]), Aval::new(DType::F64, [3]));
+        expect![[r#"
+            error[dtype]: atan2: operands must have one dtype, got f32 and f64
+              lhs: f32[3]
+              rhs: f64[3]"#]]
+        .assert_eq(&error_of(Atan2, [f32.clone(), f64]));
+        expect![[r#"
+            error[value]: atan2: takes 2 operands, got 1
+              operand: f32[3]"#]]
+        .assert_eq(&error_of(Atan2, [f32]));
+    }
+}

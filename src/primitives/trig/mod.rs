@@ -1,0 +1,9 @@
+//! Trigonometric primitives, hyperbolic ones included. Angles are in radians.
+
+pub(super) mod circular;
+pub(super) mod hyperbolic;
+pub(super) mod inverse;
+
+pub use circular::*;
+pub use hyperbolic::*;
+pub use inverse::*;

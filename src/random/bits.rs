@@ -1,0 +1,77 @@
+//! Raw bits: hashed counters.
+
+use super::draw::{cast, draw};
+use super::key::Key;
+use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
+use crate::primitives::{
+    bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,
+    threefry2x32,
+};
+
+/// The flat index of every element of `shape` as two words: the upper, which is a scalar where it is
+/// 0 everywhere, and the lower.
+#[track_caller]
+pub(super) fn counters(shape: &Shape) -> [Array; 2] {
+    let size = shape.size();
+    if u32::try_from(size.saturating_sub(1)).is_ok() {
+        let high = fill_of(Scalar::Int(0), &Aval::new(DType::U32, Shape::scalar()));
+        return [high, reshape(&iota(DType::U32, [size], 0), shape)];
+    }
+    let wide = iota(DType::U64, [size], 0);
+    let high = shift_right_logical(&wide, fill_of(Scalar::Int(32), wide.aval()));
+    [high, wide].map(|half| reshape(&cast(&half, DType::U32), shape))
+}
+
+/// The two words that each counter hashes to under a key.
+#[track_caller]
+pub(super) fn hash(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [Array; 2] {
+    let wide = |x: &Array| broadcast_to(x, shape);
+    threefry2x32(wide(&key[0]), wide(&key[1]), wide(high), wide(low))
+}
+
+/// Bits under the words of a key, inside a sampler.
+#[track_caller]
+pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    let [high, low] = counters(shape);
+    let [a, b] = hash(key, &high, &low, shape);
+    match dtype {
+        DType::U64 => {
+            let (a, b) = (cast(&a, dtype), cast(&b, dtype));
+            let distance = fill_of(Scalar::Int(32), a.aval());
+            bitwise_or(shift_left(&a, distance), b)
+        }
+        _ => cast(&bitwise_xor(a, b), dtype),
+    }
+}
+
+/// The words of the two keys that a key splits into, inside a sampler.
+#[track_caller]
+pub(super) fn split_words(key: &[Array; 2]) -> [[Array; 2]; 2] {
+    let shape = Shape::new(&[2]);
+    let [high, low] = counters(&shape);
+    let [a, b] = hash(key, &high, &low, &shape);
+    let word =
+        |x: &Array, at: usize| reshape(&crate::primitives::slice(x, &[at], &[at + 1], None), []);
+    [0, 1].map(|at| [word(&a, at), word(&b, at)])
+}
+
+/// Uniformly random bits: an array of shape `shape` and dtype `u8`, `u16`, `u32` or `u64`.
+///
+/// Throws `Op` (dtype) for another dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let bits = random::bits(random::key(0), [2], DType::U32);
+/// assert_eq!(bits.to_vec::<u32>()?, [1797259609, 2579123966]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn bits(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    if !matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64) {
+        let error = RuleError::dtype(format!("draws u8, u16, u32 or u64, not {dtype}"));
+        throw_operands("bits", error, &[]);
+    }
+    let shape = shape.into();
+    let words = key.words("bits");
+    draw(|| raw(&words, &shape, dtype))
+}

@@ -1,0 +1,87 @@
+//! What all samplers share: running as one program, parameters, and checks.
+
+use crate::core::trace::{self, at_location};
+use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands};
+use crate::primitives::{Like, convert_element_type, fill_of};
+use crate::transforms::staging::staged;
+use crate::tree::Tree;
+use std::panic::Location;
+
+/// Runs a sampler: as one program at the top level, in place inside a trace. Its operations bear the
+/// location of whoever called the sampler.
+///
+/// One program is not only faster: the compiler contracts a product and a sum into one rounding, and
+/// JAX's samplers, compiled whole, have that rounding in their numbers.
+#[track_caller]
+pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
+    let location = Some(Location::caller());
+    staged(|| at_location(location, sampler))
+}
+
+/// A number or array that a sampler takes, ready to be an input of its program: a number becomes an
+/// array of `dtype` at once, so that another number does not compile another program.
+#[track_caller]
+pub(super) fn parameter(value: Like<'_>, dtype: DType) -> Array {
+    match value {
+        Like::Array(x) => x.clone(),
+        Like::Scalar(value) => number(value, dtype),
+    }
+}
+
+/// A scalar array of `dtype`: a constant inside a trace, on the device outside.
+#[track_caller]
+pub(super) fn number(value: Scalar, dtype: DType) -> Array {
+    if trace::is_tracing() {
+        return fill_of(value, &Aval::new(dtype, Shape::scalar()));
+    }
+    let float = value.as_f64();
+    let int = match value {
+        Scalar::Int(int) => int as i64,
+        other => other.as_f64() as i64,
+    };
+    let array = match dtype {
+        DType::F16 => Array::from_slice(&[half::f16::from_f64(float)], []),
+        DType::BF16 => Array::from_slice(&[half::bf16::from_f64(float)], []),
+        DType::F32 => Array::from_slice(&[float as f32], []),
+        DType::F64 => Array::from_slice(&[float], []),
+        DType::I8 => Array::from_slice(&[int as i8], []),
+        DType::I16 => Array::from_slice(&[int as i16], []),
+        DType::I32 => Array::from_slice(&[int as i32], []),
+        DType::I64 => Array::from_slice(&[int], []),
+        DType::U8 => Array::from_slice(&[int as u8], []),
+        DType::U16 => Array::from_slice(&[int as u16], []),
+        DType::U32 => Array::from_slice(&[int as u32], []),
+        DType::U64 => Array::from_slice(&[int as u64], []),
+        _ => return fill_of(value, &Aval::new(dtype, Shape::scalar())),
+    };
+    array.unwrap_or_else(|error| throw(error))
+}
+
+/// The array in this dtype.
+#[track_caller]
+pub(super) fn cast(x: &Array, dtype: DType) -> Array {
+    match x.dtype() == dtype {
+        true => x.clone(),
+        false => convert_element_type(x, dtype),
+    }
+}
+
+/// Throws unless `dtype` is one of those that a sampler of floats takes.
+#[track_caller]
+pub(super) fn expect_float(name: &str, dtype: DType) {
+    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
+        let error = RuleError::dtype(format!("draws f16, bf16, f32 or f64, not {dtype}"));
+        throw_operands(name, error, &[]);
+    }
+}
+
+/// Throws unless the parameters broadcast to `shape`.
+#[track_caller]
+pub(super) fn expect_broadcast(name: &str, parameters: &[&Array], shape: &Shape) {
+    for parameter in parameters {
+        if parameter.shape().broadcast(shape).as_ref() != Some(shape) {
+            let message = format!("{} does not broadcast to the shape {shape}", parameter.aval());
+            throw_operands(name, RuleError::shape(message), parameters);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Keys.
+
+use super::bits::{counters, hash};
+use super::draw::draw;
+use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
+use crate::primitives::{
+    ArrayLike, Like, concatenate, convert_element_type, fill_of, reshape, slice,
+};
+use crate::tree::{self, Tree};
+
+/// A random stream, or an array of them: two 32-bit words each.
+///
+/// Not `Copy`, and taken by value by everything that draws from it: drawing twice from one key gives
+/// the same numbers, so doing it must be written out with `clone()`. A tree with one leaf, `u32[2]`;
+/// an array of keys, made by [`split_batch`], has more axes in front and is mapped over with `vmap`.
+#[derive(Clone)]
+#[doc(alias = "PRNGKey")]
+pub struct Key {
+    data: Array,
+}
+
+impl Key {
+    /// The key, or array of keys, with these words: `u32[…, 2]`.
+    ///
+    /// Throws `Op` if they are of another dtype, or not pairs.
+    #[doc(alias = "wrap_key_data")]
+    #[track_caller]
+    pub fn from_data(data: Array) -> Key {
+        if data.dtype() != DType::U32 {
+            let error = RuleError::dtype(format!("a key is two words of u32, got {}", data.aval()));
+            throw_operands("Key::from_data", error, &[&data]);
+        }
+        if data.shape().last() != Some(&2) {
+            let error =
+                RuleError::shape(format!("a key has a last axis of 2, got {}", data.aval()));
+            throw_operands("Key::from_data", error, &[&data]);
+        }
+        Key { data }
+    }
+
+    /// The words: `u32[2]`, with the axes of an array of keys in front.
+    #[doc(alias = "key_data")]
+    pub fn data(&self) -> &Array {
+        &self.data
+    }
+
+    /// The shape of an array of keys: `[]` for one key.
+    pub fn shape(&self) -> Shape {
+        Shape::new(&self.data.shape()[..self.data.rank() - 1])
+    }
+
+    /// `N` independent keys.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let program = make_program(
+    ///     |key: random::Key| {
+    ///         let [a, b] = key.split();
+    ///         (a, b)
+    ///     },
+    ///     random::Key::of_type(),
+    /// )?;
+    /// assert_eq!(program.avals_out()[1].to_string(), "u32[2]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn split<const N: usize>(self) -> [Key; N] {
+        <[Key; N]>::try_from(split(self, N)).expect("as many keys as asked for")
+    }
+
+    /// A key that has a type and no words: what `eval_shape` and `make_program` take in place of a key.
+    pub fn of_type() -> Key {
+        Key { data: Array::of_type(Aval::new(DType::U32, [2])) }
+    }
+
+    /// The two words of one key, as scalars.
+    #[track_caller]
+    pub(super) fn words(&self, name: &str) -> [Array; 2] {
+        if self.data.rank() != 1 {
+            let message =
+                format!("draws from one key, got an array of keys of shape {}", self.shape());
+            let error = RuleError::shape(message).help("map over the keys with `vmap`");
+            throw_operands(name, error, &[]);
+        }
+        [0, 1].map(|word| reshape(&slice(&self.data, &[word], &[word + 1], None), []))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.data.aval())
+    }
+}
+
+impl Tree for Key {
+    fn flatten(&self, visitor: &mut dyn tree::Visitor) {
+        visitor.tag(tree::Tag::Name("Key"));
+        visitor.leaf(&self.data);
+    }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Key {
+        Key { data: self.data.unflatten(leaves) }
+    }
+}
+
+/// The key of a seed.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// assert_eq!(random::key(42).data().to_vec::<u32>()?, [0, 42]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "PRNGKey")]
+#[doc(alias = "seed")]
+#[track_caller]
+pub fn key(seed: i64) -> Key {
+    let words = [(seed as u64 >> 32) as u32, seed as u32];
+    let data = match trace::is_tracing() {
+        true => {
+            let word = |word: u32| fill_of(Scalar::from(word), &Aval::new(DType::U32, [1]));
+            concatenate(&[&word(words[0]), &word(words[1])], 0)
+        }
+        false => Array::from_slice(&words, [2]).unwrap_or_else(|error| throw(error)),
+    };
+    Key { data }
+}
+
+/// `n` independent keys. [`Key::split`] gives a fixed number of them with names.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// for key in random::split(random::key(0), 12) {
+///     let weight = random::normal(key, [768, 768], DType::F32);
+/// }
+/// ```
+#[track_caller]
+pub fn split(key: Key, n: usize) -> Vec<Key> {
+    let words = key.words("split");
+    draw(|| {
+        let data = stacked(&words, &Shape::new(&[n]));
+        let row = |at: usize| reshape(&slice(&data, &[at, 0], &[at + 1, 2], None), [2]);
+        (0..n).map(|at| Key { data: row(at) }).collect::<Vec<Key>>()
+    })
+}
+
+/// An array of independent keys, to be mapped over with `vmap`. [`split`] gives them one by one.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let keys = random::split_batch(random::key(0), [32]);
+/// let rows = vmap(|key: random::Key| random::normal(key, [10], DType::F32)).call(keys);
+/// assert_eq!(rows.shape().dims(), [32, 10]);
+/// ```
+#[track_caller]
+pub fn split_batch(key: Key, shape: impl Into<Shape>) -> Key {
+    let words = key.words("split_batch");
+    let shape = shape.into();
+    draw(|| Key { data: stacked(&words, &shape) })
+}
+
+/// The hashes of the counters of `shape`, as keys: `u32[shape…, 2]`.
+#[track_caller]
+fn stacked(words: &[Array; 2], shape: &Shape) -> Array {
+    let last = shape.insert(shape.rank(), 1);
+    let [high, low] = counters(shape);
+    let [a, b] = hash(words, &high, &low, shape).map(|half| reshape(&half, &last));
+    concatenate(&[&a, &b], -1)
+}
+
+/// The key that belongs to `key` and a number: the step, the layer, the device.
+///
+/// `data` is an integer, or an integer array of shape `[]`; 32 bits of it count. Throws `Op` for
+/// others.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let key = random::key(0);
+/// for epoch in 0..3 {
+///     let order = random::permutation(random::fold_in(key.clone(), epoch), 60_000);
+/// }
+/// ```
+#[track_caller]
+pub fn fold_in(key: Key, data: impl ArrayLike) -> Key {
+    let words = key.words("fold_in");
+    let data = match data.like() {
+        Like::Scalar(Scalar::Int(number)) => {
+            super::draw::number(Scalar::Int(number & 0xffff_ffff), DType::U32)
+        }
+        Like::Array(x) if x.dtype().is_integer() && x.rank() == 0 => x.clone(),
+        Like::Array(x) => {
+            let message = format!("needs an integer of shape [], got {}", x.aval());
+            throw_operands("fold_in", RuleError::value(message), &[x])
+        }
+        Like::Scalar(other) => {
+            let message = format!("needs an integer, got {other:?}");
+            throw_operands("fold_in", RuleError::value(message), &[])
+        }
+    };
+    draw(|| {
+        let low = convert_element_type(&data, DType::U32);
+        let high = fill_of(Scalar::Int(0), low.aval());
+        let scalar = Shape::scalar();
+        let [a, b] = hash(&words, &high, &low, &scalar).map(|half| reshape(&half, [1]));
+        Key { data: concatenate(&[&a, &b], 0) }
+    })
+}

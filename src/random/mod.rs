@@ -1,0 +1,42 @@
+//! Random numbers from explicit keys, equal bit for bit to those of JAX's default generator.
+//!
+//! A [`Key`] stands for a whole stream of bits, found by hashing counters with Threefry-2x32. Equal
+//! keys give equal numbers, on every platform and under every transform; so a key is *consumed* by
+//! what draws from it, and a program splits it first:
+//!
+//! ```
+//! use oxidax::prelude::*;
+//! let shapes = eval_shape(
+//!     |key: random::Key| {
+//!         let [weights, noise] = key.split();
+//!         (random::normal(weights, [784, 10], DType::F32), random::bits(noise, [3], DType::U8))
+//!     },
+//!     random::key(0),
+//! );
+//! # let _ = shapes;
+//! ```
+//!
+//! An element's bits depend on the key and on its flat index alone, so that an array drawn on several
+//! devices needs no communication, and the first rows of a larger array are those of a smaller one.
+//!
+//! Each sampler is one compiled program, also outside `jit`. Integers and bits are exact everywhere;
+//! samplers through a logarithm or `erf_inv` give JAX's bits on the plugin that shares its compiler,
+//! and differ in the last places on others.
+//!
+//! # Reference
+//! Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).
+
+mod bits;
+mod draw;
+mod integers;
+mod key;
+mod normal;
+mod order;
+mod uniform;
+
+pub use bits::bits;
+pub use integers::{bernoulli, randint};
+pub use key::{Key, fold_in, key, split, split_batch};
+pub use normal::{normal, truncated_normal};
+pub use order::{categorical, categorical_shape, permutation, permute, permute_independent};
+pub use uniform::{exponential, gumbel, uniform};

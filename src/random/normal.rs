@@ -1,0 +1,116 @@
+//! Normal numbers.
+
+use super::bits::split_words;
+use super::draw::{cast, draw, expect_broadcast, expect_float, parameter};
+use super::key::Key;
+use super::uniform::{constant, raw_uniform};
+use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
+use crate::primitives::{
+    ArrayLike, add, bitcast_convert_type, complex, div, eq, erf, erf_inv, gt, lt, maximum, minimum,
+    mul, neg, stop_gradient, sub, where_,
+};
+use std::f64::consts::SQRT_2;
+use std::ops::Range;
+
+/// The largest number below 1, negated, per dtype: the open end of the range of `erf_inv`.
+fn above_minus_one(dtype: DType) -> f64 {
+    // The spacing below 1 is half of that above.
+    dtype.epsilon() / 2.0 - 1.0
+}
+
+#[track_caller]
+fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    let low = constant(above_minus_one(dtype), dtype);
+    let unit = raw_uniform(key, shape, dtype, &low, &constant(1, dtype));
+    mul(constant(SQRT_2, dtype), erf_inv(&unit))
+}
+
+/// Numbers with the standard normal distribution: mean 0, variance 1.
+///
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`; complex ones have variance ½ in each part.
+///
+/// Throws `Op` (dtype) for another dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::normal(random::key(0), [3], DType::F32);
+/// assert_eq!(x.to_vec::<f32>()?, [1.6226422, 2.0252647, -0.43359444]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// # Reference
+/// Giles: Approximating the erfinv function, GPU Computing Gems (2011).
+#[doc(alias = "randn")]
+#[track_caller]
+pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    let shape = shape.into();
+    if dtype.is_complex() {
+        let words = key.words("normal");
+        return draw(|| {
+            let [re, im] = split_words(&words).map(|part| raw_normal(&part, &shape, dtype.real()));
+            div(complex(&re, &im), constant(Scalar::Complex(SQRT_2, 0.0), dtype))
+        });
+    }
+    expect_float("normal", dtype);
+    let words = key.words("normal");
+    draw(|| raw_normal(&words, &shape, dtype))
+}
+
+/// Numbers with the standard normal distribution, given that they lie in `range`, both ends excluded.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`; the ends of the range are numbers, or arrays that broadcast
+/// to `shape`. The variance of the result is not 1.
+///
+/// Throws `Op` for another dtype, and for ends that do not broadcast.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::truncated_normal(random::key(0), [784, 10], DType::F32, -2.0..2.0);
+/// ```
+#[track_caller]
+pub fn truncated_normal(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    range: Range<impl ArrayLike>,
+) -> Array {
+    expect_float("truncated_normal", dtype);
+    let shape = shape.into();
+    let words = key.words("truncated_normal");
+    let lower = parameter(range.start.like(), dtype);
+    let upper = parameter(range.end.like(), dtype);
+    expect_broadcast("truncated_normal", &[&lower, &upper], &shape);
+    draw(|| {
+        let (lower, upper) = (cast(&lower, dtype), cast(&upper, dtype));
+        let sqrt2 = constant(SQRT_2, dtype);
+        let [a, b] = [&lower, &upper].map(|end| erf(&div(end, &sqrt2)));
+        let unit = raw_uniform(&words, &shape, dtype, &a, &b);
+        let numbers = mul(sqrt2, erf_inv(&unit));
+        // Rounding, or drawing `a` itself, must not lead out of the open range.
+        let first = next_above(&stop_gradient(&lower));
+        let last = neg(&next_above(&neg(&stop_gradient(&upper))));
+        minimum(maximum(first, numbers), last)
+    })
+}
+
+/// The next larger number of each element's dtype; infinity and NaN stay.
+#[track_caller]
+fn next_above(x: &Array) -> Array {
+    let word = match x.dtype() {
+        DType::F64 => DType::I64,
+        DType::F32 => DType::I32,
+        DType::F16 | DType::BF16 => DType::I16,
+        other => {
+            let error = RuleError::dtype(format!("needs a float of 16 to 64 bits, got {other}"));
+            throw_operands("next_above", error, &[x])
+        }
+    };
+    let bits = bitcast_convert_type(x, word);
+    let one = constant(1, word);
+    let zero = constant(0, x.dtype());
+    // Floats of one sign are ordered like their bits.
+    let farther = where_(gt(x, &zero), add(&bits, &one), sub(&bits, &one));
+    let stepped = where_(eq(x, &zero), &one, farther);
+    let infinity = constant(f64::INFINITY, x.dtype());
+    where_(lt(x, &infinity), bitcast_convert_type(&stepped, x.dtype()), x)
+}

@@ -1,0 +1,52 @@
+//! What the environment says about the runtime. Read here, once; where plugins are looked for is
+//! read in `oxidax-plugin`.
+
+use crate::core::Error;
+
+/// Settings of the process's client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RuntimeConfig {
+    /// How many devices the CPU client shows: `OXIDAX_CPU_DEVICES`, 1 by default.
+    pub(super) cpu_devices: i64,
+}
+
+impl RuntimeConfig {
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// `Plugin` if a variable does not make sense.
+    pub(super) fn from_env() -> Result<RuntimeConfig, Error> {
+        RuntimeConfig::from_variable(std::env::var("OXIDAX_CPU_DEVICES").ok().as_deref())
+    }
+
+    fn from_variable(cpu_devices: Option<&str>) -> Result<RuntimeConfig, Error> {
+        let cpu_devices = match cpu_devices {
+            None => 1,
+            Some(text) => match text.trim().parse() {
+                Ok(count @ 1..=1024) => count,
+                _ => {
+                    return Err(Error::Plugin(format!(
+                        "OXIDAX_CPU_DEVICES is `{text}`; it must be a number from 1 to 1024"
+                    )));
+                }
+            },
+        };
+        Ok(RuntimeConfig { cpu_devices })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_cpu_devices_is_checked() {
+        let devices = |text| RuntimeConfig::from_variable(text).map(|config| config.cpu_devices);
+        assert_eq!(devices(None).expect("unset is fine"), 1);
+        assert_eq!(devices(Some("8")).expect("8 is fine"), 8);
+        for wrong in ["0", "-1", "many", "", "100000"] {
+            let error = devices(Some(wrong)).expect_err("out of range").to_string();
+            assert!(error.contains("from 1 to 1024"), "{error}");
+        }
+    }
+}

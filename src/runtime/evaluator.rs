@@ -1,0 +1,100 @@
+//! The backend below every trace: eager operations and whole programs, compiled once each.
+
+use super::buffer::{element_type, wrap};
+use super::cache::Cache;
+use super::client::{runtime, runtime_error};
+use super::executable::Executable;
+use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+/// How many single operations, and how many whole programs, are kept compiled.
+const OPERATIONS: usize = 4096;
+const PROGRAMS: usize = 1024;
+
+struct OperationKey {
+    primitive: Arc<dyn Primitive>,
+    operands: Vec<Aval>,
+}
+
+/// Evaluates on the default device.
+pub(crate) struct Evaluator {
+    operations: Cache<OperationKey, Executable>,
+    programs: Cache<Program, Executable>,
+}
+
+/// The process's evaluator.
+pub(crate) fn evaluator() -> &'static dyn Backend {
+    static EVALUATOR: OnceLock<Evaluator> = OnceLock::new();
+    EVALUATOR.get_or_init(|| Evaluator {
+        operations: Cache::new(OPERATIONS),
+        programs: Cache::new(PROGRAMS),
+    })
+}
+
+impl Backend for Evaluator {
+    fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        let runtime = runtime()?;
+        let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
+        let buffer = runtime
+            .client
+            .buffer_from_host(bytes, element_type(aval.dtype), &dims, &runtime.device)
+            .map_err(|error| runtime_error(format!("copying {aval} to the device"), &error))?;
+        Ok(wrap(aval.clone(), buffer))
+    }
+
+    fn apply(
+        &self,
+        primitive: &Arc<dyn Primitive>,
+        operands: &[&Array],
+        results: Vec<Aval>,
+        location: Loc,
+    ) -> Result<Vec<Array>, Error> {
+        let mut hasher = FxHasher::default();
+        (**primitive).dyn_hash(&mut hasher);
+        for operand in operands {
+            operand.aval().hash(&mut hasher);
+        }
+        let matches = |key: &OperationKey| {
+            *key.primitive == **primitive
+                && key.operands.iter().eq(operands.iter().map(|operand| operand.aval()))
+        };
+        let key = || OperationKey {
+            primitive: primitive.clone(),
+            operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
+        };
+        let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
+            let program = single(key, results, location);
+            Executable::compile(&program, primitive.name(), false)
+        })?;
+        let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
+        operation.value().execute(&arguments, &[])
+    }
+
+    fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
+        let executable = self.programs.get_or_make(
+            program.structural_hash(),
+            |other| other == program,
+            || program.clone(),
+            |program| Executable::compile(program, "staged", false),
+        )?;
+        executable.value().execute(arguments, &[])
+    }
+}
+
+/// The program of one operation.
+fn single(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
+    let n_operands = key.operands.len() as u32;
+    let n_all = n_operands + results.len() as u32;
+    let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
+    let inputs: Vec<u32> = (0..n_operands).collect();
+    let outputs: Vec<u32> = (n_operands..n_all).collect();
+    let eqn = Eqn {
+        primitive: key.primitive.clone(),
+        operands: inputs.iter().copied().collect(),
+        results: outputs.iter().copied().collect(),
+        location,
+    };
+    Program::new(&avals, &inputs, vec![eqn], &outputs)
+}

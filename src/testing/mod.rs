@@ -1,0 +1,10 @@
+//! Checks for primitives and functions, public so that users can run them on their own.
+//!
+//! [`check_primitive`] runs every law of the house on a primitive's exemplars. They compare numbers,
+//! so they need a plugin.
+
+mod laws;
+mod numbers;
+
+pub use laws::{check_exemplar, check_primitive};
+pub use numbers::{Numbers, numbers, sample};

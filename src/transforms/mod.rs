@@ -1,0 +1,19 @@
+//! Function transformations: each traces the user's closure into a program and interprets that with
+//! the primitives' rules. No transform asks which primitive an equation holds.
+
+mod eval_shape;
+mod grad;
+pub(crate) mod jvp;
+pub(crate) mod linearize;
+pub(crate) mod staging;
+pub(crate) mod transpose;
+mod vjp;
+pub(crate) mod vmap;
+
+pub use eval_shape::{eval_shape, make_program};
+pub use grad::{grad, grad_aux, value_and_grad, value_and_grad_aux};
+pub use jvp::jvp;
+pub use linearize::{Linear, linearize};
+pub use staging::disable_jit;
+pub use vjp::{Vjp, linear_transpose, vjp, vjp_aux};
+pub use vmap::{InAxes, VMap, vmap};

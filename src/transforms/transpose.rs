@@ -1,0 +1,100 @@
+//! Transposition of linear programs: from cotangents of the outputs to those of the linear inputs.
+
+use super::jvp::throw_rule_of;
+use crate::core::{Array, Operand, Program, Tangent, trace};
+use crate::passes;
+use crate::primitives::rules::add_tangents;
+
+/// Transposes a program with respect to the inputs that `linear` marks; the others have the values
+/// `known`, in order. `cts` are the cotangents of the outputs. Gives one for each linear input.
+pub(crate) fn transpose_program(
+    program: &Program,
+    linear: &[bool],
+    known: &[Array],
+    cts: &[Tangent],
+) -> Vec<Tangent> {
+    let program = passes::dce(program);
+    let mut values: Vec<Option<Array>> = vec![None; program.avals().len()];
+    let mut known = known.iter();
+    for (&var, &linear) in program.inputs().iter().zip(linear) {
+        if !linear {
+            values[var as usize] = known.next().cloned();
+        }
+    }
+    let mut backward = Vec::new();
+    for eqn in program.eqns() {
+        let operands: Option<Vec<&Array>> =
+            eqn.operands.iter().map(|&var| values[var as usize].as_ref()).collect();
+        let Some(operands) = operands else {
+            backward.push(eqn);
+            continue;
+        };
+        let results = trace::at_location(eqn.location, || {
+            trace::bind_at(&eqn.primitive, &operands, eqn.location)
+        });
+        for (&var, result) in eqn.results.iter().zip(results) {
+            values[var as usize] = Some(result);
+        }
+    }
+    let mut gathered: Vec<Option<Tangent>> = vec![None; program.avals().len()];
+    let mut add = |gathered: &mut Vec<Option<Tangent>>, var: u32, ct: Tangent| {
+        let slot = &mut gathered[var as usize];
+        *slot = Some(match slot.take() {
+            Some(sum) => add_tangents(&sum, &ct),
+            None => ct,
+        });
+    };
+    for (&var, ct) in program.outputs().iter().zip(cts) {
+        if !ct.is_zero() {
+            add(&mut gathered, var, ct.clone());
+        }
+    }
+    for eqn in backward.into_iter().rev() {
+        let cts: Vec<Tangent> = eqn
+            .results
+            .iter()
+            .map(|&var| {
+                let zero = || Tangent::Zero(program.aval(var).clone());
+                gathered[var as usize].take().unwrap_or_else(zero)
+            })
+            .collect();
+        if cts.iter().all(Tangent::is_zero) {
+            continue;
+        }
+        let operands: Vec<Operand> = eqn
+            .operands
+            .iter()
+            .map(|&var| match &values[var as usize] {
+                Some(value) => Operand::Known(value.clone()),
+                None => Operand::Linear(program.aval(var).clone()),
+            })
+            .collect();
+        let operand_cts = trace::at_location(eqn.location, || {
+            eqn.primitive.transpose(&cts, &operands).unwrap_or_else(|error| {
+                let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();
+                throw_rule_of(eqn.primitive.name(), error, &dense, eqn.location)
+            })
+        });
+        for (&var, ct) in eqn.operands.iter().zip(operand_cts) {
+            let Some(ct) = ct else { continue };
+            debug_assert!(
+                ct.aval().same_type(program.aval(var)),
+                "`{}`, rule `transpose`: expected {}, found {}",
+                eqn.primitive.name(),
+                program.aval(var),
+                ct.aval()
+            );
+            if !ct.is_zero() {
+                trace::at_location(eqn.location, || add(&mut gathered, var, ct));
+            }
+        }
+    }
+    let inputs = program.inputs().iter().zip(linear).filter(|(_, linear)| **linear);
+    inputs
+        .map(|(&var, _)| {
+            let zero = || Tangent::Zero(program.aval(var).clone());
+            // An input may stand among the inputs once only, so taking it is safe.
+            gathered[var as usize].take().unwrap_or_else(zero)
+        })
+        .collect()
+}

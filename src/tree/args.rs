@@ -1,0 +1,201 @@
+//! Arguments of traced functions: tuples of trees, each passed by value or by reference.
+
+use super::{Key, Tag, Tree, Visitor, Walk, leaves_of, rebuild};
+use crate::core::{Array, Aval};
+
+/// The arguments of a function, as a tuple of trees.
+pub trait Args: Send + Sync + Sized + 'static {
+    /// The same tuple, each argument borrowed.
+    type Refs<'a>: Copy;
+    /// The same tuple, each argument there or gone: what an error gives back.
+    type Returned: Send + Sync + 'static;
+
+    /// Shows structure and leaves, as [`Tree::flatten`] does.
+    fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor);
+    /// The same structures with other leaves.
+    fn unflatten(arguments: Self::Refs<'_>, leaves: &mut dyn Iterator<Item = Array>) -> Self;
+    /// Number of leaves of each argument.
+    fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize>;
+    /// Borrows each argument.
+    fn refs(&self) -> Self::Refs<'_>;
+}
+
+/// The arguments of a call, each borrowed, seen as one tree.
+pub struct Arguments<'a, A: Args>(pub A::Refs<'a>);
+
+impl<A: Args> Walk for Arguments<'_, A> {
+    fn walk(&self, visitor: &mut dyn Visitor) {
+        A::flatten(self.0, visitor);
+    }
+}
+
+/// A function whose arguments and result are trees: what `jit` and `vmap` take.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
+    note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| …`",
+    note = "annotate the closure's parameters; up to eight are taken"
+)]
+pub trait Function<A: Args>: Send + Sync + 'static {
+    /// The result.
+    type Output: Tree;
+    /// Applies it.
+    fn apply(&self, arguments: A) -> Self::Output;
+}
+
+/// An argument passed to a compiled function: by value (`T`), to be donated, or by reference
+/// (`&T`), to be kept.
+pub trait Arg<T: Tree> {
+    /// Whether it is passed by value.
+    const OWNED: bool;
+    /// The argument.
+    fn tree(&self) -> &T;
+    /// The argument itself, if it was passed by value.
+    fn into_owned(self) -> Option<T>;
+}
+
+impl<T: Tree> Arg<T> for T {
+    const OWNED: bool = true;
+    fn tree(&self) -> &T {
+        self
+    }
+    fn into_owned(self) -> Option<T> {
+        Some(self)
+    }
+}
+
+impl<T: Tree> Arg<T> for &T {
+    const OWNED: bool = false;
+    fn tree(&self) -> &T {
+        self
+    }
+    fn into_owned(self) -> Option<T> {
+        None
+    }
+}
+
+/// What stands for an argument of type `T` where only its type matters: a `T`, a `&T`, or for an
+/// array its [`Aval`].
+pub trait Example<T: Tree> {
+    /// A `T` of that structure and those leaf types.
+    fn example(self) -> T;
+}
+
+impl<T: Tree> Example<T> for T {
+    fn example(self) -> T {
+        self
+    }
+}
+
+impl<T: Tree> Example<T> for &T {
+    fn example(self) -> T {
+        rebuild(self, leaves_of(self))
+    }
+}
+
+impl Example<Array> for Aval {
+    fn example(self) -> Array {
+        Array::of_type(self)
+    }
+}
+
+impl Example<Array> for &Aval {
+    fn example(self) -> Array {
+        Array::of_type(self.clone())
+    }
+}
+
+/// Examples of all arguments: one [`Example`] for a function of one argument, a tuple for several.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not give the types of the arguments `{A}`",
+    note = "give one array, tree or `Aval` for a function of one argument, a tuple of them for several"
+)]
+pub trait Examples<A: Args> {
+    /// The arguments.
+    fn examples(self) -> A;
+}
+
+impl<A: Tree, E: Example<A>> Examples<(A,)> for E {
+    fn examples(self) -> (A,) {
+        (self.example(),)
+    }
+}
+
+macro_rules! arguments {
+    ($($count:literal: $($name:ident $example:ident $value:ident $index:tt),*;)*) => {$(
+        impl<$($name: Tree),*> Args for ($($name,)*) {
+            type Refs<'a> = ($(&'a $name,)*);
+            type Returned = ($(Option<$name>,)*);
+
+            fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor) {
+                visitor.tag(Tag::Len($count));
+                $(
+                    visitor.enter(Key::Index($index));
+                    arguments.$index.flatten(visitor);
+                    visitor.exit();
+                )*
+                let () = { let _ = arguments; };
+            }
+            fn unflatten(
+                arguments: Self::Refs<'_>,
+                leaves: &mut dyn Iterator<Item = Array>,
+            ) -> Self {
+                let _ = (&arguments, &leaves);
+                ($(arguments.$index.unflatten(leaves),)*)
+            }
+            fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize> {
+                let _ = &arguments;
+                vec![$(leaves_of(arguments.$index).len()),*]
+            }
+            fn refs(&self) -> Self::Refs<'_> {
+                ($(&self.$index,)*)
+            }
+        }
+
+        impl<$($name: Tree,)* O: Tree, F> Function<($($name,)*)> for F
+        where
+            F: Fn($($name),*) -> O + Send + Sync + 'static,
+        {
+            type Output = O;
+            #[track_caller]
+            fn apply(&self, ($($value,)*): ($($name,)*)) -> O {
+                self($($value),*)
+            }
+        }
+    )*};
+}
+
+arguments!(
+    0: ;
+    1: A EA a 0;
+    2: A EA a 0, B EB b 1;
+    3: A EA a 0, B EB b 1, C EC c 2;
+    4: A EA a 0, B EB b 1, C EC c 2, D ED d 3;
+    5: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4;
+    6: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5;
+    7: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5, H EH h 6;
+    8: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5, H EH h 6, I EI i 7;
+);
+
+impl Examples<()> for () {
+    fn examples(self) {}
+}
+
+macro_rules! examples {
+    ($($($name:ident $example:ident $index:tt),*;)*) => {$(
+        impl<$($name: Tree, $example: Example<$name>),*> Examples<($($name,)*)> for ($($example,)*) {
+            fn examples(self) -> ($($name,)*) {
+                ($(self.$index.example(),)*)
+            }
+        }
+    )*};
+}
+
+examples!(
+    A EA 0, B EB 1;
+    A EA 0, B EB 1, C EC 2;
+    A EA 0, B EB 1, C EC 2, D ED 3;
+    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4;
+    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5;
+    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5, H EH 6;
+    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5, H EH 6, I EI 7;
+);

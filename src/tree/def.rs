@@ -1,0 +1,286 @@
+//! The structure of a tree as a value, and the walks that record it.
+
+use super::{Key, Tag, Tree, Visitor, Walk};
+use crate::core::{Array, Error, TreeError, trace};
+use rustc_hash::FxHasher;
+use std::any::Any;
+use std::fmt::{self, Debug, Write};
+use std::hash::Hash;
+use std::panic::Location;
+
+/// What a static value needs: equality, a hash, a copy and a printed form, through `dyn`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be static",
+    note = "a static value is part of the key by which `jit` finds a compiled program, so it needs `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
+    note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
+)]
+pub trait StaticKey: Any + Debug + Send + Sync {
+    /// Equal to `other`, of the same type.
+    fn static_eq(&self, other: &dyn StaticKey) -> bool;
+    /// Hashes the value.
+    fn static_hash(&self, state: &mut FxHasher);
+    /// A copy.
+    fn static_clone(&self) -> Box<dyn StaticKey>;
+}
+
+impl<T: Any + Debug + Send + Sync + Eq + Hash + Clone> StaticKey for T {
+    fn static_eq(&self, other: &dyn StaticKey) -> bool {
+        (other as &dyn Any).downcast_ref::<T>() == Some(self)
+    }
+    fn static_hash(&self, state: &mut FxHasher) {
+        self.hash(state);
+    }
+    fn static_clone(&self) -> Box<dyn StaticKey> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Leaf,
+    Name(&'static str),
+    Len(usize),
+    Static(Box<dyn StaticKey>),
+}
+
+impl Clone for Node {
+    fn clone(&self) -> Node {
+        match self {
+            Node::Leaf => Node::Leaf,
+            Node::Name(name) => Node::Name(name),
+            Node::Len(len) => Node::Len(*len),
+            Node::Static(value) => Node::Static((**value).static_clone()),
+        }
+    }
+}
+
+impl Node {
+    fn of(tag: Tag<'_>) -> Node {
+        match tag {
+            Tag::Name(name) => Node::Name(name),
+            Tag::Len(len) => Node::Len(len),
+            Tag::Static(value) => Node::Static(value.static_clone()),
+        }
+    }
+
+    pub(super) fn is(&self, tag: Tag<'_>) -> bool {
+        match (self, tag) {
+            (Node::Name(a), Tag::Name(b)) => *a == b,
+            (Node::Len(a), Tag::Len(b)) => *a == b,
+            (Node::Static(a), Tag::Static(b)) => (**a).static_eq(b),
+            _ => false,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Node::Leaf => "an array".into(),
+            Node::Name(name) => format!("`{name}`"),
+            Node::Len(1) => "1 child".into(),
+            Node::Len(len) => format!("{len} children"),
+            Node::Static(value) => format!("static {value:?}"),
+        }
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        match other {
+            Node::Leaf => matches!(self, Node::Leaf),
+            Node::Name(name) => self.is(Tag::Name(name)),
+            Node::Len(len) => self.is(Tag::Len(*len)),
+            Node::Static(value) => self.is(Tag::Static(&**value)),
+        }
+    }
+}
+
+/// A tree's structure: constructors, lengths, static values and where the leaves are.
+///
+/// Two are equal if the trees differ in nothing but their arrays. Prints the leaves' paths, one a
+/// line.
+///
+/// ```
+/// use oxidax::tree;
+/// let (three, four) = (tree::structure(&(3, true)), tree::structure(&(4, true)));
+/// assert_ne!(three, four);
+/// assert_eq!(three.n_leaves(), 0);
+/// ```
+#[derive(Clone, Debug)]
+#[doc(alias = "PyTreeDef")]
+pub struct TreeDef {
+    pub(super) nodes: Vec<Node>,
+    /// Where each node stands.
+    places: Vec<String>,
+    paths: Vec<String>,
+}
+
+impl PartialEq for TreeDef {
+    fn eq(&self, other: &TreeDef) -> bool {
+        self.nodes == other.nodes && self.paths == other.paths
+    }
+}
+
+impl Eq for TreeDef {}
+
+impl TreeDef {
+    /// The structure of a tree.
+    pub fn of(tree: &impl Walk) -> TreeDef {
+        let mut recorder = Recorder::default();
+        tree.walk(&mut recorder);
+        let Recorder { nodes, places, .. } = recorder;
+        let leaves = nodes.iter().zip(&places).filter(|(node, _)| matches!(node, Node::Leaf));
+        let paths = leaves.map(|(_, place)| place.clone()).collect();
+        TreeDef { nodes, places, paths }
+    }
+
+    /// Number of leaves.
+    pub fn n_leaves(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The leaves' paths, in order.
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// The first place where two structures part, and what is there in each.
+    pub(super) fn difference(&self, other: &TreeDef) -> Option<Difference> {
+        let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
+        (0..self.nodes.len().max(other.nodes.len())).find_map(|position| {
+            let (a, b) = (self.nodes.get(position), other.nodes.get(position));
+            let place = self.places.get(position).or_else(|| other.places.get(position))?;
+            (a != b).then(|| Difference { place: place.clone(), a: say(a), b: say(b) })
+        })
+    }
+}
+
+/// Where two structures part.
+pub(super) struct Difference {
+    pub(super) place: String,
+    pub(super) a: String,
+    pub(super) b: String,
+}
+
+#[derive(Default)]
+struct Path(String, Vec<usize>);
+
+impl Path {
+    fn enter(&mut self, key: Key<'_>) {
+        self.1.push(self.0.len());
+        let dot = if self.0.is_empty() { "" } else { "." };
+        match key {
+            Key::Field(name) => write!(self.0, "{dot}{name}"),
+            Key::Index(index) => write!(self.0, "[{index}]"),
+            Key::Entry(key) => write!(self.0, "{dot}{key}"),
+        }
+        .expect("writing to a String does not fail");
+    }
+
+    fn exit(&mut self) {
+        let length = self.1.pop().expect("every exit follows its enter");
+        self.0.truncate(length);
+    }
+}
+
+#[derive(Default)]
+struct Recorder {
+    nodes: Vec<Node>,
+    places: Vec<String>,
+    path: Path,
+}
+
+impl Recorder {
+    fn push(&mut self, node: Node) {
+        self.nodes.push(node);
+        self.places.push(self.path.0.clone());
+    }
+}
+
+impl Visitor for Recorder {
+    fn leaf(&mut self, _: &Array) {
+        self.push(Node::Leaf);
+    }
+    fn tag(&mut self, tag: Tag<'_>) {
+        self.push(Node::of(tag));
+    }
+    fn enter(&mut self, key: Key<'_>) {
+        self.path.enter(key);
+    }
+    fn exit(&mut self) {
+        self.path.exit();
+    }
+}
+
+#[derive(Default)]
+struct Collector(Vec<Array>);
+
+impl Visitor for Collector {
+    fn leaf(&mut self, leaf: &Array) {
+        self.0.push(leaf.clone());
+    }
+    fn tag(&mut self, _: Tag<'_>) {}
+    fn enter(&mut self, _: Key<'_>) {}
+    fn exit(&mut self) {}
+}
+
+pub(crate) fn leaves_of(tree: &impl Walk) -> Vec<Array> {
+    let mut collector = Collector::default();
+    tree.walk(&mut collector);
+    collector.0
+}
+
+/// Puts a tree together from exactly its number of leaves.
+pub(crate) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
+    let mut leaves = leaves.into_iter();
+    let tree = template.unflatten(&mut leaves);
+    assert!(leaves.next().is_none(), "as many leaves as the template has");
+    tree
+}
+
+/// A place as errors print it: from the root, which is `$`.
+pub(super) fn rooted(path: &str) -> String {
+    let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    format!("${dot}{path}")
+}
+
+/// Throws `Tree`, naming the first difference, unless the two have one structure.
+pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
+    if let Some(Difference { place, a, b }) = TreeDef::of(a).difference(&TreeDef::of(b)) {
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(&place),
+            message: format!("the structures differ: the first tree has {a}, the second has {b}"),
+            location: Some(location),
+            help: Some("build both trees the same way".into()),
+        })));
+    }
+}
+
+/// Throws `Tree` unless the tree has this number of leaves.
+pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static Location<'static>) {
+    let structure = TreeDef::of(tree);
+    let expected = structure.n_leaves();
+    if count != expected {
+        let message = match structure.paths().get(count) {
+            Some(missing) => {
+                format!("expected {expected} leaves, got {count}: none for {}", rooted(missing))
+            }
+            None => format!("expected {expected} leaves, got {count}"),
+        };
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(""),
+            message,
+            location: Some(location),
+            help: None,
+        })));
+    }
+}
+
+impl fmt::Display for TreeDef {
+    /// The leaves' paths, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for path in &self.paths {
+            writeln!(f, "{path}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+use oxidax::core::Array;
+use oxidax::Tree;
+
+#[derive(Tree)]
+struct Schedule {
+    momentum: Array,
+    rates: Option<Vec<f64>>,
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use oxidax::core::Array;
+use oxidax::Tree;
+
+#[derive(Tree)]
+struct Dropout {
+    mask: Array,
+    #[tree(static)]
+    rate: f32,
+}
+
+fn main() {}

@@ -1,0 +1,93 @@
+//! Calls: donation, threads, static values.
+
+use oxidax::prelude::*;
+use std::sync::Arc;
+
+mod on_cpu {
+    use super::*;
+
+    fn f32s(elements: &[f32]) -> Array {
+        Array::from_slice(elements, [elements.len()]).unwrap()
+    }
+
+    #[test]
+    fn moved_arguments_are_donated_and_borrowed_ones_are_kept() {
+        let double = jit(|x: Array| &x + &x);
+        let x = f32s(&[1.0, 2.0]);
+        assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        // Held elsewhere: passed by value, but kept.
+        let held = x.clone();
+        assert_eq!(double.call(x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        assert_eq!(held.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        assert_eq!(double.stats().not_donated, 1);
+        assert_eq!(double.call(held).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        assert_eq!(double.stats().not_donated, 1);
+        assert_eq!(double.stats().compiles, 1, "one executable serves both");
+    }
+
+    #[test]
+    fn one_array_passed_twice_is_kept() {
+        let sum = jit(|x: Array, y: Array| &x + &y);
+        let x = f32s(&[1.0, 2.0]);
+        let y = x.clone();
+        assert_eq!(sum.call(x, y).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        assert_eq!(sum.stats().not_donated, 2);
+    }
+
+    #[test]
+    fn static_values_are_part_of_the_signature() {
+        let power = jit(|x: Array, n: u32| (1..n).fold(x.clone(), |y, _| &y * &x));
+        let x = f32s(&[2.0]);
+        assert_eq!(power.call(&x, 3).unwrap().to_vec::<f32>().unwrap(), [8.0]);
+        assert_eq!(power.call(&x, 5).unwrap().to_vec::<f32>().unwrap(), [32.0]);
+        assert_eq!(power.call(&x, 3).unwrap().to_vec::<f32>().unwrap(), [8.0]);
+        assert_eq!(power.stats().traces, 2);
+    }
+
+    #[test]
+    fn captured_arrays_are_constants() {
+        let w = f32s(&[10.0, 20.0]);
+        let scale = jit(move |x: Array| &x * &w);
+        assert_eq!(scale.call(f32s(&[1.0, 2.0])).unwrap().to_vec::<f32>().unwrap(), [10.0, 40.0]);
+        assert_eq!(scale.call(f32s(&[2.0, 2.0])).unwrap().to_vec::<f32>().unwrap(), [20.0, 40.0]);
+        assert_eq!(scale.stats().traces, 1);
+    }
+
+    #[test]
+    fn thirty_two_threads_share_one_compile_per_signature() {
+        let f = Arc::new(jit(|x: Array| sin(&x) * &x));
+        let start = std::sync::Barrier::new(32);
+        std::thread::scope(|scope| {
+            for thread in 0..32usize {
+                let (f, start) = (f.clone(), &start);
+                scope.spawn(move || {
+                    let own = jit(|x: Array| &x * 3.0);
+                    start.wait();
+                    for round in 0..20 {
+                        let n = 1 + (thread + round) % 4;
+                        let value = thread as f32 * 0.1;
+                        let x = f32s(&vec![value; n]);
+                        let y = f.call(&x).unwrap().to_vec::<f32>().unwrap();
+                        assert_eq!(y.len(), n);
+                        assert!((y[0] - value.sin() * value).abs() < 1e-5);
+                        assert_eq!(own.call(x).unwrap().to_vec::<f32>().unwrap()[0], value * 3.0);
+                    }
+                });
+            }
+        });
+        let stats = f.stats();
+        assert_eq!((stats.calls, stats.compiles, stats.traces), (640, 4, 4));
+    }
+}
+
+#[test]
+fn arrays_functions_and_errors_cross_threads() {
+    fn send_sync<T: Send + Sync + 'static>() {}
+    send_sync::<Array>();
+    send_sync::<Error>();
+    send_sync::<oxidax::core::Program>();
+    send_sync::<oxidax::core::Tangent>();
+    send_sync::<Jit<(Array, Array), Array>>();
+    send_sync::<CallError<(Option<Array>,)>>();
+}

@@ -1,0 +1,8 @@
+//! Composite functions against plain loops and known values, on the CPU plugin.
+
+mod activations;
+mod arranging;
+mod indexing;
+mod products;
+mod reductions;
+mod support;

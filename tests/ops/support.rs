@@ -1,0 +1,78 @@
+//! Arrays in and out, and plain loops to compare with.
+
+use oxidax::prelude::*;
+
+/// `0, 1, 2, …` under a shape, as `f32`.
+pub fn counting(shape: &[usize]) -> Array {
+    let n: usize = shape.iter().product();
+    let elements: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    Array::from_slice(&elements, shape).unwrap()
+}
+
+/// Numbers without a pattern, the same at every call, as `f64` between -1 and 1.
+pub fn scattered(shape: &[usize], seed: u64) -> Array {
+    let n: usize = shape.iter().product();
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let elements: Vec<f64> = (0..n)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        })
+        .collect();
+    Array::from_slice(&elements, shape).unwrap()
+}
+
+pub fn f32s(x: &Array) -> Vec<f32> {
+    x.to_vec().unwrap()
+}
+
+pub fn f64s(x: &Array) -> Vec<f64> {
+    x.to_vec().unwrap()
+}
+
+pub fn i32s(x: &Array) -> Vec<i32> {
+    x.to_vec().unwrap()
+}
+
+pub fn bools(x: &Array) -> Vec<bool> {
+    x.to_vec().unwrap()
+}
+
+pub fn vector(elements: &[f32]) -> Array {
+    Array::from_slice(elements, [elements.len()]).unwrap()
+}
+
+#[track_caller]
+pub fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(actual.len(), expected.len());
+    for (position, (a, e)) in actual.iter().zip(expected).enumerate() {
+        let same = a == e || (a.is_nan() && e.is_nan());
+        assert!(
+            same || (a - e).abs() <= tolerance * e.abs().max(1.0),
+            "at {position}: {a} for {e}"
+        );
+    }
+}
+
+/// Every multi-index of a shape, row-major.
+pub fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for &size in shape {
+        let extend = |at: Vec<usize>| {
+            (0..size).map(move |i| {
+                let mut at = at.clone();
+                at.push(i);
+                at
+            })
+        };
+        all = all.into_iter().flat_map(extend).collect();
+    }
+    all
+}
+
+/// The row-major place of a multi-index.
+pub fn place(shape: &[usize], at: &[usize]) -> usize {
+    shape.iter().zip(at).fold(0, |place, (&size, &i)| place * size + i)
+}
