@@ -8,6 +8,7 @@ pub mod control_flow;
 pub mod core;
 pub mod data;
 pub mod jit;
+pub mod ops;
 pub mod passes;
 pub mod prelude;
 pub mod primitives;
@@ -18,6 +19,7 @@ pub mod transforms;
 pub mod tree;
 
 pub use core::catch;
+pub use ops::linalg;
 pub use tree::Tree;
 
 /// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.

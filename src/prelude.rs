@@ -2,7 +2,9 @@
 
 pub use crate::control_flow::parse_program;
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
+pub use crate::i;
 pub use crate::jit::{CallError, Jit, jit};
+pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};

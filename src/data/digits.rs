@@ -113,9 +113,25 @@ mod tests {
     fn names_the_line_and_the_byte() {
         let refused =
             |text: String, expected: Expect| expected.assert_eq(&read(&text).unwrap_err());
-        refused(format!("{}1,2,3\n", line("1", "1")), expect![[r#""#]]);
-        refused(format!("{}{}", line("1", "1"), line("17", "1")), expect![[r#""#]]);
-        refused(line("1", "ten"), expect![[r#""#]]);
-        refused("\n".into(), expect![[r#""#]]);
+        refused(
+            format!("{}1,2,3\n", line("1", "1")),
+            expect!["error[io]: digits.csv: at byte 130: line 2: expected 65 numbers, found 3"],
+        );
+        refused(
+            format!("{}{}", line("1", "1"), line("17", "1")),
+            expect![
+                "error[io]: digits.csv: at byte 130: line 2: a pixel is a number in 0..=16, not `17`"
+            ],
+        );
+        refused(
+            line("1", "ten"),
+            expect![
+                "error[io]: digits.csv: at byte 128: line 1: a label is a number in 0..=9, not `ten`"
+            ],
+        );
+        refused(
+            "\n".into(),
+            expect!["error[io]: digits.csv: at byte 0: line 1: expected 65 numbers, found 1"],
+        );
     }
 }

@@ -186,19 +186,85 @@ mod tests {
             bytes[position] = byte;
             bytes
         };
-        refused(&with(0, b'P'), &labels(), expect![[r#""#]]);
-        refused(&with(2, 0x0D), &labels(), expect![[r#""#]]);
-        refused(&with(3, 1), &labels(), expect![[r#""#]]);
-        refused(&with(11, 2), &labels(), expect![[r#""#]]);
-        refused(&with(15, 2), &labels(), expect![[r#""#]]);
-        refused(&with(4, 255), &labels(), expect![[r#""#]]);
-        refused(&[], &labels(), expect![[r#""#]]);
-        refused(&images()[..9], &labels(), expect![[r#""#]]);
-        refused(&images(), &labels()[..9], expect![[r#""#]]);
+        refused(
+            &with(0, b'P'),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 0: an idx file begins with two zero bytes, this one with 0x50 0x00"
+            ],
+        );
+        refused(
+            &with(2, 0x0D),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 2: images must be bytes (0x08), not f32 (0x0d)"
+            ],
+        );
+        refused(
+            &with(3, 1),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 3: images must have 3 axes, not 1"
+            ],
+        );
+        refused(
+            &with(11, 2),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: the file ends at byte 22: images of sizes [2, 2, 3] should take 12 bytes from byte 16"
+            ],
+        );
+        refused(
+            &with(15, 2),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 20: the file goes on behind its images of sizes [2, 1, 2]"
+            ],
+        );
+        refused(
+            &with(4, 255),
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: the file ends at byte 22: images of sizes [4278190082, 1, 3] should take 12834570246 bytes from byte 16"
+            ],
+        );
+        refused(
+            &[],
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: the file ends at byte 0: the header should take 4 bytes from byte 0"
+            ],
+        );
+        refused(
+            &images()[..9],
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: the file ends at byte 9: the axis sizes should take 12 bytes from byte 4"
+            ],
+        );
+        refused(
+            &images(),
+            &labels()[..9],
+            expect![
+                "error[io]: DIR/train-labels-idx1-ubyte: the file ends at byte 9: labels of sizes [2] should take 2 bytes from byte 8"
+            ],
+        );
         let three = [0, 0, 8, 1, 0, 0, 0, 3, 7, 9, 1];
-        refused(&images(), &three, expect![[r#""#]]);
+        refused(
+            &images(),
+            &three,
+            expect![
+                "error[io]: DIR/train-labels-idx1-ubyte: there are 3 labels for the 2 images of DIR/train-images-idx3-ubyte.gz"
+            ],
+        );
         let cut = gzipped(&images());
-        refused(&cut[..cut.len() - 9], &labels(), expect![[r#""#]]);
+        refused(
+            &cut[..cut.len() - 9],
+            &labels(),
+            expect![
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 22: incomplete deflate stream"
+            ],
+        );
     }
 
     #[test]
@@ -206,6 +272,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = idx_part(folder.path(), Part::Test).unwrap_err().to_string();
         let place = folder.path().display().to_string();
-        expect![[r#""#]].assert_eq(&error.replace(&place, "DIR"));
+        expect!["error[io]: DIR: the folder has none of t10k-images-idx3-ubyte, t10k-images-idx3-ubyte.gz, t10k-images.idx3-ubyte, t10k-images.idx3-ubyte.gz"].assert_eq(&error.replace(&place, "DIR"));
     }
 }

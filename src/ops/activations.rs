@@ -1,11 +1,11 @@
 //! Nonlinearities of neural networks: elementwise ones, and the softmax family along axes.
 
-use super::axes::{Axes, axes};
-use super::numeric::logaddexp;
+use super::axes::Axes;
 use crate::core::Array;
 use crate::primitives::{
     add, div, erfc, exp, expm1, full_like, ge, gt, inexact, integer_pow, is_finite, le, log,
-    logistic, lt, mul, neg, real, reduce_max, select, stop_gradient, sub, tanh, where_, zeros_like,
+    logaddexp, logistic, lt, mul, neg, real, reduce_max, stop_gradient, sub, tanh, where_,
+    zeros_like,
 };
 
 /// `max(x, 0)`, with derivative 0 at 0. NaN stays NaN.
@@ -15,20 +15,20 @@ use crate::primitives::{
 /// 2021.
 #[track_caller]
 pub fn relu(x: &Array) -> Array {
-    where_(le(x, 0), zeros_like(x), x)
+    where_(&le(x, 0), zeros_like(x), x)
 }
 
 /// `min(max(x, 0), 6)`, with derivative 0 at both ends.
 #[track_caller]
 pub fn relu6(x: &Array) -> Array {
-    where_(ge(x, 6), full_like(x, 6), relu(x))
+    where_(&ge(x, 6), full_like(x, 6), relu(x))
 }
 
 /// `x` where it is positive or zero, else `slope * x`.
 #[track_caller]
 pub fn leaky_relu(x: &Array, slope: f64) -> Array {
     let x = inexact(x);
-    where_(ge(&x, 0), &x, mul(&x, slope))
+    where_(&ge(&x, 0), &x, mul(&x, slope))
 }
 
 /// `x` where it is positive, else `alpha * (exp(x) - 1)`.
@@ -109,7 +109,7 @@ pub fn soft_sign(x: &Array) -> Array {
 /// `x` between -1 and 1, constant beyond.
 #[track_caller]
 pub fn hard_tanh(x: &Array) -> Array {
-    where_(gt(x, 1), full_like(x, 1), where_(lt(x, -1), full_like(x, -1), x))
+    where_(&gt(x, 1), full_like(x, 1), where_(&lt(x, -1), full_like(x, -1), x))
 }
 
 /// The first half of `x` along `axis` times the sigmoid of the second half. Throws `Op` (shape) if
@@ -171,7 +171,7 @@ pub fn logsumexp(x: &Array, along: impl Into<Axes>) -> Array {
     let part = if x.dtype().is_complex() { real(&x) } else { x.clone() };
     let top = stable_max("logsumexp", &part, &kept);
     // An infinite maximum would give inf - inf.
-    let top = where_(is_finite(&top), &top, zeros_like(&top));
+    let top = where_(&is_finite(&top), &top, zeros_like(&top));
     let sum = exp(&sub(&x, &top)).sum_axes(kept);
     let full = add(log(&sum), &top);
     let over = along.resolve("logsumexp", &x);

@@ -3,7 +3,7 @@
 use crate::core::{Array, DType, RuleError, Shape, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    broadcast_in_dim, concatenate, iota, le, promote_list, reshape, rev, slice, sub, where_,
+    broadcast_in_dim, broadcasted_iota as iota, concatenate, le, reshape, rev, slice, sub, where_,
     zeros_like,
 };
 
@@ -24,7 +24,7 @@ pub(super) fn part(x: &Array, axis: usize, from: usize, to: usize) -> Array {
     let mut starts = vec![0; x.rank()];
     let mut limits = x.shape().to_vec();
     (starts[axis], limits[axis]) = (from, to);
-    slice(x, &starts, &limits, None)
+    slice(x, &starts, &limits, &vec![1; x.rank()])
 }
 
 /// Joins arrays of one shape along a new axis at position `axis` (negative: from the back of the
@@ -187,7 +187,7 @@ pub(super) fn diagonal_of(x: &Array, offset: isize, first: usize, second: usize)
     starts[rank - 2] = if n == 0 { 0 } else { start };
     limits[rank - 2] = if n == 0 { 0 } else { start + (n - 1) * (columns + 1) + 1 };
     strides[rank - 2] = columns + 1;
-    slice(&x, &starts, &limits, Some(&strides))
+    slice(&x, &starts, &limits, &strides)
 }
 
 /// The diagonal `x[…, i, i + offset]` of the last two axes: `[…, m, n] → […, k]`. Throws `Op`
@@ -230,14 +230,14 @@ fn triangle(name: &str, x: &Array, offset: isize) -> Array {
 /// positive ones lie above it. Throws `Op` (shape) for arrays of rank below 2.
 #[track_caller]
 pub fn tril(x: &Array, offset: isize) -> Array {
-    where_(triangle("tril", x, offset), x, zeros_like(x))
+    where_(&triangle("tril", x, offset), x, zeros_like(x))
 }
 
 /// The upper triangle of the last two axes, zero below diagonal `offset`: 0 is the main one,
 /// positive ones lie above it. Throws `Op` (shape) for arrays of rank below 2.
 #[track_caller]
 pub fn triu(x: &Array, offset: isize) -> Array {
-    where_(triangle("triu", x, offset - 1), zeros_like(x), x)
+    where_(&triangle("triu", x, offset - 1), zeros_like(x), x)
 }
 
 /// A matrix of shape `[rows, columns]` with ones on and below diagonal `offset`, zeros above.

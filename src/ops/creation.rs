@@ -3,60 +3,23 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    ArrayLike, add, broadcast_in_dim, concatenate, convert_element_type, convert_to, div, eq,
-    fill_of, inexact, iota, mul, promote_inexact, reshape, scalar, sub,
+    ArrayLike, add, arange_step, broadcast_in_dim, broadcasted_iota as iota, concatenate,
+    convert_element_type, convert_to, div, eq, fill_of, mul, promote_inexact, reshape, sub,
 };
 
 /// `0, 1, …` up to but without `stop`: `i32` for an integer, `f32` for a float. Empty if `stop` is
 /// not positive. [`arange_step`] has a start and a step.
 ///
+/// Throws `Op` (value) for a number that is not finite.
+///
 /// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(eval_shape(|| arange(5), ())?.aval().to_string(), "i32[5]");
-/// assert_eq!(eval_shape(|| arange_step(0.0, 1.0, 0.25), ())?.aval().to_string(), "f32[4]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
 pub fn arange(stop: impl Into<Scalar>) -> Array {
-    arange_step(Scalar::Int(0), stop, Scalar::Int(1))
-}
-
-/// `start, start + step, …` up to but without `stop`: `i32` if all three are integers, else `f32`.
-/// Throws `Op` (value) for a step of zero, bounds that are not finite and complex numbers.
-#[track_caller]
-pub fn arange_step(
-    start: impl Into<Scalar>,
-    stop: impl Into<Scalar>,
-    step: impl Into<Scalar>,
-) -> Array {
-    let (start, stop, step) = (start.into(), stop.into(), step.into());
-    let refuse = |message: String| RuleError::value(message);
-    let all = [start, stop, step];
-    let length = if all.iter().any(|value| matches!(value, Scalar::Complex(..))) {
-        Err(refuse(format!("takes real numbers, got {start:?}, {stop:?}, {step:?}")))
-    } else if step.as_f64() == 0.0 || all.iter().any(|value| !value.as_f64().is_finite()) {
-        let (start, stop, step) = (start.as_f64(), stop.as_f64(), step.as_f64());
-        Err(refuse(format!("no range from {start} to {stop} in steps of {step}")))
-    } else {
-        Ok(((stop.as_f64() - start.as_f64()) / step.as_f64()).ceil().max(0.0) as usize)
-    };
-    let length = match length {
-        Ok(length) => length,
-        Err(error) => trace::throw_operands("arange", error, &[]),
-    };
-    let whole = all.iter().all(|value| !matches!(value, Scalar::Float(_)));
-    let dtype = if whole { DType::I32 } else { DType::F32 };
-    let mut range = iota(if whole { DType::I32 } else { DType::I32 }, [length], 0);
-    if !whole {
-        range = convert_element_type(&range, dtype);
-    }
-    if step.as_f64() != 1.0 {
-        range = mul(&range, fill_of(step, range.aval()));
-    }
-    match start.as_f64() == 0.0 {
-        true => range,
-        false => add(&range, fill_of(start, range.aval())),
-    }
+    arange_step(0, stop, 1)
 }
 
 /// `num` numbers at equal distances from `start` to `stop`, both included, along a new first axis:

@@ -1,9 +1,9 @@
 //! Norms of vectors and matrices.
 
 use super::axes::Axes;
-use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
-    abs, conj, convert_element_type, div, inexact, mul, pow, real, reduce_max, scalar, sqrt,
+    abs, conj, convert_element_type, inexact, mul, pow, real, reduce_max, sqrt,
 };
 
 /// Which norm of a vector.

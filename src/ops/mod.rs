@@ -26,13 +26,9 @@ pub use arrange::{
     diagonal, flip, repeat, roll, split, split_at, stack, swapaxes, tile, trace, tri, tril, triu,
 };
 pub use axes::{Axes, axes};
-pub use creation::{
-    Indexing, arange, arange_step, eye, eye_offset, linspace, meshgrid, one_hot, one_hot_axis,
-};
+pub use creation::{Indexing, arange, eye, eye_offset, linspace, meshgrid, one_hot, one_hot_axis};
 pub use einsum::einsum;
 pub use indexing::{Ellipsis, Index, NewAxis, by, take, take_along_axis};
-pub use numeric::{
-    clip, floor_divide, isfinite, isinf, isnan, logaddexp, nan_to_num, power, remainder,
-};
+pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use shapes::OpenShape;

@@ -1,11 +1,10 @@
 //! Elementwise functions made of several primitives.
 
-use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::core::{Array, DType, RuleError, Scalar, bind1, trace};
 use crate::primitives::{
-    ArrayLike, Like, abs, add, bitwise_and, complex, convert_element_type, div, eq, exp, full_like,
-    imag, inexact, integer_pow, is_finite, log1p, lt, maximum, minimum, mul, ne, neg, pow,
-    promote_arrays, promote_inexact, real, rem, round, select, shift_right_logical, sign, sub,
-    where_, zeros_like,
+    ArrayLike, Div, Like, abs, add, bitwise_and, bitwise_or, complex, convert_element_type, div,
+    eq, full_like, imag, integer_pow, is_finite, lt, maximum, minimum, mul, ne, pow,
+    promote_arrays, real, rem, shift_right_logical, sub, where_, zeros_like,
 };
 
 /// `x` between `low` and `high`, with promotion and broadcasting: `minimum(maximum(x, low), high)`.
@@ -27,7 +26,7 @@ pub fn isnan(x: &Array) -> Array {
 #[track_caller]
 pub fn isfinite(x: &Array) -> Array {
     match x.dtype() {
-        dtype if dtype.is_complex() => and(isfinite(&real(x)), isfinite(&imag(x))),
+        dtype if dtype.is_complex() => bitwise_and(isfinite(&real(x)), isfinite(&imag(x))),
         dtype if dtype.is_float() => is_finite(x),
         _ => full_of(x, true),
     }
@@ -37,7 +36,7 @@ pub fn isfinite(x: &Array) -> Array {
 #[track_caller]
 pub fn isinf(x: &Array) -> Array {
     match x.dtype() {
-        dtype if dtype.is_complex() => or(isinf(&real(x)), isinf(&imag(x))),
+        dtype if dtype.is_complex() => bitwise_or(isinf(&real(x)), isinf(&imag(x))),
         dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
         _ => full_of(x, false),
     }
@@ -60,30 +59,11 @@ pub fn nan_to_num(x: &Array) -> Array {
         return x.clone();
     }
     let bound = dtype.float_max();
-    let x = where_(isnan(x), zeros_like(x), x);
+    let x = where_(&isnan(x), zeros_like(x), x);
     let above = eq(&x, full_like(&x, f64::INFINITY));
-    let x = where_(above, full_like(&x, bound), &x);
+    let x = where_(&above, full_like(&x, bound), &x);
     let below = eq(&x, full_like(&x, f64::NEG_INFINITY));
-    where_(below, full_like(&x, -bound), &x)
-}
-
-/// `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting; for real operands.
-/// Equal infinities give themselves. Throws `Op` (dtype) for complex operands.
-#[track_caller]
-pub fn logaddexp(x: impl ArrayLike, y: impl ArrayLike) -> Array {
-    let [x, y] = promote_inexact("logaddexp", [x.like(), y.like()]);
-    if x.dtype().is_complex() {
-        let error = RuleError::dtype(format!("needs real operands, got {}", x.dtype()))
-            .help("write `log(exp(x) + exp(y))`");
-        trace::throw_operands("logaddexp", error, &[&x, &y]);
-    }
-    let distance = sub(&x, &y);
-    // Equal infinities and NaN: the sum is right, and the other branch is kept finite for the sake
-    // of its derivative.
-    let special = isnan(&distance);
-    let distance = where_(&special, zeros_like(&distance), &distance);
-    let sum = add(maximum(&x, &y), log1p(&exp(&neg(&abs(&distance)))));
-    where_(special, add(&x, &y), sum)
+    where_(&below, full_like(&x, -bound), &x)
 }
 
 #[track_caller]
@@ -103,24 +83,24 @@ pub fn floor_divide(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     if x.dtype().is_float() {
         // As CPython does it: what is left is taken off first, so that the quotient is whole.
         let left = rem(&x, &y);
-        let whole = where_(eq(&y, zeros_like(&y)), &x, sub(&x, &left));
+        let whole = where_(&eq(&y, zeros_like(&y)), &x, sub(&x, &left));
         let quotient = div(&whole, &y);
         let down = below(&left, &y);
-        return crate::primitives::round_half_away(&where_(down, sub(&quotient, 1), &quotient));
+        return crate::primitives::round_half_away(&where_(&down, sub(&quotient, 1), &quotient));
     }
-    let quotient = crate::primitives::div_integers(&x, &y);
+    let quotient = bind1(Div, [&x, &y]);
     if x.dtype().is_unsigned() {
         return quotient;
     }
     let down = below(&rem(&x, &y), &y);
-    where_(down, sub(&quotient, 1), &quotient)
+    where_(&down, sub(&quotient, 1), &quotient)
 }
 
 /// Whether a remainder is not zero and of another sign than the divisor.
 #[track_caller]
 fn below(left: &Array, divisor: &Array) -> Array {
     let other_sign = ne(lt(left, zeros_like(left)), lt(divisor, zeros_like(divisor)));
-    and(other_sign, ne(left, zeros_like(left)))
+    bitwise_and(other_sign, ne(left, zeros_like(left)))
 }
 
 /// `x - y * floor(x / y)`, of the sign of `y`, with promotion and broadcasting. An integer modulo 0
@@ -131,11 +111,11 @@ pub fn remainder(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("remainder", [x.like(), y.like()]);
     refuse_complex("remainder", &x, &y);
     let y = match y.dtype().is_integer() {
-        true => where_(eq(&y, zeros_like(&y)), full_like(&y, 1), &y),
+        true => where_(&eq(&y, zeros_like(&y)), full_like(&y, 1), &y),
         false => y,
     };
     let left = rem(&x, &y);
-    where_(below(&left, &y), add(&left, &y), &left)
+    where_(&below(&left, &y), add(&left, &y), &left)
 }
 
 /// `x` to the power `y`, with promotion and broadcasting.
@@ -165,7 +145,7 @@ fn integer_power(x: &Array, y: &Array) -> Array {
     let (mut square, mut exponent) = (x.clone(), y.clone());
     for _ in 0..6 {
         let odd = ne(bitwise_and(&exponent, full_like(&exponent, 1)), zeros_like(&exponent));
-        result = where_(odd, mul(&result, &square), &result);
+        result = where_(&odd, mul(&result, &square), &result);
         square = mul(&square, &square);
         exponent = shift_right_logical(&exponent, full_like(&exponent, 1));
     }

@@ -151,7 +151,7 @@ pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [A
 /// As [`promote_arrays`], integers and booleans becoming floats: what `sin` and `/` take. Throws
 /// `Op` if the operands do not go together.
 #[track_caller]
-pub(super) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
+pub(crate) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     let arrays = promote_arrays(name, operands);
     match arrays[0].dtype().is_inexact() {
         true => arrays,
@@ -164,7 +164,7 @@ pub(super) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N
 
 /// The array as a float or complex one: integers and booleans become `f32`.
 #[track_caller]
-pub(super) fn inexact(x: &Array) -> Array {
+pub(crate) fn inexact(x: &Array) -> Array {
     match x.dtype().is_inexact() {
         true => x.clone(),
         false => convert_to(x, DType::F32, x.aval().weak),

@@ -33,6 +33,7 @@ impl<A: Args> Walk for Arguments<'_, A> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
     note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| …`",
+    note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, fixed ones as `Static`",
     note = "annotate the closure's parameters; up to eight are taken"
 )]
 pub trait Function<A: Args>: Send + Sync + 'static {
@@ -122,6 +123,7 @@ impl<A: Tree, E: Example<A>> Examples<(A,)> for E {
 
 macro_rules! arguments {
     ($($count:literal: $($name:ident $example:ident $value:ident $index:tt),*;)*) => {$(
+        #[allow(clippy::unused_unit, reason = "the tuple of no arguments is a row like the others")]
         impl<$($name: Tree),*> Args for ($($name,)*) {
             type Refs<'a> = ($(&'a $name,)*);
             type Returned = ($(Option<$name>,)*);

@@ -168,16 +168,21 @@ where
     }
 }
 
+impl Tree for () {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        visitor.tag(Tag::Len(0));
+    }
+    fn unflatten(&self, _: &mut dyn Iterator<Item = Array>) -> Self {}
+}
+
 macro_rules! tuple_trees {
     ($($count:literal: $($name:ident $index:tt),*;)*) => {$(
         impl<$($name: Tree),*> Tree for ($($name,)*) {
             fn flatten(&self, visitor: &mut dyn Visitor) {
                 visitor.tag(Tag::Len($count));
                 $(visitor.enter(Key::Index($index)); self.$index.flatten(visitor); visitor.exit();)*
-                let _ = visitor;
             }
             fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
-                let _ = &leaves;
                 ($(self.$index.unflatten(leaves),)*)
             }
         }
@@ -185,7 +190,6 @@ macro_rules! tuple_trees {
 }
 
 tuple_trees!(
-    0: ;
     1: A 0;
     2: A 0, B 1;
     3: A 0, B 1, C 2;

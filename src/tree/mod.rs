@@ -25,8 +25,42 @@ use std::fmt::Display;
 ///
 /// Derive it: `#[derive(Tree)]` for structs, tuple structs and enums whose fields are trees; a field
 /// marked `#[tree(static)]` is not an array but part of the structure (`Clone + Eq + Hash + Debug`)
-/// and of the signature by which `jit` finds its program. `bool`, the integers, `&'static str`,
-/// `String` and [`Static`] are static wherever they stand.
+/// and of the signature by which `jit` finds its program. `bool`, `char`, the integers, `&'static str`,
+/// `String` and [`Static`] are static wherever they stand. Options, boxes, vectors, arrays, tuples of
+/// up to twelve, and maps (their leaves in the order of the keys) of trees are trees.
+///
+/// ```
+/// use oxidax::prelude::*;
+///
+/// #[derive(Tree)]
+/// struct Linear {
+///     weight: Array,
+///     bias: Option<Array>,
+///     #[tree(static)]
+///     name: String,
+/// }
+///
+/// #[derive(Tree)]
+/// struct Mlp {
+///     hidden: Vec<Linear>,
+///     head: Linear,
+/// }
+///
+/// let linear = |x: &Array, bias: bool| Linear {
+///     weight: x.clone(),
+///     bias: bias.then(|| reshape(x, [6])),
+///     name: "dense".into(),
+/// };
+/// let mlp = eval_shape(
+///     move |x: Array| Mlp { hidden: vec![linear(&x, true), linear(&x, false)], head: linear(&x, false) },
+///     Aval::new(DType::F32, [2, 3]),
+/// )?;
+/// assert_eq!(
+///     tree::paths(&mlp),
+///     ["hidden[0].weight", "hidden[0].bias", "hidden[1].weight", "head.weight"]
+/// );
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// Laws: `unflatten` puts leaves back in the order in which `flatten` gave them, and both walk the
 /// same structure.
@@ -106,11 +140,11 @@ pub enum Key<'a> {
 /// ```
 /// use oxidax::prelude::*;
 /// let program = make_program(
-///     |(x, power): (Array, Static<u32>)| (1..power.0).fold(x.clone(), |y, _| &y * &x),
+///     |x: Array, power: Static<u32>| (1..power.0).fold(x.clone(), |y, _| &y * &x),
 ///     (Aval::new(DType::F32, []), Static(3)),
 /// )?;
 /// assert_eq!(program.eqns().len(), 2);
-/// # Ok::<(), oxidax::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "static_argnums")]
@@ -118,16 +152,38 @@ pub enum Key<'a> {
 pub struct Static<T>(pub T);
 
 /// The arrays of a tree, in order.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(tree::leaves(&pair)[1].shape().dims(), [3]);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
     leaves_of(tree)
 }
 
 /// The paths of a tree's leaves, in order: `blocks[3].attn.qkv.weight`.
+///
+/// The root has the empty path. A map's keys are printed as they are, dots and brackets included.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(tree::paths(&pair), ["[0]", "[1][0]"]);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
     TreeDef::of(tree).paths().to_vec()
 }
 
 /// A tree's structure, without its arrays.
+///
+/// ```
+/// use oxidax::tree;
+/// assert_eq!(tree::structure(&(3, "a")), tree::structure(&(3, "a")));
+/// assert_ne!(tree::structure(&(3, "a")), tree::structure(&(4, "a")));
+/// ```
 pub fn structure<T: Tree>(tree: &T) -> TreeDef {
     TreeDef::of(tree)
 }
@@ -135,6 +191,15 @@ pub fn structure<T: Tree>(tree: &T) -> TreeDef {
 /// The structure of `template` with the given leaves, in order.
 ///
 /// Throws `Tree` if they are fewer or more than the template's; their shapes and dtypes may differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let (_, rest) = tree::unflatten(&pair, tree::leaves(&pair).into_iter().rev());
+/// assert_eq!(rest[0].rank(), 2);
+/// assert!(oxidax::catch(|| tree::unflatten(&pair, [])).is_err());
+/// # Ok::<(), Error>(())
+/// ```
 #[doc(alias = "tree_unflatten")]
 #[track_caller]
 pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>) -> T {
@@ -144,6 +209,15 @@ pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>)
 }
 
 /// The same structure with every leaf replaced.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let halves = |pair: (Array, Vec<Array>)| tree::map(&pair, |leaf| leaf * 0.5);
+/// let x = Aval::new(DType::F32, [3]);
+/// let program = make_program(move |x: Array| halves((reshape(&x, [1, 3]), vec![x])), x)?;
+/// assert_eq!(program.avals_out().len(), 2);
+/// # Ok::<(), Error>(())
+/// ```
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn map<T: Tree>(tree: &T, f: impl FnMut(&Array) -> Array) -> T {
@@ -152,6 +226,18 @@ pub fn map<T: Tree>(tree: &T, f: impl FnMut(&Array) -> Array) -> T {
 }
 
 /// The same structure with every leaf replaced, given its path.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let pair = eval_shape(|x: Array| (reshape(&x, [1, 3]), vec![x]), Aval::new(DType::F32, [3]))?;
+/// let mut lines = Vec::new();
+/// tree::map_with_path(&pair, |path, leaf| {
+///     lines.push(format!("{path}: {}", leaf.aval()));
+///     leaf.clone()
+/// });
+/// assert_eq!(lines, ["[0]: f32[1,3]", "[1][0]: f32[3]"]);
+/// # Ok::<(), Error>(())
+/// ```
 #[doc(alias = "tree_map_with_path")]
 #[track_caller]
 pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array) -> T {
@@ -162,6 +248,16 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 /// Combines two trees of one structure leaf by leaf.
 ///
 /// Throws `Tree` naming the first difference if the structures differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// fn step(weights: (Array, Array), gradients: (Array, Array)) -> (Array, Array) {
+///     tree::zip_map(&weights, &gradients, |weight, gradient| weight - 0.1 * gradient)
+/// }
+/// let pair = || eval_shape(|x: Array| (reshape(&x, [1, 3]), x), Aval::new(DType::F32, [3]));
+/// assert_eq!(make_program(step, (pair()?, pair()?))?.avals_out().len(), 2);
+/// # Ok::<(), Error>(())
+/// ```
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {

@@ -136,20 +136,60 @@ mod on_cpu {
     }
 }
 
-fn with_inputs(shapes: &[&[usize]], f: impl Fn(&[Array]) -> Array) -> String {
-    let avals: Vec<Aval> = shapes.iter().map(|&shape| Aval::new(DType::F32, shape)).collect();
-    let text = match eval_shape(|inputs: Vec<Array>| f(&inputs), avals) {
-        Ok(aval) => panic!("no error but {aval}"),
+fn error(x: &[usize], y: &[usize], f: fn(&Array, &Array) -> Array) -> String {
+    let avals = (Aval::new(DType::F32, x), Aval::new(DType::F32, y));
+    let text = match eval_shape(move |x: Array, y: Array| f(&x, &y), avals) {
+        Ok(z) => panic!("no error but {}", z.aval()),
         Err(error) => error.to_string(),
     };
-    text.lines().filter(|line| !line.contains("-->")).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(|line| !line.contains("-->"))
+        .map(|line| {
+            format!(
+                "{line}
+"
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn errors_name_axes_and_sizes() {
-    expect![].assert_eq(&with_inputs(&[&[2, 3], &[4, 3]], |x| matmul(&x[0], &x[1])));
-    expect![].assert_eq(&with_inputs(&[&[2, 2, 3], &[3, 3, 4]], |x| matmul(&x[0], &x[1])));
-    expect![].assert_eq(&with_inputs(&[&[], &[3]], |x| matmul(&x[0], &x[1])));
-    expect![].assert_eq(&with_inputs(&[&[2, 3], &[4, 5]], |x| einsum("ij,jk->ik", [&x[0], &x[1]])));
-    expect![].assert_eq(&with_inputs(&[&[2, 3], &[4, 5]], |x| tensordot(&x[0], &x[1], 3)));
+    expect![[r#"
+        error[shape]: matmul: contracting sizes differ: lhs axis 1 is 3, rhs axis 0 is 4
+          lhs: f32[2,3]
+          rhs: f32[4,3]
+          while tracing: error::{closure}
+          help: the last axis of rhs would fit: swap its last two axes
+    "#]]
+    .assert_eq(&error(&[2, 3], &[4, 3], matmul));
+    expect![[r#"
+        error[shape]: matmul: batch axes [2] of lhs and [3] of rhs do not broadcast
+          lhs: f32[2,2,3]
+          rhs: f32[3,3,4]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(&[2, 2, 3], &[3, 3, 4], matmul));
+    expect![[r#"
+        error[shape]: matmul: takes arrays of rank 1 and more, got ranks 0 and 1
+          lhs: f32[]
+          rhs: f32[3]
+          while tracing: error::{closure}
+          help: multiply by a scalar with `*`
+    "#]]
+    .assert_eq(&error(&[], &[3], matmul));
+    expect![[r#"
+        error[shape]: einsum: index `j` is 3 in operand 0 and 4 in operand 1, in "ij,jk->ik"
+          lhs: f32[2,3]
+          rhs: f32[4,5]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(&[2, 3], &[4, 5], |x, y| einsum("ij,jk->ik", [x, y])));
+    expect![[r#"
+        error[shape]: tensordot: cannot sum over 3 axes of arrays of ranks 2 and 2
+          lhs: f32[2,3]
+          rhs: f32[4,5]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(&[2, 3], &[4, 5], |x, y| tensordot(x, y, 3)));
 }

@@ -148,10 +148,40 @@ fn error(f: fn(&Array) -> Array) -> String {
 
 #[test]
 fn errors_name_the_axis() {
-    expect![].assert_eq(&error(|x| x.max()));
-    expect![].assert_eq(&error(|x| x.sum_axes([0, 2])));
-    expect![].assert_eq(&error(|x| x.argmax_axis(1)));
-    expect![].assert_eq(&error(|x| x.reshape([-1, 3, -1])));
-    expect![].assert_eq(&error(|x| x.reshape([5, -1]).reshape([3, 2])));
-    expect![].assert_eq(&error(|x| x.squeeze_axes([0])));
+    expect![[r#"
+        error[shape]: max: axis 1 is empty, and nothing is the max of no elements
+          operand: f32[2,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.max()));
+    expect![[r#"
+        error[shape]: sum: axis 2 is out of range for an array of rank 2
+          operand: f32[2,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.sum_axes([0, 2])));
+    expect![[r#"
+        error[shape]: argmax: axis 1 of f32[2,0] is empty, so no element is the first
+          operand: f32[2,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.argmax_axis(1)));
+    expect![[r#"
+        error[shape]: reshape: [-1,3,-1] leaves 2 sizes open, at most one may be
+          operand: f32[2,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.reshape([-1, 3, -1])));
+    expect![[r#"
+        error[shape]: reshape: cannot reshape [5,0] with 0 elements to [3,2] with 6
+          operand: f32[5,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.reshape([5, -1]).reshape([3, 2])));
+    expect![[r#"
+        error[shape]: squeeze: axis 0 has size 2, not 1
+          operand: f32[2,0]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.squeeze_axes([0])));
 }

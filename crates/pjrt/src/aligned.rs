@@ -43,7 +43,8 @@ impl AlignedBytes {
 
     /// At least one byte, so that even an empty block has an address of its own.
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(1), ALIGNMENT).expect("a slice's length fits the address space")
+        Layout::from_size_align(len.max(1), ALIGNMENT)
+            .expect("a slice's length fits the address space")
     }
 }
 

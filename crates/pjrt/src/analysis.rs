@@ -87,10 +87,8 @@ impl Executable {
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
     pub fn optimized_program(&self) -> Result<(Vec<u8>, String)> {
-        let mut program = sys::PJRT_Program {
-            struct_size: size_of::<sys::PJRT_Program>(),
-            ..Default::default()
-        };
+        let mut program =
+            sys::PJRT_Program { struct_size: size_of::<sys::PJRT_Program>(), ..Default::default() };
         let mut args = sys::PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.as_ptr();
         args.program = &raw mut program;

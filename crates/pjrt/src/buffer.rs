@@ -116,7 +116,8 @@ impl Buffer {
             self.0.client.plugin().call(&mut args)?;
             let layout = &args.layout.__bindgen_anon_1;
             if args.layout.type_ == sys::PJRT_Buffer_MemoryLayout_Type_Strides {
-                let strides = api::slice(layout.strides.byte_strides, layout.strides.num_byte_strides);
+                let strides =
+                    api::slice(layout.strides.byte_strides, layout.strides.num_byte_strides);
                 return Ok(Layout::Strides { byte_strides: strides.to_vec() });
             }
             let tiled = &layout.tiled;
@@ -129,7 +130,8 @@ impl Buffer {
             });
             Ok(Layout::Tiled {
                 tiles: tiles.collect(),
-                minor_to_major: api::slice(tiled.minor_to_major, tiled.minor_to_major_size).to_vec(),
+                minor_to_major: api::slice(tiled.minor_to_major, tiled.minor_to_major_size)
+                    .to_vec(),
             })
         }
     }
@@ -291,7 +293,8 @@ impl Layout {
     pub fn is_row_major(&self) -> bool {
         match self {
             Self::Tiled { minor_to_major, tiles } => {
-                tiles.is_empty() && minor_to_major.iter().rev().copied().eq(0..minor_to_major.len() as i64)
+                tiles.is_empty()
+                    && minor_to_major.iter().rev().copied().eq(0..minor_to_major.len() as i64)
             }
             Self::Strides { .. } => false,
         }

@@ -13,6 +13,7 @@ use crate::launch::LaunchGate;
 use crate::memory::{Memory, MemoryData};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
+use crate::topology::Topology;
 
 /// Devices, memories, and everything made on them. Clones share the client; it ends with its last buffer or executable.
 #[derive(Clone)]
@@ -37,7 +38,8 @@ pub(crate) struct Inner {
 
 impl Client {
     /// Makes a client. The CPU plugins know the options `cpu_device_count` (4 unless set), `asynchronous` and
-    /// `process_id`; a name that the plugin does not know is an error.
+    /// `process_id`; a name that the plugin does not know is an error on all but old ones (up to API 0.106), which
+    /// pass over it.
     ///
     /// # Errors
     /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]: the environment
@@ -152,9 +154,9 @@ impl Client {
         num_replicas: usize,
         num_partitions: usize,
     ) -> Result<Vec<Vec<i32>>> {
-        let count = num_replicas.checked_mul(num_partitions).filter(|&count| {
-            count > 0 && count <= self.0.devices.len()
-        });
+        let count = num_replicas
+            .checked_mul(num_partitions)
+            .filter(|&count| count > 0 && count <= self.0.devices.len());
         let count = count.ok_or_else(|| {
             let message = format!(
                 "{num_replicas} replicas of {num_partitions} partitions need that many devices and at least one of \
@@ -174,6 +176,20 @@ impl Client {
         // SAFETY: the client is alive and `ids` has room for every pair.
         unsafe { self.plugin().call(&mut args) }?;
         Ok(ids.chunks(num_partitions).map(<[i32]>::to_vec).collect())
+    }
+
+    /// The devices as a topology, which programs can be compiled for without being loaded.
+    ///
+    /// # Errors
+    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin has none.
+    pub fn topology(&self) -> Result<Topology> {
+        let mut args = sys::PJRT_Client_TopologyDescription_Args::new();
+        args.client = self.as_ptr();
+        // SAFETY: the client is alive, and the topology belongs to it.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            Topology::from_client(self, args.topology)
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Client {
@@ -200,13 +216,17 @@ impl Client {
     /// The position of a device that the plugin named.
     pub(crate) fn device_index(&self, device: *mut sys::PJRT_Device) -> Result<usize> {
         let found = self.0.devices.iter().position(|data| data.device.as_ptr() == device);
-        found.ok_or_else(|| Error::invalid("device", "the plugin named a device that it did not list"))
+        found.ok_or_else(|| {
+            Error::invalid("device", "the plugin named a device that it did not list")
+        })
     }
 
     /// The position of a memory that the plugin named.
     pub(crate) fn memory_index(&self, memory: *mut sys::PJRT_Memory) -> Result<usize> {
         let found = self.0.memories.iter().position(|data| data.memory.as_ptr() == memory);
-        found.ok_or_else(|| Error::invalid("memory", "the plugin named a memory that it did not list"))
+        found.ok_or_else(|| {
+            Error::invalid("memory", "the plugin named a memory that it did not list")
+        })
     }
 }
 

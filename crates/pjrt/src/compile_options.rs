@@ -288,6 +288,8 @@ mod tests {
             ..CompileOptions::default()
         };
         assert!(twice.encode().is_err());
-        assert!(CompileOptions { num_partitions: 2, ..CompileOptions::on_device(0) }.encode().is_err());
+        assert!(
+            CompileOptions { num_partitions: 2, ..CompileOptions::on_device(0) }.encode().is_err()
+        );
     }
 }

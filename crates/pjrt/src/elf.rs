@@ -1,7 +1,7 @@
 //! A look at a file's first bytes, so that a library for another machine gets a clear error.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -25,39 +25,74 @@ const MACHINE: (u16, &str) = if cfg!(target_arch = "x86_64") {
 /// check to their loader.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let not_found = |source| Error::PluginNotFound { path: path.to_owned(), source };
-    let mut header = Vec::with_capacity(20);
-    let file = File::open(path).map_err(not_found)?;
+    let mut header = Vec::with_capacity(64);
+    let mut file = File::open(path).map_err(not_found)?;
     if file.metadata().map_err(not_found)?.is_dir() {
         let message = "it is a folder, not a file".to_owned();
         return Err(Error::NotALibrary { path: path.to_owned(), message });
     }
-    file.take(20).read_to_end(&mut header).map_err(not_found)?;
+    file.by_ref().take(64).read_to_end(&mut header).map_err(not_found)?;
     if cfg!(any(target_os = "macos", target_os = "windows")) {
         return Ok(());
     }
-    check_header(path, &header)
+    check_header(path, &header)?;
+    check_extent(path, &mut file, &header)
+}
+
+/// Checks that the file is as long as its own tables say: the loader maps a file that was cut short all the same, and
+/// the process dies when it touches what is not there.
+fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
+    let damaged = |message: String| Error::NotALibrary { path: path.to_owned(), message };
+    let read = |source| Error::PluginNotFound { path: path.to_owned(), source };
+    let Some(header) = header.first_chunk::<64>() else {
+        return Err(damaged("the file ends inside its header".to_owned()));
+    };
+    let half = |at: usize| u64::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+    let size = file.metadata().map_err(read)?.len();
+    let (segments, segment_size, segment_count) = (long(header, 32), half(54), half(56));
+    let (sections, section_size, section_count) = (long(header, 40), half(58), half(60));
+    let mut end = sections.saturating_add(section_size * section_count);
+    end = end.max(segments.saturating_add(segment_size * segment_count));
+    if end <= size && segment_size >= 56 {
+        let mut table = Vec::new();
+        file.seek(SeekFrom::Start(segments)).map_err(read)?;
+        file.take(segment_size * segment_count).read_to_end(&mut table).map_err(read)?;
+        for segment in table.chunks_exact(segment_size as usize) {
+            // Offset and size in the file of what the loader maps.
+            end = end.max(long(segment, 8).saturating_add(long(segment, 32)));
+        }
+    }
+    if end > size {
+        return Err(damaged(format!("it is cut short: {size} of at least {end} bytes")));
+    }
+    Ok(())
+}
+
+/// The 64-bit number at this offset, in the machine's own byte order, which the header was checked for.
+fn long(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(number)
 }
 
 fn check_header(path: &Path, header: &[u8]) -> Result<()> {
-    let damaged = |message: &str| {
-        Error::NotALibrary { path: path.to_owned(), message: message.to_owned() }
-    };
+    let damaged =
+        |message: &str| Error::NotALibrary { path: path.to_owned(), message: message.to_owned() };
     if !header.starts_with(b"\x7fELF") {
         return Err(damaged("it is not a shared library (no ELF header)"));
     }
-    let &[_, _, _, _, class, order, .., kind_low, kind_high, machine_low, machine_high] = header
+    let Some(&[_, _, _, _, class, order, .., kind_low, kind_high, machine_low, machine_high]) =
+        header.first_chunk::<20>()
     else {
         return Err(damaged("the file ends inside its header"));
     };
-    if header.len() < 20 {
-        return Err(damaged("the file ends inside its header"));
-    }
     let number = |bytes: [u8; 2]| match order {
         2 => u16::from_be_bytes(bytes),
         _ => u16::from_le_bytes(bytes),
     };
     let machine = number([machine_low, machine_high]);
     let native_order = if cfg!(target_endian = "big") { 2 } else { 1 };
+    // On a machine that is not listed above, the loader's own check has to do.
     if MACHINE.0 != 0 && (machine != MACHINE.0 || class != 2 || order != native_order) {
         return Err(Error::WrongMachine {
             path: path.to_owned(),

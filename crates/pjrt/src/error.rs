@@ -80,16 +80,18 @@ pub enum Error {
         message: String,
     },
     /// An argument of an execution has another type than the program's parameter.
-    #[error("execute {executable}: argument {index} has the wrong type: expected {expected}, got {found}")]
+    #[error(
+        "execute {executable}: argument {index} has the wrong type: expected {expected}, got {found}"
+    )]
     ArgumentType {
         /// Name of the program.
         executable: String,
         /// Position of the argument.
         index: usize,
         /// The parameter's type.
-        expected: ArrayType,
+        expected: Box<ArrayType>,
         /// The argument's type.
-        found: ArrayType,
+        found: Box<ArrayType>,
     },
     /// A request that this crate refuses, because the plugin would crash or misread it.
     #[error("{operation}: {message}")]

@@ -95,7 +95,7 @@ impl Client {
         // SAFETY: client, program and options are alive for the call, which does not write to the code.
         unsafe {
             self.plugin().call(&mut args)?;
-            LoadedExecutable::from_raw(self, args.executable, signature, options.portable)
+            LoadedExecutable::from_raw(self, args.executable, signature)
         }
     }
 }
@@ -195,7 +195,10 @@ impl Executable {
             let (own, rest) = dims.split_at(rank);
             dims = rest;
             let element = ElementType::from_raw(raw).ok_or_else(|| {
-                Error::invalid("executable", format!("a result has an unknown element type ({raw})"))
+                Error::invalid(
+                    "executable",
+                    format!("a result has an unknown element type ({raw})"),
+                )
             })?;
             ArrayType::new(element, own)
         });
@@ -242,7 +245,6 @@ impl LoadedExecutable {
         client: &Client,
         loaded: *mut sys::PJRT_LoadedExecutable,
         signature: Option<Signature>,
-        portable: bool,
     ) -> Result<Self> {
         let plugin = client.plugin();
         let loaded = api::expect(loaded, "executable")?;
@@ -279,8 +281,9 @@ impl LoadedExecutable {
             name: String::new(),
             parameters: signature.parameters,
             results: Vec::new(),
+            // Only a portable executable is loaded without being put on a device.
+            portable: devices.is_empty(),
             devices,
-            portable,
         };
         inner.name = name?;
         inner.results = results?.into_iter().map(Arc::new).collect();

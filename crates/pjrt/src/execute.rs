@@ -35,7 +35,7 @@ pub struct ShardedResults {
     pub events: Vec<Event>,
 }
 
-type Arguments = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
+pub(crate) type Arguments = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 type Outputs = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 
 impl LoadedExecutable {
@@ -45,9 +45,13 @@ impl LoadedExecutable {
     /// # Errors
     /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not fit, before anything is donated;
     /// [`Error::Status`] is the plugin's.
-    pub fn execute(&self, arguments: &[&Buffer], options: &ExecuteOptions<'_>) -> Result<Vec<Buffer>> {
+    pub fn execute(
+        &self,
+        arguments: &[&Buffer],
+        options: &ExecuteOptions<'_>,
+    ) -> Result<Vec<Buffer>> {
         let device = self.only_device()?;
-        Ok(self.run(arguments, options, device, std::ptr::null_mut(), None)?.0)
+        self.run(arguments, options, device, std::ptr::null_mut(), None)
     }
 
     /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when it has finished.
@@ -61,7 +65,7 @@ impl LoadedExecutable {
     ) -> Result<(Vec<Buffer>, Event)> {
         let device = self.only_device()?;
         let mut event = std::ptr::null_mut();
-        let (results, ()) =
+        let results =
             self.run(arguments, options, device, std::ptr::null_mut(), Some(&mut event))?;
         // SAFETY: the plugin made the event for us.
         let event = unsafe { Event::from_raw(self.client(), event) }?;
@@ -79,13 +83,15 @@ impl LoadedExecutable {
         options: &ExecuteOptions<'_>,
     ) -> Result<Vec<Buffer>> {
         if !self.0.portable {
-            return Err(self.refuse("it is not portable; compile it with CompileOptions::portable()"));
+            return Err(
+                self.refuse("it is not portable; compile it with CompileOptions::portable()")
+            );
         }
         if device.client() != self.client() {
             return Err(self.refuse(format!("{device} belongs to another client")));
         }
         crate::buffer::check_addressable("execute", device)?;
-        Ok(self.run(arguments, options, device.index(), device.as_ptr(), None)?.0)
+        self.run(arguments, options, device.index(), device.as_ptr(), None)
     }
 
     /// Runs the program on all its devices at once: one list of arguments for each, in the order of
@@ -107,7 +113,8 @@ impl LoadedExecutable {
             return Err(self.refuse("it is portable; use execute_on"));
         }
         if arguments.len() != devices.len() {
-            let message = format!("it runs on {} devices, got {} lists", devices.len(), arguments.len());
+            let message =
+                format!("it runs on {} devices, got {} lists", devices.len(), arguments.len());
             return Err(self.refuse(message));
         }
         let mut pointers = Vec::with_capacity(devices.len());
@@ -148,10 +155,14 @@ impl LoadedExecutable {
         // SAFETY: every list has one entry for each device, argument or result; the buffers are alive, checked, and of
         // this client.
         unsafe { self.client().plugin().call(&mut args) }?;
-        let results = outputs.iter().zip(devices).map(|(outputs, &device)| self.wrap(outputs, device));
+        let results =
+            outputs.iter().zip(devices).map(|(outputs, &device)| self.wrap(outputs, device));
         // SAFETY: the plugin made the events for us.
         let events = events.iter().map(|&event| unsafe { Event::from_raw(self.client(), event) });
-        Ok(ShardedResults { results: results.collect::<Result<_>>()?, events: events.collect::<Result<_>>()? })
+        Ok(ShardedResults {
+            results: results.collect::<Result<_>>()?,
+            events: events.collect::<Result<_>>()?,
+        })
     }
 
     /// Runs the program on one device.
@@ -163,7 +174,7 @@ impl LoadedExecutable {
         device: usize,
         execute_device: *mut sys::PJRT_Device,
         event: Option<&mut *mut sys::PJRT_Event>,
-    ) -> Result<(Vec<Buffer>, ())> {
+    ) -> Result<Vec<Buffer>> {
         ffi::refuse_inside_handler("execute")?;
         let pointers = self.check_arguments(arguments, device, options)?;
         let mut outputs: Outputs = SmallVec::from_elem(std::ptr::null_mut(), self.0.results.len());
@@ -177,14 +188,13 @@ impl LoadedExecutable {
         args.num_devices = 1;
         args.num_args = pointers.len();
         args.output_lists = &raw const output_list;
-        args.device_complete_events =
-            event.map_or(std::ptr::null_mut(), |event| std::ptr::from_mut(event));
+        args.device_complete_events = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         args.execute_device = execute_device;
         // SAFETY: there is one list of arguments and one of outputs, each as long as the program says; the buffers are
         // alive, checked, and of this client; the device is null or alive.
         unsafe { self.client().plugin().call(&mut args) }?;
         mark_donated(arguments, options);
-        Ok((self.wrap(&outputs, device)?, ()))
+        self.wrap(&outputs, device)
     }
 
     /// Takes ownership of the buffers that an execution returned. A broken plugin may return a null; then the others are
@@ -195,7 +205,8 @@ impl LoadedExecutable {
         let mut missing = None;
         for (&output, array_type) in outputs.iter().zip(&self.0.results) {
             // SAFETY: the plugin made the buffer for us, with the type that it stated.
-            match unsafe { Buffer::from_raw(self.client(), output, Arc::clone(array_type), device) } {
+            match unsafe { Buffer::from_raw(self.client(), output, Arc::clone(array_type), device) }
+            {
                 Ok(buffer) => buffers.push(buffer),
                 Err(error) => missing = Some(error),
             }
@@ -203,12 +214,18 @@ impl LoadedExecutable {
         missing.map_or(Ok(buffers), Err)
     }
 
+    /// The pointers of checked arguments for the only device, for [`raw`](crate::raw).
+    pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Arguments> {
+        self.check_arguments(arguments, self.only_device()?, &ExecuteOptions::default())
+    }
+
     fn only_device(&self) -> Result<usize> {
         match self.0.devices.as_slice() {
             [device] if !self.0.portable => Ok(*device),
             _ if self.0.portable => Err(self.refuse("it has no device of its own; use execute_on")),
             devices => {
-                Err(self.refuse(format!("it runs on {} devices; use execute_sharded", devices.len())))
+                Err(self
+                    .refuse(format!("it runs on {} devices; use execute_sharded", devices.len())))
             }
         }
     }
@@ -223,14 +240,18 @@ impl LoadedExecutable {
     ) -> Result<Arguments> {
         let parameters = &self.0.parameters;
         if arguments.len() != parameters.len() {
-            let message = format!("it takes {} arguments, got {}", parameters.len(), arguments.len());
+            let message =
+                format!("it takes {} arguments, got {}", parameters.len(), arguments.len());
             return Err(self.refuse(message));
         }
         let out_of_range = |index: i64| index < 0 || index >= arguments.len() as i64;
         if options.non_donatable.iter().any(|&index| out_of_range(index))
             || options.donated.iter().any(|&index| index >= arguments.len())
         {
-            let message = format!("{options:?} names an argument that is not there; there are {}", arguments.len());
+            let message = format!(
+                "{options:?} names an argument that is not there; there are {}",
+                arguments.len()
+            );
             return Err(self.refuse(message));
         }
         let mut pointers = Arguments::with_capacity(arguments.len());
@@ -262,8 +283,8 @@ impl LoadedExecutable {
             return Err(Error::ArgumentType {
                 executable: self.name().to_owned(),
                 index,
-                expected: parameter.clone(),
-                found: argument.array_type().clone(),
+                expected: Box::new(parameter.clone()),
+                found: Box::new(argument.array_type().clone()),
             });
         }
         if argument.is_marked_deleted() {

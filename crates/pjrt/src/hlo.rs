@@ -56,9 +56,13 @@ pub(crate) struct Shape {
 impl Module {
     /// Refuses bytes that happen to decode but are no module, and dimensions that are not known.
     pub(crate) fn check(&self) -> Result<()> {
-        let Some(shape) = self.host_program_shape.as_ref().filter(|_| !self.computations.is_empty())
+        let Some(shape) =
+            self.host_program_shape.as_ref().filter(|_| !self.computations.is_empty())
         else {
-            return Err(Error::invalid("program", "these bytes are not an HloModuleProto: it has no computation"));
+            return Err(Error::invalid(
+                "program",
+                "these bytes are not an HloModuleProto: it has no computation",
+            ));
         };
         if shape.parameters.iter().any(|shape| shape.is_dynamic_dimension.contains(&true)) {
             let message = "the module's parameters have dimensions that are not known";
@@ -76,7 +80,8 @@ impl Shape {
         }
         let element = u32::try_from(self.element_type).ok().and_then(ElementType::from_primitive);
         let element = element.ok_or_else(|| {
-            let message = format!("the compiled program has a parameter of XLA type {}", self.element_type);
+            let message =
+                format!("the compiled program has a parameter of XLA type {}", self.element_type);
             Error::invalid("signature", message)
         })?;
         parameters.push(ArrayType::new(element, &self.dimensions)?);

@@ -187,11 +187,13 @@ impl Client {
         check_size(OPERATION, bytes.len(), &array_type)?;
         self.check_element_type(OPERATION, element_type)?;
         if element_type.is_packed() || element_type == ElementType::Token {
-            let message = format!("{element_type} lies on the device as it does not on the host; copy it");
+            let message =
+                format!("{element_type} lies on the device as it does not on the host; copy it");
             return Err(Error::invalid(OPERATION, message));
         }
         if !self.is_cpu() {
-            let message = format!("a {} device cannot use host memory; copy it", self.platform_name());
+            let message =
+                format!("a {} device cannot use host memory; copy it", self.platform_name());
             return Err(Error::invalid(OPERATION, message));
         }
         let (device, _, index) = Placement::Device(device).resolve(OPERATION, self)?;
@@ -252,7 +254,11 @@ impl Client {
 
     /// # Safety
     /// The source's data is readable in full, for as long as its semantics demand.
-    unsafe fn transfer(&self, source: Source<'_>, placement: Placement<'_>) -> Result<(Buffer, Event)> {
+    unsafe fn transfer(
+        &self,
+        source: Source<'_>,
+        placement: Placement<'_>,
+    ) -> Result<(Buffer, Event)> {
         let element_type = source.array_type.element_type();
         self.check_element_type(source.operation, element_type)?;
         let (device, memory, index) = placement.resolve(source.operation, self)?;
@@ -287,7 +293,8 @@ impl Client {
         element_type: ElementType,
     ) -> Result<()> {
         if element_type == ElementType::Token {
-            let message = "tokens carry no data; pass a pred[0] array where a program takes a token";
+            let message =
+                "tokens carry no data; pass a pred[0] array where a program takes a token";
             return Err(Error::invalid(operation, message));
         }
         let version = self.plugin().api_version();
@@ -330,10 +337,13 @@ fn check_strides(
         return Ok(());
     }
     let steps = dims.iter().zip(byte_strides);
-    let last = steps.fold(0_i128, |sum, (&dim, &stride)| sum + i128::from(dim - 1) * i128::from(stride));
+    let last =
+        steps.fold(0_i128, |sum, (&dim, &stride)| sum + i128::from(dim - 1) * i128::from(stride));
     let needed = last + array_type.element_type().host_size() as i128;
     if needed > size as i128 {
-        let message = format!("{array_type} with strides {byte_strides:?} reaches over {needed} bytes, got {size}");
+        let message = format!(
+            "{array_type} with strides {byte_strides:?} reaches over {needed} bytes, got {size}"
+        );
         return Err(Error::invalid(operation, message));
     }
     Ok(())

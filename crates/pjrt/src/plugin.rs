@@ -49,8 +49,6 @@ struct Loaded {
     version: ApiVersion,
     /// The plugin's table, copied as far as the plugin has it; what it lacks is `None`.
     table: sys::PJRT_Api,
-    /// The plugin's own table, for [`raw`](crate::raw).
-    original: *const sys::PJRT_Api,
 }
 
 // SAFETY: the table is read-only after loading, and the functions behind it may be called from any thread.
@@ -110,8 +108,7 @@ impl Plugin {
         std::mem::forget(library);
 
         // SAFETY: every version of the table begins with size, extensions and version, and the table is static.
-        let (size, version) =
-            unsafe { ((*original).struct_size, (*original).pjrt_api_version) };
+        let (size, version) = unsafe { ((*original).struct_size, (*original).pjrt_api_version) };
         let version = ApiVersion { major: version.major_version, minor: version.minor_version };
         if version.major != 0 || version.minor < OLDEST_MINOR {
             return Err(Error::UnsupportedVersion {
@@ -129,7 +126,7 @@ impl Plugin {
             original.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), known);
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let loaded = Loaded { path: path.to_owned(), name, version, table, original };
+        let loaded = Loaded { path: path.to_owned(), name, version, table };
         Ok(Self(Box::leak(Box::new(loaded))))
     }
 
@@ -207,11 +204,6 @@ impl Plugin {
         table.PJRT_Buffer_OpaqueDeviceMemoryDataPointer.is_some()
             && table.PJRT_Buffer_IncreaseExternalReferenceCount.is_some()
             && table.PJRT_Buffer_DecreaseExternalReferenceCount.is_some()
-    }
-
-    /// The plugin's own table.
-    pub(crate) fn original_table(self) -> *const sys::PJRT_Api {
-        self.0.original
     }
 
     pub(crate) fn missing(self, function: &'static str) -> Error {

@@ -168,7 +168,9 @@ fn find_cycle<'a>(calls: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Option<Vec<&'
             match callees.next() {
                 Some(&callee) if on_path.contains(callee) => {
                     let chain = path.iter().map(|(name, _)| *name);
-                    return Some(chain.skip_while(|&name| name != callee).chain([callee]).collect());
+                    return Some(
+                        chain.skip_while(|&name| name != callee).chain([callee]).collect(),
+                    );
                 }
                 Some(&callee) if !done.contains(callee) => {
                     if let Some(next) = calls.get(callee) {
@@ -233,7 +235,8 @@ mod tests {
         Program::mlir(open).expect("an open sharding is not a dimension");
         assert!(refusal("stablehlo.custom_call @TopK(%a)").contains("chlo.top_k"));
         assert!(
-            refusal(r#""stablehlo.custom_call"(%a) <{a = "b", call_target_name = "TopK"}>"#).contains("chlo.top_k")
+            refusal(r#""stablehlo.custom_call"(%a) <{a = "b", call_target_name = "TopK"}>"#)
+                .contains("chlo.top_k")
         );
         assert!(refusal(r#""func.func"() <{sym_name = "main"}> ({})"#).contains("generic"));
     }

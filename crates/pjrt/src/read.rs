@@ -26,8 +26,11 @@ impl Buffer {
         self.check_alive(OPERATION)?;
         let needed = self.array_type().host_bytes();
         if destination.len() != needed {
-            let message =
-                format!("{} takes {needed} bytes, got room for {}", self.array_type(), destination.len());
+            let message = format!(
+                "{} takes {needed} bytes, got room for {}",
+                self.array_type(),
+                destination.len()
+            );
             return Err(Error::invalid(OPERATION, message));
         }
         if needed == 0 {
@@ -60,7 +63,9 @@ impl Buffer {
         const OPERATION: &str = "host view";
         self.check_alive(OPERATION)?;
         if !self.is_host_readable() {
-            let message = format!("{self:?} does not lie in host memory as the host would lay it out; copy it");
+            let message = format!(
+                "{self:?} does not lie in host memory as the host would lay it out; copy it"
+            );
             return Err(Error::invalid(OPERATION, message));
         }
         let plugin = self.client().plugin();
@@ -96,8 +101,10 @@ impl Buffer {
         const OPERATION: &str = "raw copy to host";
         let size = self.on_device_size()?;
         if offset.checked_add(destination.len()).is_none_or(|end| end > size) {
-            let message =
-                format!("{} bytes from offset {offset} are not inside {size} bytes", destination.len());
+            let message = format!(
+                "{} bytes from offset {offset} are not inside {size} bytes",
+                destination.len()
+            );
             return Err(Error::invalid(OPERATION, message));
         }
         if destination.is_empty() {

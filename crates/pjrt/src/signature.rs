@@ -54,11 +54,14 @@ impl Signature {
         };
         let module = match format {
             "hlo" => hlo::Module::decode(code).map_err(undecodable)?,
-            "hlo_with_config" => {
-                hlo::ModuleWithConfig::decode(code).map_err(undecodable)?.hlo_module.unwrap_or_default()
-            }
+            "hlo_with_config" => hlo::ModuleWithConfig::decode(code)
+                .map_err(undecodable)?
+                .hlo_module
+                .unwrap_or_default(),
             other => {
-                let message = format!("the plugin returns the compiled program in the form {other:?}, which is not known");
+                let message = format!(
+                    "the plugin returns the compiled program in the form {other:?}, which is not known"
+                );
                 return Err(Error::invalid("signature", message));
             }
         };

@@ -190,13 +190,17 @@ impl ArrayType {
         for &dim in dims {
             is_empty |= dim == 0;
             let size = usize::try_from(dim).map_err(|_| {
-                Error::invalid("array type", format!("dimensions must not be negative, got {dims:?}"))
+                Error::invalid(
+                    "array type",
+                    format!("dimensions must not be negative, got {dims:?}"),
+                )
             })?;
             host_bytes = host_bytes.saturating_mul(size.max(1));
         }
         let host_bytes = if is_empty { 0 } else { host_bytes };
         if host_bytes > isize::MAX as usize {
-            let message = format!("{element_type} with dimensions {dims:?} is larger than memory can be");
+            let message =
+                format!("{element_type} with dimensions {dims:?} is larger than memory can be");
             return Err(Error::invalid("array type", message));
         }
         Ok(Self { element_type, dims: Dims::from_slice(dims), host_bytes })
@@ -246,7 +250,8 @@ mod tests {
     fn sizes_that_cannot_be_are_refused() {
         assert!(ArrayType::new(ElementType::F32, &[-1]).is_err());
         assert!(ArrayType::new(ElementType::F32, &[i64::MAX, i64::MAX]).is_err());
-        let empty = ArrayType::new(ElementType::F32, &[0, i64::MAX]).expect("an empty array has no size");
+        let empty =
+            ArrayType::new(ElementType::F32, &[0, i64::MAX]).expect("an empty array has no size");
         assert_eq!(empty.host_bytes(), 0);
         assert_eq!(ArrayType::new(ElementType::S4, &[3]).expect("small").host_bytes(), 3);
     }

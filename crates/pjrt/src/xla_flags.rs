@@ -44,7 +44,8 @@ fn flag_names(text: &str) -> Result<Vec<String>> {
         flags if flags.starts_with('-') => flags,
         file => {
             from_file = std::fs::read_to_string(file).map_err(|error| {
-                let message = format!("XLA_FLAGS names the file {file}, which cannot be read: {error}");
+                let message =
+                    format!("XLA_FLAGS names the file {file}, which cannot be read: {error}");
                 Error::invalid("client", message)
             })?;
             from_file.as_str()

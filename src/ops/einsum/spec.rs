@@ -224,6 +224,18 @@ mod tests {
             show("i..->i", &[&[2, 3]]),
             show("...,...", &[&[2], &[3]]),
         ];
-        expect![].assert_eq(&(errors.join("\n") + "\n"));
+        expect![[r#"
+            index `j` is 3 in operand 0 and 4 in operand 1, in "ij,jk->ik"
+            term 0 `ij` names 2 axes, operand 0 has 1, in "ij->ij"
+            term 0 `i...j` names at least 2 axes, operand 0 has 1, in "i...j->ij"
+            2 terms for 1 operands, in "ij,jk"
+            index `k` of the result is in no operand, in "ij->ik"
+            index `i` is twice in the result, in "ij->ii"
+            index `i` is 2 and 3 in operand 0, in "ii->i"
+            `1` is not an index: indices are letters, in "i1->i"
+            an ellipsis is written `...`, once a term, in "i..->i"
+            index axis -1 of `...` is 2 in operand 0 and 3 in operand 1, in "...,..."
+        "#]]
+        .assert_eq(&(errors.join("\n") + "\n"));
     }
 }

@@ -3,7 +3,7 @@
 use super::index::Index;
 use super::take::{gather_axes, wrapped};
 use crate::core::{Array, RuleError, Shape, trace};
-use crate::primitives::{broadcast_to, concatenate, reshape, rev, slice};
+use crate::primitives::{GatherScatterMode, broadcast_to, concatenate, reshape, rev, slice};
 
 /// What one axis of the sliced array becomes.
 enum Place {
@@ -175,7 +175,7 @@ impl Array {
         let whole = starts.iter().all(|&start| start == 0)
             && limits == self.shape().dims()
             && strides.iter().all(|&stride| stride == 1);
-        let cut = if whole { self.clone() } else { slice(self, &starts, &limits, Some(&strides)) };
+        let cut = if whole { self.clone() } else { slice(self, &starts, &limits, &strides) };
         let reversed: Vec<isize> =
             (0..cuts.len()).filter(|&axis| cuts[axis].reversed).map(|axis| axis as isize).collect();
         if reversed.is_empty() { cut } else { rev(&cut, &reversed) }
@@ -242,5 +242,6 @@ fn picked(x: &Array, places: &[Place]) -> Array {
         columns.push(reshape(&broadcast_to(array, &joint), column.clone()));
     }
     let indices = concatenate(&columns.iter().collect::<Vec<_>>(), -1);
-    gather_axes(&x, &axes, &indices, if together { before_first } else { 0 })
+    let place = if together { before_first } else { 0 };
+    gather_axes(&x, &axes, &indices, place, GatherScatterMode::Clip)
 }

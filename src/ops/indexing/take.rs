@@ -3,8 +3,8 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    Gather, GatherMode, add, bitwise_and, broadcast_in_dim, broadcast_to, convert_element_type,
-    fill_of, gather, ge, lt, reshape, where_, zeros_like,
+    GatherDimensionNumbers, GatherScatterMode, add, broadcast_to, convert_element_type, fill_of,
+    gather, lt, reshape, where_, zeros_like,
 };
 
 /// Indices as signed integers, with those that count from the back counted from the front.
@@ -20,42 +20,30 @@ pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
     let dtype = if indices.dtype().bits() < 32 { DType::I32 } else { indices.dtype() };
     let indices = convert_element_type(indices, dtype);
     let end = fill_of(Scalar::Int(size as i128), indices.aval());
-    where_(lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
+    where_(&lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
 }
 
 /// Picks slices of `x` along `axes` at the positions in the last axis of `indices`: the result has
 /// the other axes of `x` with those of `indices` (but the last) put in before axis `place`.
-/// Positions out of range are clamped.
 #[track_caller]
-pub(super) fn gather_axes(x: &Array, axes: &[usize], indices: &Array, place: usize) -> Array {
+pub(super) fn gather_axes(
+    x: &Array,
+    axes: &[usize],
+    indices: &Array,
+    place: usize,
+    mode: GatherScatterMode,
+) -> Array {
     let n_picked = indices.rank() - 1;
     let rank = x.rank() - axes.len() + n_picked;
-    let offset_dims = (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect();
+    let numbers = GatherDimensionNumbers {
+        offset_dims: (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect(),
+        collapsed_slice_dims: axes.to_vec(),
+        start_index_map: axes.to_vec(),
+        ..Default::default()
+    };
     let size = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape()[axis] };
-    gather(
-        x,
-        indices,
-        Gather {
-            offset_dims,
-            collapsed_slice_dims: axes.to_vec(),
-            operand_batching_dims: Vec::new(),
-            start_indices_batching_dims: Vec::new(),
-            start_index_map: axes.to_vec(),
-            slice_sizes: (0..x.rank()).map(size).collect(),
-            mode: GatherMode::Clip,
-        },
-    )
-}
-
-/// What stands for an element that is not there: NaN, the lowest signed integer, the highest
-/// unsigned one, `true`.
-fn absent(dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool => Scalar::Bool(true),
-        _ if dtype.is_signed() => Scalar::Int(dtype.int_range().0),
-        _ if dtype.is_unsigned() => Scalar::Int(dtype.int_range().1),
-        _ => Scalar::Float(f64::NAN),
-    }
+    let slice_sizes: Vec<usize> = (0..x.rank()).map(size).collect();
+    gather(x, indices, &numbers, &slice_sizes, mode)
 }
 
 #[track_caller]
@@ -79,19 +67,6 @@ fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
         Ok(axis) => axis,
         Err(error) => trace::throw_operands(name, error, &[x, indices]),
     }
-}
-
-/// `picked` where the position was in range, elsewhere the value that stands for nothing.
-#[track_caller]
-fn filled(picked: &Array, inside: &Array) -> Array {
-    where_(inside, picked, fill_of(absent(picked.dtype()), picked.aval()))
-}
-
-/// Whether positions lie in an axis of size `size`.
-#[track_caller]
-fn inside(positions: &Array, size: usize) -> Array {
-    let end = fill_of(Scalar::Int(size as i128), positions.aval());
-    bitwise_and(ge(positions, zeros_like(positions)), lt(positions, end))
 }
 
 /// Slices of `x` along `axis` at `indices`, whose axes take the place of that axis:
@@ -120,9 +95,7 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
     }
     let positions = wrapped(indices, size);
     let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
-    let picked = gather_axes(x, &[axis], &column, axis);
-    let own: Vec<usize> = (axis..axis + indices.rank()).collect();
-    filled(&picked, &broadcast_in_dim(&inside(&positions, size), shape, &own))
+    gather_axes(x, &[axis], &column, axis, GatherScatterMode::FillOrDrop)
 }
 
 /// For each element of `indices` the element of `x` at that position along `axis` and at the same
@@ -169,14 +142,13 @@ pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
     let x = broadcast_to(x, with(size));
     let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
     let batch: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
-    let how = Gather {
-        offset_dims: Vec::new(),
+    let numbers = GatherDimensionNumbers {
         collapsed_slice_dims: vec![axis],
+        start_index_map: vec![axis],
         operand_batching_dims: batch.clone(),
         start_indices_batching_dims: batch,
-        start_index_map: vec![axis],
-        slice_sizes: vec![1; x.rank()],
-        mode: GatherMode::Clip,
+        ..Default::default()
     };
-    filled(&gather(&x, &column, how), &inside(&positions, size))
+    let mode = GatherScatterMode::FillOrDrop;
+    gather(&x, &column, &numbers, &vec![1; x.rank()], mode)
 }

@@ -9,7 +9,8 @@ use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
 use crate::primitives::rules::{arity, batched, move_axis};
 use crate::primitives::shape::{reshape, reshape_to, transpose};
-use crate::primitives::slicing::{concatenate, slice_in_dim};
+use crate::primitives::slicing::slice_in_dim;
+use crate::primitives::structural::concatenate;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,8 @@ fn product_tangent(x: &Array, dx: &Array, axes: &[usize]) -> Array {
     let (mut value, mut tangent, mut n) = (flat(x), flat(dx), n);
     while n > 1 {
         let half = n / 2;
-        let part = |x: &Array, from: usize, to: usize| slice_in_dim(x, from, to, 0);
+        let part =
+            |x: &Array, from: usize, to: usize| slice_in_dim(x, from as isize, to as isize, 1, 0);
         let (low, high) = (part(&value, 0, half), part(&value, half, 2 * half));
         let (dlow, dhigh) = (part(&tangent, 0, half), part(&tangent, half, 2 * half));
         let mut product = mul(&low, &high);

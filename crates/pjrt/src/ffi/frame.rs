@@ -1,0 +1,278 @@
+//! What a handler sees of a call.
+
+use std::marker::PhantomData;
+
+use oxidax_pjrt_sys as sys;
+
+use super::attribute::Attribute;
+use crate::api;
+use crate::types::ElementType;
+
+/// One call of a handler: its arguments, results and attributes.
+#[derive(Debug)]
+pub struct CallFrame<'a> {
+    raw: &'a sys::XLA_FFI_CallFrame,
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'a> {
+    element_type: ElementType,
+    dims: &'a [i64],
+    bytes: &'a [u8],
+}
+
+/// A result of a call, to be written.
+#[derive(Debug)]
+pub struct ResultBuffer<'a> {
+    element_type: ElementType,
+    dims: &'a [i64],
+    bytes: &'a mut [u8],
+}
+
+impl<'a> Argument<'a> {
+    /// The type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    /// The sizes of the axes.
+    pub fn dims(&self) -> &'a [i64] {
+        self.dims
+    }
+
+    /// The elements in row-major order. On a GPU this is device memory: take the address, do not read. Types below eight
+    /// bits are packed, as they are on the device.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl ResultBuffer<'_> {
+    /// The type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    /// The sizes of the axes.
+    pub fn dims(&self) -> &[i64] {
+        self.dims
+    }
+
+    /// The elements in row-major order, as for [`Argument::bytes`].
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// The elements in row-major order, as for [`Argument::bytes`]. What is not written is arbitrary.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes
+    }
+}
+
+/// The place of an argument or a result.
+struct Place<'a> {
+    element_type: ElementType,
+    dims: &'a [i64],
+    start: *mut u8,
+    len: usize,
+    _frame: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Place<'a> {
+    /// # Safety
+    /// `buffer` is null or a buffer of a running call.
+    unsafe fn new(buffer: *mut std::ffi::c_void) -> Result<Self, String> {
+        // SAFETY: the caller vouches for the buffer.
+        let buffer = unsafe { buffer.cast::<sys::XLA_FFI_Buffer>().as_ref() };
+        let buffer = buffer.ok_or("the call has an absent buffer")?;
+        let element_type = ElementType::from_primitive(buffer.dtype)
+            .ok_or_else(|| format!("the call has a buffer of XLA type {}", buffer.dtype))?;
+        let rank = usize::try_from(buffer.rank).map_err(|error| error.to_string())?;
+        // SAFETY: a buffer has as many dimensions as its rank says.
+        let dims = unsafe { api::slice(buffer.dims, rank) };
+        let elements = dims
+            .iter()
+            .try_fold(1_usize, |product, &dim| product.checked_mul(usize::try_from(dim).ok()?));
+        let bits = elements.and_then(|elements| elements.checked_mul(element_type.bits()));
+        let len = bits.ok_or("the call has a buffer without a size")?.div_ceil(8);
+        let start = buffer.data.cast::<u8>();
+        if start.is_null() && len > 0 {
+            return Err("the call has a buffer without an address".to_owned());
+        }
+        Ok(Self { element_type, dims, start, len, _frame: PhantomData })
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let (start, other_start) = (self.start as usize, other.start as usize);
+        self.len > 0
+            && other.len > 0
+            && start < other_start + other.len
+            && other_start < start + self.len
+    }
+
+    /// # Safety
+    /// Nobody writes to the place while the argument exists.
+    unsafe fn as_argument<'b>(&self) -> Argument<'b>
+    where
+        'a: 'b,
+    {
+        // SAFETY: the place holds `len` bytes for the call.
+        let bytes = unsafe { api::slice(self.start.cast_const(), self.len) };
+        Argument { element_type: self.element_type, dims: self.dims, bytes }
+    }
+
+    /// # Safety
+    /// Nobody else reads or writes the place while the result exists.
+    unsafe fn as_result<'b>(&self) -> ResultBuffer<'b>
+    where
+        'a: 'b,
+    {
+        let bytes: &mut [u8] = if self.len == 0 {
+            &mut []
+        } else {
+            // SAFETY: the place holds `len` bytes for the call, which XLA leaves to the handler.
+            unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+        };
+        ResultBuffer { element_type: self.element_type, dims: self.dims, bytes }
+    }
+}
+
+impl<'a> CallFrame<'a> {
+    /// # Safety
+    /// The frame is that of a running call, in its execution stage.
+    pub(super) unsafe fn new(raw: &'a sys::XLA_FFI_CallFrame) -> Self {
+        Self { raw }
+    }
+
+    /// How many arguments the call has.
+    pub fn argument_count(&self) -> usize {
+        self.raw.args.size as usize
+    }
+
+    /// How many results the call has.
+    pub fn result_count(&self) -> usize {
+        self.raw.rets.size as usize
+    }
+
+    /// All arguments and all results.
+    ///
+    /// # Errors
+    /// A text if a result shares memory with an argument, because the call was written with
+    /// `output_operand_aliases`; take them one by one then, with [`argument`](Self::argument) and
+    /// [`result`](Self::result).
+    pub fn buffers(&mut self) -> Result<(Vec<Argument<'_>>, Vec<ResultBuffer<'_>>), String> {
+        let arguments = self.argument_places()?;
+        let results = self.result_places()?;
+        for (index, result) in results.iter().enumerate() {
+            let others = results[..index].iter().chain(&arguments);
+            if others.into_iter().any(|other| other.overlaps(result)) {
+                return Err(format!(
+                    "result {index} shares memory with another buffer of the call"
+                ));
+            }
+        }
+        // SAFETY: no result overlaps anything, and the frame is borrowed while the slices exist.
+        let results = results.iter().map(|place| unsafe { place.as_result() }).collect();
+        // SAFETY: as above.
+        let arguments = arguments.iter().map(|place| unsafe { place.as_argument() }).collect();
+        Ok((arguments, results))
+    }
+
+    /// One argument.
+    ///
+    /// # Errors
+    /// A text if there is no such argument.
+    pub fn argument(&self, index: usize) -> Result<Argument<'_>, String> {
+        let places = self.argument_places()?;
+        let place = places.get(index).ok_or_else(|| {
+            format!("the call has no argument {index}, only {}", self.argument_count())
+        })?;
+        // SAFETY: results can be written only through a mutable borrow of the frame, which this one excludes.
+        Ok(unsafe { place.as_argument() })
+    }
+
+    /// One result, to be written.
+    ///
+    /// # Errors
+    /// A text if there is no such result.
+    pub fn result(&mut self, index: usize) -> Result<ResultBuffer<'_>, String> {
+        let places = self.result_places()?;
+        let place = places.get(index).ok_or_else(|| {
+            format!("the call has no result {index}, only {}", self.result_count())
+        })?;
+        // SAFETY: the frame is borrowed mutably, so no other slice of it exists.
+        Ok(unsafe { place.as_result() })
+    }
+
+    /// The attribute of this name in the call's `backend_config`.
+    pub fn attribute(&self, name: &str) -> Option<Attribute> {
+        self.attributes().into_iter().find(|(found, _)| found == name).map(|(_, value)| value)
+    }
+
+    /// The attributes in the call's `backend_config`, sorted by name.
+    pub fn attributes(&self) -> Vec<(String, Attribute)> {
+        // SAFETY: the attributes are valid for the call.
+        unsafe { Attribute::list(&self.raw.attrs) }
+    }
+
+    /// The device that the program runs on, counted among the client's; `None` if XLA is too old to tell.
+    pub fn device_ordinal(&self) -> Option<i32> {
+        let end =
+            std::mem::offset_of!(sys::XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get) + size_of::<usize>();
+        // SAFETY: the table is valid and begins with its size.
+        let api = unsafe { &*self.raw.api };
+        if api.struct_size < end {
+            return None;
+        }
+        let mut args = sys::XLA_FFI_DeviceOrdinal_Get_Args {
+            struct_size: size_of::<sys::XLA_FFI_DeviceOrdinal_Get_Args>(),
+            extension_start: std::ptr::null_mut(),
+            ctx: self.raw.ctx,
+            device_ordinal: 0,
+        };
+        // SAFETY: the table reaches as far as this function, and the context is the call's.
+        let error = unsafe { api.XLA_FFI_DeviceOrdinal_Get?(&raw mut args) };
+        if error.is_null() {
+            return Some(args.device_ordinal);
+        }
+        let mut destroy = sys::XLA_FFI_Error_Destroy_Args {
+            struct_size: size_of::<sys::XLA_FFI_Error_Destroy_Args>(),
+            extension_start: std::ptr::null_mut(),
+            error,
+        };
+        // SAFETY: the error is ours.
+        unsafe { api.XLA_FFI_Error_Destroy?(&raw mut destroy) };
+        None
+    }
+
+    fn argument_places(&self) -> Result<Vec<Place<'_>>, String> {
+        // SAFETY: the frame holds as many types and addresses as it says.
+        let (kinds, places) = unsafe {
+            (
+                api::slice(self.raw.args.types, self.argument_count()),
+                api::slice(self.raw.args.args, self.argument_count()),
+            )
+        };
+        if kinds.iter().any(|&kind| kind != sys::XLA_FFI_ArgType_BUFFER) {
+            return Err("the call has an argument that is not a buffer".to_owned());
+        }
+        // SAFETY: each is a buffer.
+        places.iter().map(|&place| unsafe { Place::new(place) }).collect()
+    }
+
+    fn result_places(&self) -> Result<Vec<Place<'_>>, String> {
+        // SAFETY: the frame holds as many types and addresses as it says.
+        let (kinds, places) = unsafe {
+            (
+                api::slice(self.raw.rets.types, self.result_count()),
+                api::slice(self.raw.rets.rets, self.result_count()),
+            )
+        };
+        if kinds.iter().any(|&kind| kind != sys::XLA_FFI_RetType_BUFFER) {
+            return Err("the call has a result that is not a buffer".to_owned());
+        }
+        // SAFETY: each is a buffer.
+        places.iter().map(|&place| unsafe { Place::new(place) }).collect()
+    }
+}

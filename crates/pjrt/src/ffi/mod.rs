@@ -1,0 +1,31 @@
+//! Custom calls: Rust functions that compiled programs call, through XLA's foreign function interface.
+//!
+//! ```no_run
+//! # use oxidax_pjrt::{Client, ffi};
+//! # fn register(client: &Client) -> oxidax_pjrt::Result<()> {
+//! ffi::register(client, "example.double", |frame| {
+//!     let (arguments, mut results) = frame.buffers()?;
+//!     let (from, _) = arguments[0].bytes().as_chunks::<4>();
+//!     let (to, _) = results[0].bytes_mut().as_chunks_mut::<4>();
+//!     for (to, from) in to.iter_mut().zip(from) {
+//!         *to = (2.0 * f32::from_ne_bytes(*from)).to_ne_bytes();
+//!     }
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//! A program calls it with
+//! `stablehlo.custom_call @example.double(%x) {api_version = 4 : i32} : (tensor<4xf32>) -> tensor<4xf32>`.
+//!
+//! Register a handler before a program that calls it is compiled. Calls without `has_side_effect = true` may be dropped or
+//! repeated, and calls with it run in any order unless a token ties them together. A handler may run on any thread,
+//! several at once, and must not run programs: that is refused.
+
+mod attribute;
+mod frame;
+mod registry;
+
+pub use attribute::{Attribute, Scalar};
+pub use frame::{Argument, CallFrame, ResultBuffer};
+pub(crate) use registry::refuse_inside_handler;
+pub use registry::register;

@@ -1,0 +1,231 @@
+//! Which handler a plugin's call reaches, and the C function that it calls.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use oxidax_pjrt_sys as sys;
+
+use super::frame::CallFrame;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::plugin::Plugin;
+
+type Handler = Box<dyn Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync>;
+
+/// The version of XLA's FFI that handlers state: the oldest, because a plugin drops a handler that is newer than itself
+/// without a word, and nothing newer is used.
+const FFI_VERSION: (i32, i32) = (0, 1);
+
+/// A handler is a bare C function, without room for data of its own, so each gets a C function of its own, which knows
+/// its place in this table.
+static HANDLERS: [OnceLock<Handler>; TRAMPOLINES.len()] =
+    [const { OnceLock::new() }; TRAMPOLINES.len()];
+
+/// What is registered where, by plugin, platform and name.
+static REGISTERED: Mutex<Registered> = Mutex::new(Registered { count: 0, names: None });
+
+struct Registered {
+    /// How many places of the table are taken.
+    count: usize,
+    names: Option<HashSet<(&'static str, String, String)>>,
+}
+
+type Trampoline = unsafe extern "C" fn(*mut sys::XLA_FFI_CallFrame) -> *mut sys::XLA_FFI_Error;
+
+macro_rules! trampolines {
+    ($($index:literal)+) => { [$(trampoline::<$index>),+] };
+}
+
+static TRAMPOLINES: [Trampoline; 64] = trampolines!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+);
+
+thread_local! {
+    /// How many handlers are running on this thread.
+    static RUNNING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Refuses to launch a program from inside a handler: the handler may hold the very thread that the launch needs.
+#[inline]
+pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
+    if RUNNING.get() == 0 {
+        return Ok(());
+    }
+    let message = "a custom call's handler may not run programs: it holds a thread that they need";
+    Err(Error::invalid(operation, message))
+}
+
+/// Makes `handler` what programs reach by a custom call of this name, on the client's plugin and platform. It stays until
+/// the process ends; a process has room for 64 handlers, so tell many callbacks apart by an attribute.
+///
+/// An error of the handler becomes the error of the execution, and so does a panic.
+///
+/// # Errors
+/// [`Error::Invalid`] if the name is taken or there is no more room, or if the platform has no custom calls of this kind
+/// (TPUs do not); [`Error::Missing`] if the plugin has no FFI; [`Error::Status`].
+pub fn register(
+    client: &Client,
+    name: &str,
+    handler: impl Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync + 'static,
+) -> Result<()> {
+    const OPERATION: &str = "register custom call";
+    let platform = match client.platform_name() {
+        _ if client.is_cpu() => "Host",
+        name if name.eq_ignore_ascii_case("cuda") => "CUDA",
+        name if name.eq_ignore_ascii_case("rocm") => "ROCM",
+        other => {
+            let message = format!("{name}: platform {other} does not call handlers");
+            return Err(Error::invalid(OPERATION, message));
+        }
+    };
+    let plugin = client.plugin();
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let plugin_path = plugin.path().to_str().unwrap_or(plugin.name());
+    let key = (plugin_path, platform.to_owned(), name.to_owned());
+    if registered.names.get_or_insert_default().contains(&key) {
+        let message = format!("{name} is registered for {platform} on plugin {plugin} already");
+        return Err(Error::invalid(OPERATION, message));
+    }
+    let index = registered.count;
+    let Some(trampoline) = TRAMPOLINES.get(index) else {
+        let message = format!(
+            "{name}: all {} places are taken; register one handler and tell its callers apart by an attribute",
+            TRAMPOLINES.len()
+        );
+        return Err(Error::invalid(OPERATION, message));
+    };
+    // The plugin probes the handler while it is registered, but does not run it.
+    register_function(plugin, name, platform, *trampoline)?;
+    registered.count += 1;
+    registered.names.get_or_insert_default().insert(key);
+    let placed = HANDLERS[index].set(Box::new(handler));
+    debug_assert!(placed.is_ok(), "each place is given once");
+    Ok(())
+}
+
+fn register_function(
+    plugin: Plugin,
+    name: &str,
+    platform: &str,
+    trampoline: Trampoline,
+) -> Result<()> {
+    const FUNCTION: &str = "PJRT_FFI_Register_Handler";
+    // SAFETY: the struct is this extension's, and zeros are null pointers and absent functions.
+    let extension: sys::PJRT_FFI_Extension =
+        unsafe { plugin.extension(sys::PJRT_Extension_Type_FFI, FUNCTION) }?;
+    let function = extension.register_handler.ok_or_else(|| plugin.missing(FUNCTION))?;
+    let mut args = sys::PJRT_FFI_Register_Handler_Args {
+        struct_size: size_of::<sys::PJRT_FFI_Register_Handler_Args>(),
+        target_name: name.as_ptr().cast(),
+        target_name_size: name.len(),
+        handler: trampoline as *mut std::ffi::c_void,
+        platform_name: platform.as_ptr().cast(),
+        platform_name_size: platform.len(),
+        ..Default::default()
+    };
+    // SAFETY: the names are borrowed for the call, and the handler is a function of the type that XLA calls.
+    let error = unsafe { function(&raw mut args) };
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the error came from this plugin just now.
+    Err(unsafe { plugin.take_error(FUNCTION, error) })
+}
+
+/// What XLA calls in the place of handler `INDEX`.
+unsafe extern "C" fn trampoline<const INDEX: usize>(
+    frame: *mut sys::XLA_FFI_CallFrame,
+) -> *mut sys::XLA_FFI_Error {
+    // SAFETY: XLA passes a valid frame, which is ours for the call.
+    let frame = unsafe { &*frame };
+    // SAFETY: as above.
+    if unsafe { answer_probe(frame) } || frame.stage != sys::XLA_FFI_ExecutionStage_EXECUTE {
+        return std::ptr::null_mut();
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let handler = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
+        let _running = Running::new();
+        // SAFETY: the frame's buffers and attributes are valid for the call.
+        handler(&mut unsafe { CallFrame::new(frame) })
+    }));
+    let message = match outcome {
+        Ok(Ok(())) => return std::ptr::null_mut(),
+        Ok(Err(message)) => message,
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            let message = format!("the handler panicked: {}", text.unwrap_or("no message"));
+            // Dropping a payload may panic again, and nothing may unwind from here.
+            std::mem::forget(payload);
+            message
+        }
+    };
+    // SAFETY: the frame's functions are XLA's own.
+    unsafe { raise(frame, message) }
+}
+
+/// Counts a running handler for as long as it lives.
+struct Running;
+
+impl Running {
+    fn new() -> Self {
+        RUNNING.set(RUNNING.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(RUNNING.get() - 1);
+    }
+}
+
+/// While a handler is registered, XLA asks for its version instead of running it. True if that was so.
+///
+/// # Safety
+/// The frame's list of extensions is valid.
+unsafe fn answer_probe(frame: &sys::XLA_FFI_CallFrame) -> bool {
+    let mut next = frame.extension_start;
+    // SAFETY: the list ends with null.
+    while let Some(extension) = unsafe { next.as_ref() } {
+        if extension.type_ == sys::XLA_FFI_Extension_Metadata {
+            // SAFETY: an extension of this type is the metadata's, which is writable.
+            let metadata = unsafe { (*next.cast::<sys::XLA_FFI_Metadata_Extension>()).metadata };
+            // SAFETY: as above; version and traits are where they were in the oldest version.
+            unsafe {
+                (*metadata).api_version.major_version = FFI_VERSION.0;
+                (*metadata).api_version.minor_version = FFI_VERSION.1;
+                (*metadata).traits = 0;
+            }
+            return true;
+        }
+        next = extension.next;
+    }
+    false
+}
+
+/// Makes XLA's kind of error.
+///
+/// # Safety
+/// The frame's table of functions is valid.
+unsafe fn raise(frame: &sys::XLA_FFI_CallFrame, message: String) -> *mut sys::XLA_FFI_Error {
+    // The message is a C string, which ends at the first zero.
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    let mut args = sys::XLA_FFI_Error_Create_Args {
+        struct_size: size_of::<sys::XLA_FFI_Error_Create_Args>(),
+        extension_start: std::ptr::null_mut(),
+        message: message.as_ptr().cast::<c_char>(),
+        errc: sys::XLA_FFI_Error_Code_INTERNAL,
+    };
+    // SAFETY: the table's first function is this one in every version; the message is copied.
+    unsafe {
+        match (*frame.api).XLA_FFI_Error_Create {
+            Some(create) => create(&raw mut args),
+            None => std::ptr::null_mut(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The C API's own cost, for benchmarks: executions without any check, allocation or handle of this crate.
+//!
+//! A [`BareCall`] is prepared once, with all checks, and then runs as a C program would: one `Execute`, one `Destroy` for
+//! each buffer that is no longer needed. Compare [`LoadedExecutable::execute`] with it; use it for nothing else.
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api::Args;
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::executable::LoadedExecutable;
+use crate::ffi;
+
+/// A program with its arguments, ready to run again and again.
+///
+/// ```no_run
+/// # use oxidax_pjrt::{LoadedExecutable, Buffer, raw::BareCall};
+/// # fn bench(executable: &LoadedExecutable, x: &Buffer) -> oxidax_pjrt::Result<()> {
+/// let mut call = BareCall::new(executable, &[x])?;
+/// let start = std::time::Instant::now();
+/// for _ in 0..1000 {
+///     call.run()?;
+/// }
+/// let per_call = start.elapsed() / 1000;
+/// # Ok(())
+/// # }
+/// ```
+pub struct BareCall {
+    executable: LoadedExecutable,
+    arguments: Vec<*mut sys::PJRT_Buffer>,
+    outputs: Vec<*mut sys::PJRT_Buffer>,
+    /// Keeps the first arguments alive; `arguments` may have moved on to results.
+    _kept: Vec<Buffer>,
+    /// How many of `arguments` are results that this call owns.
+    owned: usize,
+}
+
+// SAFETY: the pointers are buffers of the executable's client, usable from any thread.
+unsafe impl Send for BareCall {}
+
+impl BareCall {
+    /// Checks the arguments and prepares the call.
+    ///
+    /// # Errors
+    /// As for [`LoadedExecutable::execute`].
+    pub fn new(executable: &LoadedExecutable, arguments: &[&Buffer]) -> Result<Self> {
+        Ok(Self {
+            arguments: executable.checked_pointers(arguments)?.to_vec(),
+            outputs: vec![std::ptr::null_mut(); executable.results().len()],
+            executable: executable.clone(),
+            _kept: arguments.iter().copied().cloned().collect(),
+            owned: 0,
+        })
+    }
+
+    /// Runs the program and destroys its results.
+    ///
+    /// # Errors
+    /// [`Error::Status`].
+    #[inline]
+    pub fn run(&mut self) -> Result<()> {
+        self.execute()?;
+        for output in &mut self.outputs {
+            // SAFETY: the execution made the buffer, and nobody else has it.
+            unsafe { destroy(&self.executable, std::mem::replace(output, std::ptr::null_mut())) };
+        }
+        Ok(())
+    }
+
+    /// Runs the program and puts its results in the place of its first arguments, as a training step does. The arguments
+    /// that were there are destroyed.
+    ///
+    /// # Errors
+    /// [`Error::Status`]; [`Error::Invalid`] if the results are not of the first parameters' types.
+    #[inline]
+    pub fn step(&mut self) -> Result<()> {
+        let count = self.outputs.len();
+        let parameters = self.executable.parameters();
+        let results = self.executable.results();
+        if self.owned == 0
+            && (count > parameters.len() || results.iter().zip(parameters).any(|(r, p)| **r != *p))
+        {
+            return Err(Error::invalid("bare call", "the results do not fit the first parameters"));
+        }
+        self.execute()?;
+        for index in 0..count {
+            let output = std::mem::replace(&mut self.outputs[index], std::ptr::null_mut());
+            let old = std::mem::replace(&mut self.arguments[index], output);
+            if index < self.owned {
+                // SAFETY: the buffer came from an earlier execution, and nobody else has it.
+                unsafe { destroy(&self.executable, old) };
+            }
+        }
+        self.owned = count;
+        Ok(())
+    }
+
+    #[inline]
+    fn execute(&mut self) -> Result<()> {
+        ffi::refuse_inside_handler("execute")?;
+        let mut options = sys::PJRT_ExecuteOptions {
+            struct_size: size_of::<sys::PJRT_ExecuteOptions>(),
+            ..Default::default()
+        };
+        let argument_list = self.arguments.as_ptr();
+        let output_list = self.outputs.as_mut_ptr();
+        let mut args = sys::PJRT_LoadedExecutable_Execute_Args::new();
+        args.executable = self.executable.as_ptr();
+        args.options = &raw mut options;
+        args.argument_lists = &raw const argument_list;
+        args.num_devices = 1;
+        args.num_args = self.arguments.len();
+        args.output_lists = &raw const output_list;
+        // SAFETY: the arguments were checked when the call was made, or are results of the same types; the outputs have
+        // room for every result.
+        unsafe { self.executable.client().plugin().call(&mut args) }
+    }
+}
+
+impl Drop for BareCall {
+    fn drop(&mut self) {
+        for &argument in &self.arguments[..self.owned] {
+            // SAFETY: these are results of an execution that nobody else has.
+            unsafe { destroy(&self.executable, argument) };
+        }
+    }
+}
+
+impl std::fmt::Debug for BareCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("BareCall").field(&self.executable).finish()
+    }
+}
+
+/// # Safety
+/// The buffer is alive and nobody uses it afterwards.
+#[inline]
+unsafe fn destroy(executable: &LoadedExecutable, buffer: *mut sys::PJRT_Buffer) {
+    let mut args = sys::PJRT_Buffer_Destroy_Args::new();
+    args.buffer = buffer;
+    // SAFETY: the caller vouches for it.
+    unsafe { executable.client().plugin().release(&mut args) }
+}

@@ -1,0 +1,74 @@
+//! Compiled programs as bytes.
+
+use std::ffi::c_char;
+
+use oxidax_pjrt_sys as sys;
+
+use crate::api::{self, Args};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::executable::{Executable, LoadedExecutable};
+use crate::signature::Signature;
+
+impl Executable {
+    /// The compiled program as bytes, which a client of the same plugin on the same kind of machine can
+    /// [load](Client::load). They differ from one compilation to the next.
+    ///
+    /// # Errors
+    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin cannot.
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        let mut args = sys::PJRT_Executable_Serialize_Args::new();
+        args.executable = self.as_ptr();
+        // SAFETY: the executable is alive; the bytes are copied before their owner is deleted, once.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            Ok(take_bytes(
+                (args.serialized_bytes, args.serialized_bytes_size),
+                (args.serialized_executable, args.serialized_executable_deleter),
+            ))
+        }
+    }
+}
+
+impl Client {
+    /// Loads a compiled program from the bytes of [`Executable::serialize`]. The parameter types come from the program
+    /// itself, unless the caller knows them.
+    ///
+    /// The bytes hold machine code: load only what this program, or one that you trust, has written, by this plugin on
+    /// this kind of machine. Plugins do not check that.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the bytes are damaged or from a plugin too different.
+    pub fn load(&self, bytes: &[u8], signature: Option<Signature>) -> Result<LoadedExecutable> {
+        if bytes.is_empty() {
+            return Err(Error::invalid("load executable", "there are no bytes"));
+        }
+        let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args::new();
+        args.client = self.as_ptr();
+        args.serialized_executable = bytes.as_ptr().cast();
+        args.serialized_executable_size = bytes.len();
+        // SAFETY: the client is alive and the bytes are borrowed for the call; the executable is ours.
+        unsafe {
+            self.plugin().call(&mut args)?;
+            LoadedExecutable::from_raw(self, args.loaded_executable, signature)
+        }
+    }
+}
+
+/// Copies bytes that the C API returned together with their owner, then deletes the owner.
+///
+/// # Safety
+/// The bytes are readable, and the deleter may be called with the owner, once.
+pub(crate) unsafe fn take_bytes<T>(
+    (bytes, size): (*const c_char, usize),
+    (owner, deleter): (*mut T, Option<unsafe extern "C" fn(*mut T)>),
+) -> Vec<u8> {
+    // SAFETY: the caller vouches for the bytes, and the deleter comes after the copy.
+    unsafe {
+        let copy = api::slice(bytes.cast::<u8>(), size).to_vec();
+        if let Some(deleter) = deleter {
+            deleter(owner);
+        }
+        copy
+    }
+}

@@ -1,0 +1,217 @@
+//! How a compiled program wants its parameters, and gives its results, spread over devices.
+
+use oxidax_pjrt_sys as sys;
+use prost::Message;
+
+use crate::api;
+use crate::error::{Error, Result};
+use crate::executable::Executable;
+
+/// How one array is spread over the devices of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sharding {
+    /// Every device has the whole array.
+    Replicated,
+    /// One device has it.
+    Maximal {
+        /// The device's position in the program's device assignment.
+        device: i64,
+    },
+    /// Each device has a tile.
+    Tiled {
+        /// Into how many tiles each axis is cut. If `replicated` is set, one more number follows: how many devices have
+        /// the same tile.
+        tiles: Vec<i64>,
+        /// The devices of the tiles, in row-major order of `tiles`.
+        devices: Vec<i64>,
+        /// Whether the last number of `tiles` counts devices with the same tile.
+        replicated: bool,
+    },
+    /// The program itself decides, in a region of its own.
+    Manual,
+}
+
+impl Executable {
+    /// How the parameters are spread; `None` if the program says nothing.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the plugin lacks the extension, which came after API 0.90; [`Error::Status`].
+    pub fn parameter_shardings(&self) -> Result<Option<Vec<Sharding>>> {
+        self.shardings("PJRT_Shardings_ParameterShardings", |extension| {
+            extension.parameter_shardings
+        })
+    }
+
+    /// How the results are spread; `None` if the program says nothing.
+    ///
+    /// # Errors
+    /// As for [`parameter_shardings`](Self::parameter_shardings).
+    pub fn result_shardings(&self) -> Result<Option<Vec<Sharding>>> {
+        self.shardings("PJRT_Shardings_OutputShardings", |extension| extension.output_shardings)
+    }
+
+    fn shardings(
+        &self,
+        name: &'static str,
+        function: impl FnOnce(&sys::PJRT_Shardings_Extension) -> Option<sys::PJRT_Shardings_Function>,
+    ) -> Result<Option<Vec<Sharding>>> {
+        let plugin = self.plugin();
+        // SAFETY: the struct is this extension's, and zeros are null pointers and absent functions.
+        let extension: sys::PJRT_Shardings_Extension =
+            unsafe { plugin.extension(sys::PJRT_Extension_Type_Shardings, name) }?;
+        let function = function(&extension).ok_or_else(|| plugin.missing(name))?;
+        let mut args = sys::PJRT_Shardings_Args {
+            struct_size: size_of::<sys::PJRT_Shardings_Args>(),
+            extension_start: std::ptr::null_mut(),
+            executable: self.as_ptr(),
+            num_shardings: 0,
+            shardings: std::ptr::null(),
+            sharding_sizes: std::ptr::null(),
+        };
+        // SAFETY: the executable is alive; an error is ours; the shardings live as long as the executable.
+        let (shardings, sizes) = unsafe {
+            let error = function(&raw mut args);
+            if !error.is_null() {
+                return Err(plugin.take_error(name, error));
+            }
+            if args.shardings.is_null() {
+                return Ok(None);
+            }
+            (
+                api::slice(args.shardings, args.num_shardings),
+                api::slice(args.sharding_sizes, args.num_shardings),
+            )
+        };
+        let shardings = shardings.iter().zip(sizes).map(|(&bytes, &size)| {
+            // SAFETY: each sharding comes with its length.
+            Sharding::decode(unsafe { api::slice(bytes.cast::<u8>(), size) })
+        });
+        shardings.collect::<Result<_>>().map(Some)
+    }
+}
+
+impl Sharding {
+    /// Reads a serialized `xla.OpSharding`.
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        const REPLICATED: i32 = 0;
+        const MAXIMAL: i32 = 1;
+        const OTHER: i32 = 3;
+        const MANUAL: i32 = 4;
+        let invalid = |message: String| Error::invalid("sharding", message);
+        let proto = OpSharding::decode(bytes).map_err(|error| invalid(error.to_string()))?;
+        match proto.kind {
+            REPLICATED => Ok(Self::Replicated),
+            MAXIMAL => Ok(Self::Maximal { device: proto.devices.first().copied().unwrap_or(0) }),
+            OTHER => Ok(Self::Tiled {
+                devices: proto
+                    .expand_devices()
+                    .ok_or_else(|| invalid(format!("{proto:?} has no meaning")))?,
+                replicated: proto.replicate_on_last_tile_dim || !proto.last_tile_dims.is_empty(),
+                tiles: proto.tiles,
+            }),
+            MANUAL => Ok(Self::Manual),
+            other => Err(invalid(format!("shardings of kind {other} are not known"))),
+        }
+    }
+}
+
+/// `xla.OpSharding`, with field numbers as in `xla_data.proto`.
+#[derive(Clone, PartialEq, Message)]
+struct OpSharding {
+    #[prost(int32, tag = "1")]
+    kind: i32,
+    #[prost(int64, repeated, tag = "3")]
+    tiles: Vec<i64>,
+    #[prost(int64, repeated, tag = "4")]
+    devices: Vec<i64>,
+    #[prost(bool, tag = "6")]
+    replicate_on_last_tile_dim: bool,
+    #[prost(int32, repeated, tag = "8")]
+    last_tile_dims: Vec<i32>,
+    #[prost(int64, repeated, tag = "9")]
+    iota_dims: Vec<i64>,
+    #[prost(int32, repeated, tag = "10")]
+    iota_permutation: Vec<i32>,
+}
+
+impl OpSharding {
+    /// The devices of the tiles. They are listed, or are the numbers from 0 on, laid out in `iota_dims` and transposed.
+    fn expand_devices(&self) -> Option<Vec<i64>> {
+        let count =
+            self.tiles.iter().try_fold(1_i64, |product, &tiles| product.checked_mul(tiles))?;
+        if self.iota_dims.is_empty() {
+            return (self.devices.len() as i64 == count).then(|| self.devices.clone());
+        }
+        let dims = &self.iota_dims;
+        let total = dims.iter().try_fold(1_i64, |product, &dim| product.checked_mul(dim))?;
+        let permutation: Vec<_> = self
+            .iota_permutation
+            .iter()
+            .map(|&axis| usize::try_from(axis).ok())
+            .collect::<Option<_>>()?;
+        let mut axes = permutation.clone();
+        axes.sort_unstable();
+        if total != count || count < 0 || !axes.into_iter().eq(0..dims.len()) {
+            return None;
+        }
+        let mut strides = vec![1; dims.len()];
+        for axis in (1..dims.len()).rev() {
+            strides[axis - 1] = strides[axis] * dims[axis];
+        }
+        let device = |mut position: i64| {
+            // The position, read in the transposed dimensions, names an index along each axis.
+            permutation.iter().rev().fold(0, |device, &axis| {
+                let index = position % dims[axis];
+                position /= dims[axis];
+                device + index * strides[axis]
+            })
+        };
+        Some((0..count).map(device).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(proto: &OpSharding) -> Result<Sharding> {
+        Sharding::decode(&proto.encode_to_vec())
+    }
+
+    #[test]
+    fn iota_is_laid_out_and_transposed() {
+        // {devices=[2,4]<=[4,2]T(1,0)}
+        let proto = OpSharding {
+            kind: 3,
+            tiles: vec![2, 4],
+            iota_dims: vec![4, 2],
+            iota_permutation: vec![1, 0],
+            ..OpSharding::default()
+        };
+        let expected = Sharding::Tiled {
+            tiles: vec![2, 4],
+            devices: vec![0, 2, 4, 6, 1, 3, 5, 7],
+            replicated: false,
+        };
+        assert_eq!(decode(&proto).expect("valid"), expected);
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_refused() {
+        assert_eq!(Sharding::decode(&[]).expect("empty"), Sharding::Replicated);
+        assert!(Sharding::decode(&[0xff]).is_err());
+        let proto =
+            OpSharding { kind: 3, tiles: vec![3], devices: vec![0, 1], ..OpSharding::default() };
+        assert!(decode(&proto).is_err());
+        let iota = OpSharding {
+            kind: 3,
+            tiles: vec![2],
+            iota_dims: vec![2],
+            iota_permutation: vec![7],
+            ..OpSharding::default()
+        };
+        assert!(decode(&iota).is_err());
+        assert!(decode(&OpSharding { kind: 77, ..OpSharding::default() }).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! What this crate promises, tried on CPU plugins of three ages.
+
+mod buffers;
+mod custom_calls;
+mod events;
+mod execution;
+mod loading;
+mod plugins;
+mod refusals;
+mod saved;
+mod sharded;
+#[cfg(feature = "libtpu-tests")]
+mod tpu;

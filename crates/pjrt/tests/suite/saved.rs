@@ -1,0 +1,149 @@
+//! Compiled programs and topologies as bytes, and what they tell about themselves.
+
+use oxidax_pjrt::{Code, CompileOptions, ExecuteOptions, Program, Topology};
+
+use crate::execution::ADD;
+use crate::plugins::{Api, client, compile, f32_buffer, f32_values, on_each};
+
+#[test]
+fn a_serialized_program_runs_again() {
+    on_each(|client, _| {
+        let executable = compile(client, ADD);
+        let bytes = executable.executable().serialize().expect("serialized");
+        drop(executable);
+        let loaded = client.load(&bytes, None).expect("loaded");
+        assert_eq!(loaded.name(), "add");
+        let types: Vec<_> = loaded.parameters().iter().map(ToString::to_string).collect();
+        assert_eq!(types, ["f32[2]", "f32[2]"], "read from the compiled program");
+        assert!(!loaded.is_portable());
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]);
+        let results = loaded.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+    });
+}
+
+#[test]
+fn a_portable_program_stays_portable() {
+    on_each(|client, _| {
+        let program = Program::mlir(ADD).expect("accepted");
+        let executable = client.compile(&program, &CompileOptions::portable()).expect("compiled");
+        let bytes = executable.executable().serialize().expect("serialized");
+        let loaded = client.load(&bytes, None).expect("loaded");
+        assert!(loaded.is_portable());
+        let device = client.device(3).expect("exists");
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]).copy_to_device(&device).expect("copied");
+        let results =
+            loaded.execute_on(&device, &[&x, &x], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+    });
+}
+
+#[test]
+fn damaged_bytes_are_errors() {
+    on_each(|client, _| {
+        let bytes = compile(client, ADD).executable().serialize().expect("serialized");
+        for cut in [1, bytes.len() / 2, bytes.len() - 1] {
+            assert!(client.load(&bytes[..cut], None).is_err(), "cut at {cut} of {}", bytes.len());
+        }
+    });
+}
+
+#[test]
+fn a_program_tells_about_itself() {
+    on_each(|client, api| {
+        let loaded = compile(client, ADD);
+        let executable = loaded.executable();
+        assert_eq!(executable.name().expect("named"), "add");
+        assert_eq!(executable.num_replicas().expect("known"), 1);
+        assert_eq!(executable.num_partitions().expect("known"), 1);
+        let results: Vec<_> =
+            executable.results().expect("known").iter().map(ToString::to_string).collect();
+        assert_eq!(results, ["f32[2]"]);
+        match executable.result_memory_kinds() {
+            Ok(kinds) => assert_eq!(kinds, ["device"]),
+            Err(error) => assert_eq!((api, error.code()), (Api::V81, Some(Code::Unimplemented))),
+        }
+        assert!(!executable.fingerprint().expect("has one").is_empty());
+        assert!(executable.code_size().is_ok_and(|size| size >= 0));
+        let (hlo, format) = executable.optimized_program().expect("known");
+        assert!(!hlo.is_empty());
+        assert_eq!(format, "hlo_with_config");
+        let stats = executable.memory_stats().expect("known");
+        assert_eq!(
+            (stats.arguments, stats.results, stats.aliased),
+            (16, 8, 0),
+            "{api:?}: {stats:?}"
+        );
+        match executable.cost_analysis() {
+            Ok(costs) => assert!(costs.iter().any(|cost| cost.name == "flops"), "{costs:?}"),
+            Err(error) => assert_eq!(error.code(), Some(Code::Unimplemented), "{error}"),
+        }
+    });
+}
+
+#[test]
+fn a_program_in_hlo_runs() {
+    use prost::Message;
+    /// The first field of what the plugin returns is the module.
+    #[derive(Clone, PartialEq, Message)]
+    struct WithConfig {
+        #[prost(bytes = "vec", tag = "1")]
+        module: Vec<u8>,
+    }
+    on_each(|client, _| {
+        let (code, _) = compile(client, ADD).executable().optimized_program().expect("known");
+        let module = WithConfig::decode(code.as_slice()).expect("a message").module;
+        let program = Program::hlo(module).expect("a module");
+        let executable = client.compile(&program, &CompileOptions::default()).expect("compiled");
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]);
+        let results = executable.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+    });
+}
+
+#[test]
+fn the_clients_own_topology_compiles() {
+    let client = client(Api::V115);
+    let topology = client.topology().expect("has one");
+    assert_eq!(topology.platform_name().expect("known"), "cpu");
+    assert_eq!(topology.devices().expect("known").len(), 8);
+    assert!(!topology.platform_version().expect("known").is_empty());
+    topology.attributes().expect("a list, even if empty");
+    let program = Program::mlir(ADD).expect("accepted");
+    let executable = topology.compile(&program, &CompileOptions::default()).expect("compiled");
+    let loaded = client.load(&executable.serialize().expect("serialized"), None).expect("loaded");
+    let x = f32_buffer(client, &[2], &[1.0, 2.0]);
+    let results = loaded.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+    assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+
+    let many = CompileOptions { num_replicas: 9, ..CompileOptions::default() };
+    let error = topology.compile(&program, &many).expect_err("too few devices");
+    assert!(error.to_string().ends_with("needs 9 devices, the topology has 8"), "{error}");
+    let bogus =
+        topology.compile(&program, &CompileOptions::on_device(99)).expect_err("no such device");
+    assert!(bogus.to_string().contains("has id 99"), "{bogus}");
+}
+
+#[test]
+fn cpu_topologies_have_no_names() {
+    on_each(|client, _| {
+        assert!(Topology::named(client.plugin(), "v5e:4x4", &[]).is_err());
+        assert!(Topology::deserialize(client.plugin(), b"no topology").is_err());
+    });
+}
+
+#[test]
+fn an_unsharded_program_says_nothing_of_shardings() {
+    on_each(|client, api| {
+        let loaded = compile(client, ADD);
+        match loaded.executable().parameter_shardings() {
+            Ok(shardings) => assert_eq!(shardings, None),
+            Err(error) => {
+                assert_eq!(api, Api::V81, "{error}");
+                let expected =
+                    "plugin xla_cpu_pjrt.so (API 0.81) lacks PJRT_Shardings_ParameterShardings";
+                assert_eq!(error.to_string(), expected);
+            }
+        }
+    });
+}

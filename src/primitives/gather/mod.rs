@@ -1,0 +1,266 @@
+//! Gathering slices at many computed places at once.
+
+mod exemplars;
+mod numbers;
+
+pub(super) use exemplars::exemplars_gather;
+pub use numbers::{GatherDimensionNumbers, GatherScatterMode};
+pub(super) use numbers::{attribute_lists, ensure_addressing, ensure_increasing};
+pub(super) use numbers::{shifted, with_front};
+
+use super::constant::zeros_of;
+use super::rules::{arity, batched, element_dtype, move_axis, one_cotangent};
+use super::scatter::{Combiner, Scatter, ScatterDimensionNumbers};
+use super::slicing::widened_indices;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
+    Scalar, Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::stablehlo::{Value, i64_array};
+use serde::{Deserialize, Serialize};
+
+/// Slices of an operand at computed places, stacked.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x: any[…]`, `indices: int[…, n]`: one vector of `n` start indices along the last axis for each slice |
+/// | result     | dtype of `x`; the axes of `indices` but the last, and those of the slices at `offset_dims` |
+/// | lowering   | [`stablehlo.gather`](https://openxla.org/stablehlo/spec#gather), masked where the mode is `fill_or_drop` |
+/// | derivative | linear in `x`; transposes to a [`Scatter`] that adds |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Gather {
+    /// Which axes correspond.
+    pub dimension_numbers: GatherDimensionNumbers,
+    /// The size of a slice along each operand axis.
+    pub slice_sizes: Vec<usize>,
+    /// The caller promises that no two slices overlap; the transpose may rely on it.
+    pub unique_indices: bool,
+    /// The caller promises that the index vectors are in lexicographic order.
+    pub indices_are_sorted: bool,
+    /// What to do with indices out of range.
+    pub mode: GatherScatterMode,
+    /// What `fill_or_drop` fills with; NaN, or an integer dtype's smallest (signed) or largest
+    /// (unsigned) value, or true if there is none.
+    pub fill_value: Option<Scalar>,
+}
+
+impl Primitive for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x, indices] = arity(operands)?;
+        ensure_dtype!(
+            indices.dtype.is_integer(),
+            "indices must be integers, got {}",
+            indices.dtype
+        );
+        let shape = self.dimension_numbers.result(&x.shape, &indices.shape, &self.slice_sizes)?;
+        Ok(vec![x.with_shape(shape)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let y = bind1(self.clone(), [&primals[0], &primals[1]]);
+        let filled_with_zero = Gather { fill_value: Some(Scalar::Int(0)), ..self.clone() };
+        let dy = tangents[0].map(y.aval(), |dx| bind1(filled_with_zero, [dx, &primals[1]]));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let front = |at: usize| match axes[at] {
+            Some(from) => move_axis(&operands[at], from, 0),
+            None => operands[at].clone(),
+        };
+        let (x, indices) = (front(0), front(1));
+        let numbers = &self.dimension_numbers;
+        let mut dimension_numbers = numbers.clone();
+        let mut gather = self.clone();
+        if axes[0].is_some() {
+            dimension_numbers.collapsed_slice_dims = shifted(&numbers.collapsed_slice_dims);
+            dimension_numbers.start_index_map = shifted(&numbers.start_index_map);
+            dimension_numbers.operand_batching_dims = shifted(&numbers.operand_batching_dims);
+        }
+        if axes[1].is_some() {
+            dimension_numbers.start_indices_batching_dims =
+                shifted(&numbers.start_indices_batching_dims);
+        }
+        match (axes[0].is_some(), axes[1].is_some()) {
+            (true, false) => {
+                // Every slice takes the whole batch axis along.
+                dimension_numbers.offset_dims = with_front(&numbers.offset_dims);
+                gather.slice_sizes.insert(0, axis.size);
+            }
+            (false, _) => {
+                // All examples address the one operand, so what was promised of one does not hold.
+                dimension_numbers.offset_dims = shifted(&numbers.offset_dims);
+                gather.unique_indices = false;
+                gather.indices_are_sorted = false;
+            }
+            (true, true) => {
+                dimension_numbers.offset_dims = shifted(&numbers.offset_dims);
+                dimension_numbers.operand_batching_dims =
+                    with_front(&numbers.operand_batching_dims);
+                dimension_numbers.start_indices_batching_dims =
+                    with_front(&numbers.start_indices_batching_dims);
+                gather.slice_sizes.insert(0, axis.size.min(1));
+            }
+        }
+        gather.dimension_numbers = dimension_numbers;
+        Ok(batched(bind1(gather, [&x, &indices]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let ty = results[0].stablehlo();
+        let dtype = results[0].dtype;
+        if results[0].size() == 0 {
+            // Plugins refuse slices of empty operands, but an empty result has no elements to find.
+            return Ok(vec![ctx.constant(&Scalar::Int(0).stablehlo(dtype), &ty)]);
+        }
+        let indices = widened_indices(ctx, &operands[1]);
+        let n_batch = indices.ty().dims().len() - 1;
+        let attributes = format!(
+            "dimension_numbers = #stablehlo.gather<{}index_vector_dim = {n_batch}>, \
+             slice_sizes = {}, indices_are_sorted = {}",
+            self.dimension_numbers,
+            i64_array(&self.slice_sizes),
+            self.indices_are_sorted
+        );
+        let gathered =
+            ctx.op_as("gather", &[operands[0].clone(), indices.clone()], &attributes, &ty);
+        if self.mode != GatherScatterMode::FillOrDrop || indices.ty().dims()[n_batch] == 0 {
+            return Ok(vec![gathered]);
+        }
+        let within = self.lower_mask(ctx, operands[0].ty().dims(), &indices)?;
+        let dims = self.dimension_numbers.batch_dims(results[0].rank());
+        let dims = format!("broadcast_dimensions = {}", i64_array(dims));
+        let mask = ctx.op_as("broadcast_in_dim", &[within], &dims, &ty.with_element("i1"));
+        let fill = lower_fill(ctx, self.fill_value, &results[0]);
+        Ok(vec![ctx.op_as("select", &[mask, gathered, fill], "", &ty)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let [Operand::Linear(x), Operand::Known(indices)] = operands else {
+            return Err(RuleError::not_linear("gather"));
+        };
+        let ct = one_cotangent(cts)?;
+        let scatter = Scatter {
+            combiner: Combiner::Add,
+            dimension_numbers: ScatterDimensionNumbers::undoing(&self.dimension_numbers),
+            indices_are_sorted: self.indices_are_sorted,
+            unique_indices: self.unique_indices,
+            mode: self.mode,
+        };
+        let zeros = zeros_of(&ct.aval().with_shape(&x.shape));
+        Ok(vec![Some(bind1(scatter, [&zeros, indices, ct]).into()), None])
+    }
+}
+
+impl Gather {
+    /// Which index vectors address slices that lie within the operand: `i1` of the shape of the indices
+    /// without the last axis.
+    fn lower_mask(&self, ctx: &mut LowerCtx<'_>, x: &[usize], indices: &Value) -> Rule<Value> {
+        let ty = indices.ty().clone();
+        let dtype = element_dtype(indices);
+        let bounds = self.dimension_numbers.start_index_map.iter().map(|&axis| {
+            // An index type too narrow for the bound holds no index beyond it.
+            let last = x[axis] as i128 - self.slice_sizes[axis] as i128;
+            Scalar::Int(last.min(dtype.int_range().1)).stablehlo(dtype)
+        });
+        let bounds = format!("[{}]", bounds.collect::<Vec<_>>().join(", "));
+        let n_batch = ty.dims().len() - 1;
+        let bounds = ctx.constant(&bounds, &ty.with_dims(&ty.dims()[n_batch..]));
+        let last_axis = format!("broadcast_dimensions = {}", i64_array([n_batch]));
+        let bounds = ctx.op_as("broadcast_in_dim", &[bounds], &last_axis, &ty);
+        let mask = ty.with_element("i1");
+        let compare = |direction: &str| {
+            format!("comparison_direction = #stablehlo<comparison_direction {direction}>")
+        };
+        let mut inside = ctx.op_as("compare", &[indices.clone(), bounds], &compare("LE"), &mask);
+        if dtype.is_signed() {
+            let zero = ctx.constant("0", &ty);
+            let above = ctx.op_as("compare", &[indices.clone(), zero], &compare("GE"), &mask);
+            inside = ctx.op("and", &[above, inside]);
+        }
+        let yes = ctx.constant("true", &mask.scalar());
+        let scalar = mask.scalar();
+        let (outside, arguments) = ctx.open_region(&[scalar.clone(), scalar]);
+        let both = ctx.op("and", &arguments);
+        let region = ctx.close_region(outside, &[both]);
+        let along = format!("dimensions = {}", i64_array([n_batch]));
+        let result = mask.with_dims(&mask.dims()[..n_batch]);
+        Ok(ctx.op_full("reduce", &[inside, yes], &along, vec![region], &[result]).swap_remove(0))
+    }
+}
+
+/// The value that stands for slices out of range.
+fn lower_fill(ctx: &mut LowerCtx<'_>, fill_value: Option<Scalar>, result: &Aval) -> Value {
+    let dtype = result.dtype;
+    let value = fill_value.unwrap_or_else(|| default_fill(dtype));
+    let ty = result.stablehlo();
+    if dtype.is_float() && dtype.bits() < 16 && !value.as_f64().is_finite() {
+        // The small floats' decimals have no word for NaN; conversion makes the one they have.
+        let wide = ctx.constant(&value.stablehlo(DType::F32), &ty.with_element("f32"));
+        return ctx.op_as("convert", &[wide], "", &ty);
+    }
+    ctx.constant(&value.stablehlo(dtype), &ty)
+}
+
+/// What slices out of range are filled with if nobody says otherwise.
+fn default_fill(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(true),
+        _ if dtype.is_signed() => Scalar::Int(dtype.int_range().0),
+        _ if dtype.is_unsigned() => Scalar::Int(dtype.int_range().1),
+        _ => Scalar::Float(f64::NAN),
+    }
+}
+
+/// Slices of `x` of shape `slice_sizes`, one for each index vector along the last axis of `indices`.
+///
+/// Component `i` of a vector is the start along operand axis `start_index_map[i]`; the start along the
+/// others is 0, or, along `operand_batching_dims[j]`, the position along axis
+/// `start_indices_batching_dims[j]` of `indices`. Slices lose the axes `collapsed_slice_dims` and the
+/// batching ones; the others become the result's axes `offset_dims`, and the axes of `indices` but the
+/// last its remaining ones. Indices are taken as they are: negative ones are out of range. See
+/// [`Gather`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode, gather};
+/// // Rows of a table.
+/// let numbers = GatherDimensionNumbers {
+///     offset_dims: vec![1],
+///     collapsed_slice_dims: vec![0],
+///     start_index_map: vec![0],
+///     ..GatherDimensionNumbers::default()
+/// };
+/// let rows = |table: Array, ids: Array| {
+///     gather(&table, &ids, &numbers, &[1, 8], GatherScatterMode::Clip)
+/// };
+/// let aval = eval_shape(rows, (Aval::new(DType::F32, [100, 8]), Aval::new(DType::I32, [5, 1])))?;
+/// assert_eq!(aval.to_string(), "f32[5,8]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn gather(
+    x: &Array,
+    indices: &Array,
+    dimension_numbers: &GatherDimensionNumbers,
+    slice_sizes: &[usize],
+    mode: GatherScatterMode,
+) -> Array {
+    let gather = Gather {
+        dimension_numbers: dimension_numbers.clone(),
+        slice_sizes: slice_sizes.to_vec(),
+        unique_indices: false,
+        indices_are_sorted: false,
+        mode,
+        fill_value: None,
+    };
+    bind1(gather, [x, indices])
+}

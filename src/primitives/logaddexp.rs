@@ -1,0 +1,109 @@
+//! Addition of numbers that are given by their logarithms.
+
+use super::arithmetic::{mul, sub};
+use super::comparison::eq;
+use super::constant::{full_like, zeros_like};
+use super::exponential::exp;
+use super::promote::{ArrayLike, promote_inexact};
+use super::rules::{add_tangents, arity, batch_elementwise, same_float_type};
+use super::select::select;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// `log(exp(x) + exp(y))` without overflow.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x, y: float[…]`, of one shape and dtype |
+/// | result     | the same shape and dtype; equal infinities give themselves |
+/// | lowering   | `max(x, y) + log1p(exp(-abs(x - y)))` |
+/// | derivative | `exp(x - z)·dx + exp(y - z)·dy` for the result `z` |
+///
+/// A primitive of its own and not a composite, so that its derivatives of every order are exact
+/// where `x = y`: those of `max` and `abs` are not. At `x = y = inf` both shares are 1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LogAddExp;
+
+/// The share of an operand's tangent in the result's.
+fn share(own: &Array, z: &Array) -> Array {
+    let finite = |x: &Array| select(&eq(x, full_like(x, f64::INFINITY)), &zeros_like(x), x);
+    exp(&sub(finite(own), finite(z)))
+}
+
+impl Primitive for LogAddExp {
+    fn name(&self) -> &'static str {
+        "logaddexp"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(vec![same_float_type(arity::<2>(operands)?)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (x, y) = (&primals[0], &primals[1]);
+        let z = bind1(LogAddExp, [x, y]);
+        let left = tangents[0].map(z.aval(), |dx| mul(dx, share(x, &z)));
+        let right = tangents[1].map(z.aval(), |dy| mul(dy, share(y, &z)));
+        Ok((vec![z], vec![add_tangents(&left, &right)]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let bool = results[0].with_dtype(DType::Bool).stablehlo();
+        let larger = ctx.op("maximum", operands);
+        let distance = ctx.op("subtract", operands);
+        let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>";
+        // Infinities of one sign, or a NaN: there the plain sum is right.
+        let special = ctx.op_as("compare", &[distance.clone(), distance.clone()], not_equal, &bool);
+        let distance = ctx.op("abs", &[distance]);
+        let distance = ctx.op("negate", &[distance]);
+        let ratio = ctx.op("exponential", &[distance]);
+        let above = ctx.op("log_plus_one", &[ratio]);
+        let usual = ctx.op("add", &[larger.clone(), above]);
+        let sum = ctx.op("add", operands);
+        let ty = larger.ty().clone();
+        Ok(vec![ctx.op_as("select", &[special, sum, usual], "", &ty)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let elements = results[0].size() as u64;
+        Cost {
+            flops: 6 * elements,
+            transcendentals: 2 * elements,
+            ..Cost::movement(operands, results)
+        }
+    }
+}
+
+/// `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting; integers become
+/// floats. Throws `Op` (dtype) for complex operands. See [`LogAddExp`] for its rules.
+#[track_caller]
+pub fn logaddexp(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_inexact("logaddexp", [x.like(), y.like()]);
+    bind1(LogAddExp, [&x, &y])
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let inf = f64::INFINITY;
+    let uniform = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -3.0, 3.0);
+    let listed = |elements: &[f64]| Sample::listed(DType::F32, [4], elements);
+    let ties = [0.0, 1.5, -2.0, 700.0];
+    vec![
+        Exemplar::new(LogAddExp, [uniform(DType::F32, &[2, 3]), uniform(DType::F32, &[2, 3])]),
+        Exemplar::new(LogAddExp, [uniform(DType::BF16, &[]), uniform(DType::BF16, &[])]),
+        Exemplar::new(LogAddExp, [listed(&ties), listed(&ties)]),
+        // Infinities have no neighbours to compare with.
+        Exemplar::new(
+            LogAddExp,
+            [listed(&[inf, -inf, -inf, f64::NAN]), listed(&[inf, -inf, 0., 1.])],
+        )
+        .without_derivative(),
+    ]
+}

@@ -1,0 +1,299 @@
+//! Scattering updates to many computed places at once.
+
+mod derivatives;
+mod exemplars;
+mod numbers;
+
+pub(super) use exemplars::exemplars_scatter;
+pub use numbers::ScatterDimensionNumbers;
+
+use super::constant::zeros_of;
+use super::gather::{Gather, GatherScatterMode, shifted, with_front};
+use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotangent};
+use super::slicing::widened_indices;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
+    Scalar, Shape, Tangent, bind1,
+};
+use crate::ensure_dtype;
+use crate::stablehlo::{Value, i64_array};
+use serde::{Deserialize, Serialize};
+
+/// How an update and the element that it meets become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Combiner {
+    /// The update replaces the element. Which of several updates of one element wins is up to the
+    /// platform.
+    Update,
+    /// Their sum.
+    Add,
+    /// Their product.
+    Mul,
+    /// The smaller; NaN if one is.
+    Min,
+    /// The larger; NaN if one is.
+    Max,
+}
+
+/// An operand with updates combined into it at computed places.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x: any[…]`, `indices: int[…, n]`: one vector of `n` start indices along the last axis for each window, `updates` of the dtype of `x` |
+/// | result     | the type of `x` |
+/// | lowering   | [`stablehlo.scatter`](https://openxla.org/stablehlo/spec#scatter), indices clamped first where the mode is `clip` |
+/// | derivative | `add`: linear, transposes to [`Gather`]; `update`: linear if indices are unique, else by a mask of the updates that win; `mul`: in the updates only if indices are unique; `min`, `max`: those that win share equally |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scatter {
+    /// How updates and elements become one.
+    pub combiner: Combiner,
+    /// Which axes correspond.
+    pub dimension_numbers: ScatterDimensionNumbers,
+    /// The caller promises that the index vectors are in lexicographic order.
+    pub indices_are_sorted: bool,
+    /// The caller promises that no two windows overlap.
+    pub unique_indices: bool,
+    /// What to do with indices out of range.
+    pub mode: GatherScatterMode,
+}
+
+impl Primitive for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x, indices, updates] = arity(operands)?;
+        ensure_dtype!(
+            indices.dtype.is_integer(),
+            "indices must be integers, got {}",
+            indices.dtype
+        );
+        ensure_dtype!(
+            x.dtype == updates.dtype,
+            "the operand is {} and the updates {}",
+            x.dtype,
+            updates.dtype
+        );
+        ensure_dtype!(
+            x.dtype.is_real() || !matches!(self.combiner, Combiner::Min | Combiner::Max),
+            "{} has no order to take a minimum or maximum by",
+            x.dtype
+        );
+        self.dimension_numbers.check(&x.shape, &indices.shape, &updates.shape)?;
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (y, dy) = match self.combiner {
+            Combiner::Add => self.jvp_linear(primals, tangents),
+            Combiner::Update if self.unique_indices => self.jvp_linear(primals, tangents),
+            Combiner::Update => self.jvp_masked(primals, tangents),
+            Combiner::Mul => self.jvp_mul(primals, tangents)?,
+            Combiner::Min | Combiner::Max => self.jvp_extremum(primals, tangents),
+        };
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let x = batch_at(&operands[0], axes[0], 0, axis);
+        let updates = batch_at(&operands[2], axes[2], 0, axis);
+        let numbers = &self.dimension_numbers;
+        let mut dimension_numbers = ScatterDimensionNumbers {
+            update_window_dims: shifted(&numbers.update_window_dims),
+            inserted_window_dims: shifted(&numbers.inserted_window_dims),
+            scatter_dims_to_operand_dims: shifted(&numbers.scatter_dims_to_operand_dims),
+            operand_batching_dims: shifted(&numbers.operand_batching_dims),
+            scatter_indices_batching_dims: numbers.scatter_indices_batching_dims.clone(),
+        };
+        let indices = match axes[1] {
+            None => {
+                // Every window takes the whole batch axis along.
+                dimension_numbers.update_window_dims = with_front(&numbers.update_window_dims);
+                operands[1].clone()
+            }
+            Some(from) => {
+                dimension_numbers.operand_batching_dims =
+                    with_front(&numbers.operand_batching_dims);
+                dimension_numbers.scatter_indices_batching_dims =
+                    with_front(&numbers.scatter_indices_batching_dims);
+                move_axis(&operands[1], from, 0)
+            }
+        };
+        let scatter = Scatter { dimension_numbers, ..self.clone() };
+        Ok(batched(bind1(scatter, [&x, &indices, &updates]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let [x, indices, updates] = operands else {
+            return Err(RuleError::value(format!("takes 3 operands, got {}", operands.len())));
+        };
+        if updates.ty().dims().contains(&0) || results[0].size() == 0 {
+            // Nothing is put anywhere, and plugins need not know.
+            return Ok(vec![x.clone()]);
+        }
+        let mut indices = widened_indices(ctx, indices);
+        let n_batch = indices.ty().dims().len() - 1;
+        if self.mode == GatherScatterMode::Clip && indices.ty().dims()[n_batch] > 0 {
+            indices = self.lower_clamp(ctx, x.ty().dims(), updates.ty().dims(), &indices);
+        }
+        let scalar = x.ty().scalar();
+        let (outside, arguments) = ctx.open_region(&[scalar.clone(), scalar]);
+        let combined = match self.combiner {
+            Combiner::Update => arguments[1].clone(),
+            Combiner::Add => ctx.op("add", &arguments),
+            Combiner::Mul => ctx.op("multiply", &arguments),
+            Combiner::Min => ctx.op("minimum", &arguments),
+            Combiner::Max => ctx.op("maximum", &arguments),
+        };
+        let region = ctx.close_region(outside, &[combined]);
+        let attributes = format!(
+            "scatter_dimension_numbers = #stablehlo.scatter<{}index_vector_dim = {n_batch}>, \
+             indices_are_sorted = {}, unique_indices = {}",
+            self.dimension_numbers, self.indices_are_sorted, self.unique_indices
+        );
+        let operands = [x.clone(), indices, updates.clone()];
+        Ok(ctx.op_full("scatter", &operands, &attributes, vec![region], &[x.ty().clone()]))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let flops = match self.combiner {
+            Combiner::Update => 0,
+            _ => operands[2].size() as u64,
+        };
+        Cost { flops, ..Cost::movement(operands, results) }
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let [x, Operand::Known(indices), updates] = operands else {
+            return Err(RuleError::not_linear("scatter"));
+        };
+        let linear = self.combiner == Combiner::Add
+            || self.combiner == Combiner::Update && self.unique_indices
+            || self.combiner == Combiner::Mul && x.is_linear() != updates.is_linear();
+        if !linear {
+            return Err(RuleError::not_linear("scatter"));
+        }
+        let shape = &updates.aval().shape;
+        let to_x = || match (self.combiner, updates.known()) {
+            (Combiner::Update, _) => {
+                let zeros = zeros_of(&ct.aval().with_shape(shape));
+                bind1(self.clone(), [ct, indices, &zeros])
+            }
+            (Combiner::Mul, Some(updates)) => bind1(self.clone(), [ct, indices, updates]),
+            _ => ct.clone(),
+        };
+        let to_updates = || match x.known() {
+            Some(x) if self.combiner == Combiner::Mul => {
+                self.require_unique()?;
+                Ok(self.inverse(&super::arithmetic::mul(ct, x), indices, shape))
+            }
+            _ => Ok(self.inverse(ct, indices, shape)),
+        };
+        let to_x = x.is_linear().then(|| to_x().into());
+        let to_updates = match updates.is_linear() {
+            true => Some(to_updates()?.into()),
+            false => None,
+        };
+        Ok(vec![to_x, None, to_updates])
+    }
+}
+
+impl Scatter {
+    /// Gathers from `x` where this scatter puts updates of shape `updates`; 0 where it drops them.
+    fn inverse(&self, x: &Array, indices: &Array, updates: &Shape) -> Array {
+        let gather = Gather {
+            dimension_numbers: self.dimension_numbers.undone(),
+            slice_sizes: self.dimension_numbers.window_sizes(x.shape(), updates),
+            unique_indices: self.unique_indices,
+            indices_are_sorted: self.indices_are_sorted,
+            mode: self.mode,
+            fill_value: Some(Scalar::Int(0)),
+        };
+        bind1(gather, [x, indices])
+    }
+
+    fn require_unique(&self) -> Rule<()> {
+        match self.unique_indices {
+            true => Ok(()),
+            false => Err(RuleError::unsupported(
+                "the derivative of a product with its updates takes unique indices",
+            )
+            .help("set `unique_indices` if no two windows overlap")),
+        }
+    }
+
+    /// The indices moved to where their windows lie within the operand.
+    fn lower_clamp(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        x: &[usize],
+        updates: &[usize],
+        indices: &Value,
+    ) -> Value {
+        let ty = indices.ty().clone();
+        let dtype: DType = element_dtype(indices);
+        let sizes = self.dimension_numbers.window_sizes(&Shape::new(x), &Shape::new(updates));
+        let bounds = self.dimension_numbers.scatter_dims_to_operand_dims.iter().map(|&axis| {
+            let last = x[axis] as i128 - sizes[axis] as i128;
+            Scalar::Int(last.min(dtype.int_range().1)).stablehlo(dtype)
+        });
+        let bounds = format!("[{}]", bounds.collect::<Vec<_>>().join(", "));
+        let n_batch = ty.dims().len() - 1;
+        let bounds = ctx.constant(&bounds, &ty.with_dims(&ty.dims()[n_batch..]));
+        let last_axis = format!("broadcast_dimensions = {}", i64_array([n_batch]));
+        let bounds = ctx.op_as("broadcast_in_dim", &[bounds], &last_axis, &ty);
+        let zero = ctx.constant("0", &ty.scalar());
+        ctx.op_as("clamp", &[zero, indices.clone(), bounds], "", &ty)
+    }
+}
+
+/// `x` with `updates` combined into it: one window of `updates` for each index vector along the last
+/// axis of `indices`.
+///
+/// Component `i` of a vector is the start along operand axis `scatter_dims_to_operand_dims[i]`; the start
+/// along the others is 0, or, along `operand_batching_dims[j]`, the position along axis
+/// `scatter_indices_batching_dims[j]` of `indices`. Windows are the axes `update_window_dims` of
+/// `updates`, with axes of size 1 inserted at `inserted_window_dims` and the batching ones. Indices are
+/// taken as they are: negative ones are out of range. See [`Scatter`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::primitives::{Combiner, GatherScatterMode, ScatterDimensionNumbers, scatter};
+/// // Counts.
+/// let numbers = ScatterDimensionNumbers {
+///     inserted_window_dims: vec![0],
+///     scatter_dims_to_operand_dims: vec![0],
+///     ..ScatterDimensionNumbers::default()
+/// };
+/// let count = |ids: Array| {
+///     let (bins, ones) = (zeros([10], DType::F32), ones([5], DType::F32));
+///     scatter(&bins, &ids, &ones, Combiner::Add, &numbers, GatherScatterMode::FillOrDrop)
+/// };
+/// let aval = eval_shape(count, Aval::new(DType::I32, [5, 1]))?;
+/// assert_eq!(aval.to_string(), "f32[10]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "scatter_add")]
+#[doc(alias = "scatter_mul")]
+#[doc(alias = "scatter_min")]
+#[doc(alias = "scatter_max")]
+#[track_caller]
+pub fn scatter(
+    x: &Array,
+    indices: &Array,
+    updates: &Array,
+    combiner: Combiner,
+    dimension_numbers: &ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+) -> Array {
+    let scatter = Scatter {
+        combiner,
+        dimension_numbers: dimension_numbers.clone(),
+        indices_are_sorted: false,
+        unique_indices: false,
+        mode,
+    };
+    bind1(scatter, [x, indices, updates])
+}

@@ -1,0 +1,221 @@
+//! Slices at computed places.
+
+use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Shape, Tangent, bind, trace,
+};
+use crate::ensure_shape;
+use crate::primitives::constant::zeros_of;
+use crate::primitives::gather::{Gather, GatherDimensionNumbers, GatherScatterMode};
+use crate::primitives::promote::ArrayLike;
+use crate::primitives::rules::{batched, move_axis, one_cotangent, resolve_axis};
+use crate::primitives::slicing::DynamicUpdateSlice;
+use crate::primitives::structural::squeeze;
+use crate::stablehlo::{Value, i64_array};
+use serde::{Deserialize, Serialize};
+
+/// A rectangular part of fixed size whose place is computed.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x: any[…]`, then one start index per axis: scalars of one integer dtype |
+/// | result     | dtype of `x`, shape `slice_sizes`; starts are clamped so that the slice lies within `x` |
+/// | lowering   | [`stablehlo.dynamic_slice`](https://openxla.org/stablehlo/spec#dynamic_slice) |
+/// | derivative | linear in `x`; transposes to [`DynamicUpdateSlice`] of zeros |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DynamicSlice {
+    /// The result's shape.
+    pub slice_sizes: Vec<usize>,
+}
+
+impl DynamicSlice {
+    fn apply(&self, x: &Array, starts: &[Array]) -> Array {
+        let operands: Vec<&Array> = std::iter::once(x).chain(starts).collect();
+        bind(self.clone(), &operands).swap_remove(0)
+    }
+}
+
+impl Primitive for DynamicSlice {
+    fn name(&self) -> &'static str {
+        "dynamic_slice"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let Some((x, starts)) = operands.split_first() else {
+            return Err(RuleError::value("takes an array and start indices, got 0 operands"));
+        };
+        check_starts(x, starts)?;
+        let sizes = Shape::new(&self.slice_sizes);
+        ensure_shape!(
+            sizes.rank() == x.rank() && sizes.iter().zip(x.shape.iter()).all(|(a, b)| a <= b),
+            "a slice of shape {sizes} does not fit in {x}"
+        );
+        Ok(vec![x.with_shape(sizes)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let y = self.apply(&primals[0], &primals[1..]);
+        let dy = tangents[0].map(y.aval(), |dx| self.apply(dx, &primals[1..]));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let starts = &operands[1..];
+        if axes[1..].iter().all(Option::is_none) && !starts.is_empty() {
+            // The batch axis is one more that is taken whole.
+            let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+            let mut slice_sizes = vec![axis.size];
+            slice_sizes.extend(&self.slice_sizes);
+            let zero = zeros_of(starts[0].aval());
+            let starts: Vec<Array> = std::iter::once(zero).chain(starts.iter().cloned()).collect();
+            return Ok(batched(DynamicSlice { slice_sizes }.apply(&x, &starts), 0));
+        }
+        if starts.is_empty() {
+            return Ok(batched(operands[0].clone(), axes[0].unwrap_or(0)));
+        }
+        let (vectors, vector_axis) = index_vectors(starts, &axes[1..], axis.size);
+        let every: Vec<usize> = (0..starts.len()).collect();
+        let gather = Gather {
+            dimension_numbers: GatherDimensionNumbers {
+                offset_dims: every.clone(),
+                start_index_map: every,
+                ..GatherDimensionNumbers::default()
+            },
+            slice_sizes: self.slice_sizes.clone(),
+            unique_indices: true,
+            indices_are_sorted: true,
+            mode: GatherScatterMode::Clip,
+            fill_value: None,
+        };
+        gather.batch(&[operands[0].clone(), vectors], &[axes[0], vector_axis], axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let mut wide = vec![operands[0].clone()];
+        wide.extend(operands[1..].iter().map(|start| widened_indices(ctx, start)));
+        let sizes = format!("slice_sizes = {}", i64_array(&self.slice_sizes));
+        Ok(vec![ctx.op_as("dynamic_slice", &wide, &sizes, &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let starts: Vec<&Array> = operands[1..].iter().filter_map(Operand::known).collect();
+        if starts.len() + 1 != operands.len() || !operands[0].is_linear() {
+            return Err(RuleError::not_linear("dynamic_slice"));
+        }
+        let zeros = zeros_of(&ct.aval().with_shape(&operands[0].aval().shape));
+        let mut all = vec![&zeros, ct];
+        all.extend(starts);
+        let mut cts = vec![Some(bind(DynamicUpdateSlice, &all).swap_remove(0).into())];
+        cts.resize(operands.len(), None);
+        Ok(cts)
+    }
+}
+
+/// The part of `x` of shape `slice_sizes` that begins at `start_indices`, one integer per axis: a number
+/// or a scalar array. Negative ones count from the end of their axis; then they are clamped so that
+/// the part lies within `x`. See [`DynamicSlice`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = Aval::new(DType::F32, [8, 3]);
+/// let i = Aval::new(DType::I32, []);
+/// let zero = |i: &Array| zeros_like(i);
+/// let aval = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zero(&i)], &[2, 3]), (x, i))?;
+/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn dynamic_slice(x: &Array, start_indices: &[impl ArrayLike], slice_sizes: &[usize]) -> Array {
+    match resolve_starts(x, start_indices) {
+        Ok(starts) => DynamicSlice { slice_sizes: slice_sizes.to_vec() }.apply(x, &starts),
+        Err(error) => trace::throw_operands("dynamic_slice", error, &[x]),
+    }
+}
+
+/// `size` elements of `x` from `start` on along one axis, and everything along the others; `start` as
+/// in [`dynamic_slice`].
+#[track_caller]
+pub fn dynamic_slice_in_dim(x: &Array, start: impl ArrayLike, size: usize, axis: isize) -> Array {
+    match resolve_axis(axis, x.rank()) {
+        Ok(axis) => dynamic_slice(
+            x,
+            &super::update::starts_along(start.like(), axis, x.rank()),
+            &with_size(x.shape(), axis, size),
+        ),
+        Err(error) => trace::throw_operands("dynamic_slice_in_dim", error, &[x]),
+    }
+}
+
+/// The element of `x` at `index` along one axis, which disappears; `index` as in [`dynamic_slice`].
+///
+/// Throws `Op` (shape) if the axis is empty.
+#[track_caller]
+pub fn dynamic_index_in_dim(x: &Array, index: impl ArrayLike, axis: isize) -> Array {
+    squeeze(&dynamic_slice_in_dim(x, index, 1, axis), &[axis])
+}
+
+pub(in crate::primitives) fn exemplars_dynamic_slice() -> Vec<Exemplar> {
+    let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
+        let starts = starts.iter().map(|&start| match dtype {
+            // Negative, within and beyond: different in each example of a batch.
+            DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
+            _ => Sample::listed(dtype, [], &[start]),
+        });
+        let slice = DynamicSlice { slice_sizes: sizes.to_vec() };
+        Exemplar::new(slice, std::iter::once(x).chain(starts))
+    };
+    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+    vec![
+        at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
+        at(&[2], floats(&[3]), DType::U8, &[200.0]),
+        at(&[3], floats(&[300]), DType::I8, &[100.0]),
+        at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
+        at(&[0], floats(&[3]), DType::U64, &[1.0]),
+        at(&[], floats(&[]), DType::I32, &[]),
+        at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::catch;
+    use crate::core::trace::{Mode, Tracing};
+    use expect_test::expect;
+
+    #[test]
+    fn negative_starts_count_from_the_end() {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let x = tracing.input(Aval::new(DType::F32, [4]));
+        let i = tracing.input(Aval::new(DType::I64, []));
+        let a = dynamic_slice(&x, &[-1], &[1]);
+        let b = dynamic_index_in_dim(&x, &i, 0);
+        let (program, _) = tracing.finish(&[a, b]);
+        let text = program.to_string();
+        assert!(text.contains("fill[dtype=i32, shape=[], value=3"), "{text}");
+        assert!(text.contains("select"), "{text}");
+    }
+
+    #[test]
+    fn starts_are_integers_one_per_axis() {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let x = tracing.input(Aval::new(DType::F32, [4, 2]));
+        let first = |error: crate::core::Error| {
+            error.to_string().lines().next().unwrap_or_default().to_string()
+        };
+        let error = catch(|| dynamic_slice(&x, &[1], &[1, 1])).unwrap_err();
+        expect!["error[value]: dynamic_slice: takes one start index per axis of f32[4,2], 2 in all, got 1"]
+            .assert_eq(&first(error));
+        let error = catch(|| dynamic_slice(&x, &[1.5, 0.0], &[1, 1])).unwrap_err();
+        expect!["error[dtype]: dynamic_slice: start indices must be integers, got 1.5"]
+            .assert_eq(&first(error));
+        let error = catch(|| dynamic_slice(&x, &[0, 0], &[1, 3])).unwrap_err();
+        expect!["error[shape]: dynamic_slice: a slice of shape [1,3] does not fit in f32[4,2]"]
+            .assert_eq(&first(error));
+    }
+}

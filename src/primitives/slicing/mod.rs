@@ -1,0 +1,138 @@
+//! Rectangular parts of arrays: at places fixed in the program, and at places computed in it.
+
+mod dynamic;
+mod slice;
+mod update;
+
+pub(super) use dynamic::exemplars_dynamic_slice;
+pub use dynamic::{DynamicSlice, dynamic_index_in_dim, dynamic_slice, dynamic_slice_in_dim};
+pub(super) use slice::exemplars_slice;
+pub use slice::{Slice, slice, slice_in_dim};
+pub(super) use update::exemplars_dynamic_update_slice;
+pub use update::{DynamicUpdateSlice, dynamic_update_slice, dynamic_update_slice_in_dim};
+
+use super::arithmetic::add;
+use super::comparison::lt;
+use super::constant::fill_of;
+use super::convert::convert_to;
+use super::promote::{ArrayLike, Like};
+use super::select::select;
+use crate::core::{Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, promote};
+use crate::stablehlo::Value;
+use crate::{ensure, ensure_dtype, ensure_shape};
+
+/// Checks start indices: one scalar per axis of `x`, all of one integer dtype.
+fn check_starts(x: &Aval, starts: &[Aval]) -> Rule<()> {
+    ensure!(
+        starts.len() == x.rank(),
+        "takes one start index per axis of {x}, {} in all, got {}",
+        x.rank(),
+        starts.len()
+    );
+    for start in starts {
+        ensure_shape!(start.rank() == 0, "start indices must be scalars, got {start}");
+        ensure_dtype!(
+            start.dtype.is_integer() && start.dtype == starts[0].dtype,
+            "start indices must be integers of one dtype, got {} and {}",
+            starts[0].dtype,
+            start.dtype
+        );
+    }
+    Ok(())
+}
+
+/// Start indices from a user: numbers and scalar arrays, brought to one dtype, negative ones counted
+/// from the end of their axis.
+fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
+    ensure!(
+        starts.len() == x.rank(),
+        "takes one start index per axis of {}, {} in all, got {}",
+        x.aval(),
+        x.rank(),
+        starts.len()
+    );
+    let mut joint = (DType::I32, true);
+    for start in starts {
+        if let Like::Array(start) = start.like() {
+            ensure_dtype!(
+                start.dtype().is_integer(),
+                "start indices must be integers, got {}",
+                start.dtype()
+            );
+            ensure_shape!(start.rank() == 0, "start indices must be scalars, got {}", start.aval());
+            let type_of_start = (start.dtype(), start.aval().weak);
+            joint = promote(joint, type_of_start)
+                .filter(|(dtype, _)| dtype.is_integer())
+                .ok_or_else(|| {
+                    RuleError::dtype(format!(
+                        "start indices of {} and {} have no common integer dtype",
+                        joint.0,
+                        start.dtype()
+                    ))
+                })?;
+        }
+    }
+    let dtype = joint.0;
+    let from_the_front = starts.iter().zip(x.shape().iter()).map(|(start, &size)| {
+        match start.like() {
+            Like::Scalar(Scalar::Int(start)) => {
+                let start = if start < 0 { start + size as i128 } else { start };
+                // Out of range is clamped anyway; here so that a narrow dtype can hold the number.
+                let start = start.clamp(0, dtype.int_range().1);
+                Ok(fill_of(Scalar::Int(start), &Aval::new(dtype, Shape::scalar())))
+            }
+            Like::Scalar(other) => Err(RuleError::dtype(format!(
+                "start indices must be integers, got {}",
+                other.as_f64()
+            ))),
+            Like::Array(start) => {
+                let start = convert_to(start, dtype, false);
+                // A narrow dtype may not hold the size; its values are below it all the same.
+                Ok(match dtype.is_signed() && size as i128 <= dtype.int_range().1 {
+                    true => {
+                        let size = Scalar::Int(size as i128);
+                        select(&lt(&start, 0), &add(&start, size), &start)
+                    }
+                    false => start,
+                })
+            }
+        }
+    });
+    from_the_front.collect()
+}
+
+/// The axis sizes with that of `axis` replaced.
+fn with_size(shape: &Shape, axis: usize, size: usize) -> Vec<usize> {
+    let mut sizes = shape.to_vec();
+    sizes[axis] = size;
+    sizes
+}
+
+/// Indices narrower than 32 bits, widened: a plugin need not compute bounds in 8 bits.
+pub(super) fn widened_indices(ctx: &mut LowerCtx<'_>, indices: &Value) -> Value {
+    let wide = match indices.ty().element() {
+        "i2" | "i4" | "i8" | "i16" => "i32",
+        "ui2" | "ui4" | "ui8" | "ui16" => "ui32",
+        _ => return indices.clone(),
+    };
+    let ty = indices.ty().with_element(wide);
+    ctx.op_as("convert", std::slice::from_ref(indices), "", &ty)
+}
+
+/// Scalar start indices, each possibly batched, as one array of index vectors: `[batch?, n]` and
+/// where its batch axis is.
+fn index_vectors(starts: &[Array], axes: &[Option<usize>], batch: usize) -> (Array, Option<usize>) {
+    use super::shape::broadcast_in_dim;
+    let mapped = axes.iter().any(Option::is_some);
+    let columns: Vec<Array> = starts
+        .iter()
+        .zip(axes)
+        .map(|(start, axis)| match (mapped, axis) {
+            (false, _) => broadcast_in_dim(start, [1], &[]),
+            (true, None) => broadcast_in_dim(start, [batch, 1], &[]),
+            (true, Some(_)) => broadcast_in_dim(start, [batch, 1], &[0]),
+        })
+        .collect();
+    let vectors = super::structural::concatenate(&columns, -1);
+    (vectors, mapped.then_some(0))
+}

@@ -1,0 +1,314 @@
+//! Sorting.
+
+use super::gather::{Gather, GatherDimensionNumbers, GatherScatterMode};
+use super::iota::broadcasted_iota;
+use super::rules::{batch_at_front, resolve_axis};
+use super::structural::expand_dims;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
+    Sample, Tangent, bind, bind1, trace,
+};
+use crate::stablehlo::Value;
+use crate::{ensure, ensure_shape};
+use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
+
+/// Sorts along one axis, several arrays alike.
+///
+/// The first `num_keys` operands are compared lexicographically. Floats have the order
+/// -∞ < … < -0 = 0 < … < ∞ < NaN, every NaN alike; complex numbers are compared by real, then by
+/// imaginary part; `false` comes before `true`.
+///
+/// | | |
+/// |-|-|
+/// | operands   | one or more `any[…]` of one shape: keys first, then what goes along with them |
+/// | results    | the operands' types, smallest keys first along `dimension` |
+/// | lowering   | [`stablehlo.sort`](https://openxla.org/stablehlo/spec#sort) |
+/// | derivative | the tangents in the order of their elements |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sort {
+    /// The axis to sort along.
+    pub dimension: usize,
+    /// Whether equal keys keep their order.
+    pub is_stable: bool,
+    /// How many operands are keys, at least 1.
+    pub num_keys: usize,
+}
+
+impl Sort {
+    fn apply(&self, operands: &[Array]) -> Vec<Array> {
+        bind(self.clone(), &operands.iter().collect::<Vec<_>>())
+    }
+}
+
+impl Primitive for Sort {
+    fn name(&self) -> &'static str {
+        "sort"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let Some(first) = operands.first() else {
+            return Err(RuleError::value("takes at least one operand, got 0"));
+        };
+        for other in operands {
+            ensure_shape!(
+                other.shape == first.shape,
+                "operands must have one shape, got {} and {}",
+                first.shape,
+                other.shape
+            );
+        }
+        ensure_shape!(
+            self.dimension < first.rank(),
+            "dimension {} must lie below the rank {} of {first}",
+            self.dimension,
+            first.rank()
+        );
+        ensure!(
+            (1..=operands.len()).contains(&self.num_keys),
+            "num_keys must lie in 1..={}, the number of operands, got {}",
+            operands.len(),
+            self.num_keys
+        );
+        Ok(operands.to_vec())
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let shape = primals[0].shape();
+        let mut operands = primals.to_vec();
+        let positions =
+            if shape[self.dimension] > u32::MAX as usize { DType::U64 } else { DType::U32 };
+        operands.push(broadcasted_iota(positions, shape, self.dimension));
+        let mut sorted = self.apply(&operands);
+        let order = sorted.pop().expect("there are as many results as operands");
+        let order = expand_dims(&order, &[-1]);
+        let others: Vec<usize> = (0..shape.rank()).filter(|&axis| axis != self.dimension).collect();
+        let by_order = Gather {
+            dimension_numbers: GatherDimensionNumbers {
+                offset_dims: Vec::new(),
+                collapsed_slice_dims: vec![self.dimension],
+                start_index_map: vec![self.dimension],
+                operand_batching_dims: others.clone(),
+                start_indices_batching_dims: others,
+            },
+            // Along an empty axis there is nothing to take even one of.
+            slice_sizes: match shape.size() {
+                0 => shape
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, &size)| if axis == self.dimension { 1 } else { size.min(1) })
+                    .collect(),
+                _ => vec![1; shape.rank()],
+            },
+            unique_indices: true,
+            indices_are_sorted: false,
+            mode: GatherScatterMode::PromiseInBounds,
+            fill_value: None,
+        };
+        let reordered = tangents
+            .iter()
+            .zip(&sorted)
+            .map(|(tangent, y)| tangent.map(y.aval(), |dx| bind1(by_order.clone(), [dx, &order])));
+        let reordered = reordered.collect();
+        Ok((sorted, reordered))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let operands = batch_at_front(operands, axes, axis);
+        let sort = Sort { dimension: self.dimension + 1, ..self.clone() };
+        let outputs = sort.apply(&operands);
+        let axes = vec![Some(0); outputs.len()];
+        Ok(Batched { outputs, axes })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let pairs: Vec<_> =
+            operands.iter().flat_map(|x| [x.ty().scalar(), x.ty().scalar()]).collect();
+        let (outside, arguments) = ctx.open_region(&pairs);
+        let mut keys = Vec::new();
+        for (aval, pair) in results.iter().zip(arguments.chunks(2)).take(self.num_keys) {
+            lower_keys(ctx, aval.dtype, [&pair[0], &pair[1]], &mut keys);
+        }
+        let before = lower_lexicographic(ctx, &keys);
+        let region = ctx.close_region(outside, &[before]);
+        let attributes =
+            format!("dimension = {} : i64, is_stable = {}", self.dimension, self.is_stable);
+        let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
+        Ok(ctx.op_full("sort", operands, &attributes, vec![region], &types))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let size = operands[0].size() as u64;
+        let length = operands[0].shape[self.dimension].max(1) as u64;
+        // As many comparisons as a merge sort makes.
+        let flops = size * u64::from(length.next_power_of_two().ilog2());
+        Cost { flops, ..Cost::movement(operands, results) }
+    }
+}
+
+/// Two scalars to compare, and the attributes to compare them with.
+struct Key {
+    pair: [Value; 2],
+    kind: &'static str,
+}
+
+/// Adds what two elements are compared by: themselves, brought to a form in which the comparison
+/// that the plugin makes is the documented order.
+fn lower_keys(ctx: &mut LowerCtx<'_>, dtype: DType, pair: [&Value; 2], keys: &mut Vec<Key>) {
+    let float = |ctx: &mut LowerCtx<'_>, pair: [Value; 2]| Key {
+        pair: pair.map(|x| lower_canonical(ctx, x)),
+        kind: "TOTALORDER",
+    };
+    if dtype.is_complex() {
+        for part in ["real", "imag"] {
+            let element = dtype.real().stablehlo();
+            let pair = pair.map(|x| {
+                ctx.op_as(part, std::slice::from_ref(x), "", &x.ty().with_element(element))
+            });
+            let key = float(ctx, pair);
+            keys.push(key);
+        }
+    } else if dtype.is_float() {
+        let key = float(ctx, pair.map(Value::clone));
+        keys.push(key);
+    } else if dtype.bits() < 8 {
+        let wide = if dtype.is_signed() { "i32" } else { "ui32" };
+        let pair = pair
+            .map(|x| ctx.op_as("convert", std::slice::from_ref(x), "", &x.ty().with_element(wide)));
+        keys.push(Key { pair, kind: if dtype.is_signed() { "SIGNED" } else { "UNSIGNED" } });
+    } else {
+        let kind = if dtype.is_signed() { "SIGNED" } else { "UNSIGNED" };
+        keys.push(Key { pair: pair.map(Value::clone), kind });
+    }
+}
+
+/// The float as at least 32 bits, with one zero and one NaN: the total order tells apart what should
+/// be equal, and puts NaNs with the sign bit first.
+fn lower_canonical(ctx: &mut LowerCtx<'_>, x: Value) -> Value {
+    let ty = match x.ty().element() {
+        "f64" => x.ty().clone(),
+        _ => x.ty().with_element("f32"),
+    };
+    let x = match x.ty() == &ty {
+        true => x,
+        false => ctx.op_as("convert", &[x], "", &ty),
+    };
+    let dtype = if ty.element() == "f64" { DType::F64 } else { DType::F32 };
+    let number = |ctx: &mut LowerCtx<'_>, value: f64| {
+        ctx.constant(&crate::core::Scalar::Float(value).stablehlo(dtype), &ty)
+    };
+    let (zero, nan) = (number(ctx, 0.0), number(ctx, f64::NAN));
+    let is_zero = lower_compare(ctx, "EQ", "FLOAT", [&x, &zero]);
+    let one_zero = ctx.op_as("select", &[is_zero, zero, x.clone()], "", &ty);
+    let is_nan = lower_compare(ctx, "NE", "FLOAT", [&x, &x]);
+    ctx.op_as("select", &[is_nan, nan, one_zero], "", &ty)
+}
+
+fn lower_compare(ctx: &mut LowerCtx<'_>, direction: &str, kind: &str, pair: [&Value; 2]) -> Value {
+    let attributes = format!(
+        "comparison_direction = #stablehlo<comparison_direction {direction}>, \
+         compare_type = #stablehlo<comparison_type {kind}>"
+    );
+    let ty = pair[0].ty().with_element("i1");
+    ctx.op_as("compare", &pair.map(Value::clone), &attributes, &ty)
+}
+
+/// Whether the first elements come before the second, the first key deciding where it can.
+fn lower_lexicographic(ctx: &mut LowerCtx<'_>, keys: &[Key]) -> Value {
+    let less =
+        |ctx: &mut LowerCtx<'_>, key: &Key| lower_compare(ctx, "LT", key.kind, key.pair.each_ref());
+    let (last, rest) = keys.split_last().expect("there is at least one key");
+    let mut before = less(ctx, last);
+    for key in rest.iter().rev() {
+        let first = less(ctx, key);
+        let tie = lower_compare(ctx, "EQ", key.kind, key.pair.each_ref());
+        let later = ctx.op("and", &[tie, before]);
+        before = ctx.op("or", &[first, later]);
+    }
+    before
+}
+
+/// The arrays sorted alike along `axis` by the first `num_keys` of them; equal keys keep their order.
+/// See [`Sort`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let by_two = |a: Array, b: Array, x: Array| sort_multi(&[a, b, x], -1, 2).swap_remove(2);
+/// let key = Aval::new(DType::I32, [7]);
+/// let aval = eval_shape(by_two, (key.clone(), key, Aval::new(DType::F32, [7])))?;
+/// assert_eq!(aval.to_string(), "f32[7]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "lexsort")]
+#[track_caller]
+pub fn sort_multi(operands: &[impl Borrow<Array>], axis: isize, num_keys: usize) -> Vec<Array> {
+    let operands: Vec<&Array> = operands.iter().map(Borrow::borrow).collect();
+    let rank = operands.first().map_or(0, |x| x.rank());
+    match resolve_axis(axis, rank) {
+        Ok(dimension) => bind(Sort { dimension, is_stable: true, num_keys }, &operands),
+        Err(error) => trace::throw_operands("sort", error, &operands),
+    }
+}
+
+/// `x` sorted along `axis` (negative ones count from the back), smallest first. See [`Sort`] for the
+/// order and the rules.
+#[track_caller]
+pub fn sort(x: &Array, axis: isize) -> Array {
+    sort_multi(&[x], axis, 1).swap_remove(0)
+}
+
+/// `keys` sorted along `axis`, and `values` of the same shape in the order of their keys; equal keys
+/// keep their order. See [`Sort`].
+#[track_caller]
+pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array) {
+    let mut sorted = sort_multi(&[keys, values], axis, 1);
+    let values = sorted.swap_remove(1);
+    (sorted.swap_remove(0), values)
+}
+
+/// The positions, `i32`, that sort `x` along `axis`; equal elements keep their order. See [`Sort`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let aval = eval_shape(|x: Array| argsort(&x, -1), Aval::new(DType::F32, [2, 5]))?;
+/// assert_eq!(aval.to_string(), "i32[2,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn argsort(x: &Array, axis: isize) -> Array {
+    match resolve_axis(axis, x.rank()) {
+        Ok(dimension) => {
+            let positions = broadcasted_iota(DType::I32, x.shape(), dimension);
+            sort_key_val(x, &positions, axis).1
+        }
+        Err(error) => trace::throw_operands("argsort", error, &[x]),
+    }
+}
+
+pub(super) fn exemplars_sort() -> Vec<Exemplar> {
+    let by = |dimension, num_keys, operands: Vec<Sample>| {
+        Exemplar::new(Sort { dimension, is_stable: true, num_keys }, operands)
+    };
+    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+    let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
+    let mut all = vec![
+        by(1, 1, vec![floats(&[2, 5])]),
+        by(0, 1, vec![floats(&[4, 2]), floats(&[4, 2])]),
+        by(0, 2, vec![Sample::uniform(DType::I32, [6], 0.0, 2.0), floats(&[6]), floats(&[6])]),
+        by(0, 1, vec![floats(&[0])]),
+        by(1, 1, vec![floats(&[2, 1]), Sample::uniform(DType::I8, [2, 1], -9.0, 9.0)]),
+        by(0, 1, vec![floats(&[0, 3])]),
+        by(0, 1, vec![Sample::uniform(DType::C64, [5], -1.0, 1.0)]),
+    ];
+    // Ties and edges of the order: sorted by value, told apart by position.
+    for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16, DType::F8E5M2, DType::C64] {
+        let key = Sample::listed(dtype, [8], &edges);
+        let position: Vec<f64> = (0..8).map(f64::from).collect();
+        let position = Sample::listed(DType::U32, [8], &position);
+        all.push(by(0, 1, vec![key, position]).without_derivative());
+    }
+    for dtype in [DType::Bool, DType::I4, DType::U4, DType::I64, DType::U8, DType::F8E4M3FN] {
+        all.push(by(0, 1, vec![Sample::uniform(dtype, [6], 0.0, 6.0)]));
+    }
+    all
+}

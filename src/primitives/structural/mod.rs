@@ -1,0 +1,110 @@
+//! Operations that rearrange, surround or join arrays: reverse, pad, concatenate, and the two
+//! reshapes that add and drop axes of size 1.
+
+mod concatenate;
+mod pad;
+mod rev;
+
+pub(super) use concatenate::exemplars_concatenate;
+pub use concatenate::{Concatenate, concatenate};
+pub(super) use pad::exemplars_pad;
+pub use pad::{Pad, PaddingDim, pad};
+pub(super) use rev::exemplars_rev;
+pub use rev::{Rev, rev};
+
+use super::rules::resolve_axis;
+use super::shape::reshape_to;
+use crate::core::{Array, Rule, RuleError, Shape, trace};
+
+/// Positions of axes in an array of rank `rank`, sorted and distinct.
+fn distinct_axes(axes: &[isize], rank: usize) -> Rule<Vec<usize>> {
+    let mut positions: Vec<usize> =
+        axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Rule<_>>()?;
+    positions.sort_unstable();
+    match positions.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(RuleError::shape(format!("axes {axes:?} name axis {} twice", pair[0]))),
+        None => Ok(positions),
+    }
+}
+
+/// `x` without the given axes (negative ones count from the back), each of size 1. A
+/// [`Reshape`](super::Reshape).
+///
+/// Throws `Op` (shape) if an axis is not there, is named twice or has another size.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let aval = eval_shape(|x: Array| squeeze(&x, &[0, -1]), Aval::new(DType::F32, [1, 5, 1]))?;
+/// assert_eq!(aval.to_string(), "f32[5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn squeeze(x: &Array, axes: &[isize]) -> Array {
+    let kept = distinct_axes(axes, x.rank()).and_then(|dropped| {
+        match dropped.iter().find(|&&axis| x.shape()[axis] != 1) {
+            Some(&axis) => Err(RuleError::shape(format!(
+                "axis {axis} of {} has size {}, not 1",
+                x.shape(),
+                x.shape()[axis]
+            ))),
+            None => {
+                let kept = (0..x.rank()).filter(|axis| !dropped.contains(axis));
+                Ok(kept.map(|axis| x.shape()[axis]).collect::<Shape>())
+            }
+        }
+    });
+    match kept {
+        Ok(shape) => reshape_to(x, &shape),
+        Err(error) => trace::throw_operands("squeeze", error, &[x]),
+    }
+}
+
+/// `x` with new axes of size 1 at the given positions of the result (negative ones count from its
+/// back). A [`Reshape`](super::Reshape).
+///
+/// Throws `Op` (shape) if a position is out of range or named twice.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let aval = eval_shape(|x: Array| expand_dims(&x, &[0, -1]), Aval::new(DType::F32, [5]))?;
+/// assert_eq!(aval.to_string(), "f32[1,5,1]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "unsqueeze")]
+#[track_caller]
+pub fn expand_dims(x: &Array, axes: &[isize]) -> Array {
+    let rank = x.rank() + axes.len();
+    match distinct_axes(axes, rank) {
+        Ok(added) => {
+            let mut sizes = x.shape().iter().copied();
+            let size = |axis| match added.contains(&axis) {
+                true => 1,
+                false => sizes.next().expect("as many axes are not added as the operand has"),
+            };
+            reshape_to(x, &(0..rank).map(size).collect())
+        }
+        Err(error) => trace::throw_operands("expand_dims", error, &[x]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::trace::{Mode, Tracing};
+    use crate::core::{Aval, DType, catch};
+    use expect_test::expect;
+
+    #[test]
+    fn axes_of_size_one_come_and_go() {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let x = tracing.input(Aval::new(DType::F32, [1, 5]));
+        assert_eq!(expand_dims(&x, &[-1, 0]).shape().dims(), [1, 1, 5, 1]);
+        assert_eq!(squeeze(&x, &[0]).shape().dims(), [5]);
+        let error = catch(|| squeeze(&x, &[1])).unwrap_err().to_string();
+        let first = error.lines().next().unwrap_or_default();
+        expect!["error[shape]: squeeze: axis 1 of [1,5] has size 5, not 1"].assert_eq(first);
+        let error = catch(|| expand_dims(&x, &[0, -4])).unwrap_err().to_string();
+        let first = error.lines().next().unwrap_or_default();
+        expect!["error[shape]: expand_dims: axes [0, -4] name axis 0 twice"].assert_eq(first);
+    }
+}

@@ -1,0 +1,216 @@
+//! Padding, cropping and dilation.
+
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Shape, Tangent, bind1, trace,
+};
+use crate::primitives::arithmetic::sub;
+use crate::primitives::constant::{fill_of, zeros_of};
+use crate::primitives::convert::convert_to;
+use crate::primitives::promote::{ArrayLike, Like};
+use crate::primitives::reduce::reduce_sum;
+use crate::primitives::rules::{arity, batch_at, batched, dense, one_cotangent};
+use crate::primitives::select::select;
+use crate::primitives::slicing::slice;
+use crate::stablehlo::{Value, i64_array};
+use crate::{ensure_dtype, ensure_shape};
+use serde::{Deserialize, Serialize};
+
+/// How much one axis is padded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PaddingDim {
+    /// Elements in front; negative: so many are cut off.
+    pub low: isize,
+    /// Elements behind; negative: so many are cut off.
+    pub high: isize,
+    /// Elements between each two.
+    pub interior: usize,
+}
+
+impl PaddingDim {
+    /// The padded size of an axis of size `size`, unless it is negative.
+    fn padded(self, size: usize) -> Option<usize> {
+        let dilated = size.saturating_add(size.saturating_sub(1).saturating_mul(self.interior));
+        usize::try_from(dilated as i128 + self.low as i128 + self.high as i128).ok()
+    }
+}
+
+/// Surrounds and interleaves an array with one value, or crops it.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `x: any[…]`, `padding_value`: a scalar of the same dtype |
+/// | result     | dtype of `x`; axis sizes `low + high + size + (size - 1)·interior` |
+/// | lowering   | [`stablehlo.pad`](https://openxla.org/stablehlo/spec#pad) |
+/// | derivative | linear in both; transposes to a crop with strides, and to the sum of what is left out |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pad {
+    /// One entry per axis.
+    pub padding_config: Vec<PaddingDim>,
+}
+
+impl Primitive for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x, value] = arity(operands)?;
+        ensure_dtype!(
+            x.dtype == value.dtype,
+            "the operand is {} and the padding value {}",
+            x.dtype,
+            value.dtype
+        );
+        ensure_shape!(value.rank() == 0, "the padding value must be a scalar, got {value}");
+        let config = &self.padding_config;
+        ensure_shape!(
+            config.len() == x.rank(),
+            "{} axes are padded, the operand has {}",
+            config.len(),
+            x.rank()
+        );
+        let sizes = config.iter().zip(x.shape.iter()).enumerate().map(|(axis, (dim, &size))| {
+            dim.padded(size).ok_or_else(|| {
+                RuleError::shape(format!(
+                    "axis {axis} of size {size} padded by {} and {} has a negative size",
+                    dim.low, dim.high
+                ))
+            })
+        });
+        let shape = sizes.collect::<Rule<Vec<usize>>>()?;
+        Ok(vec![Aval { weak: x.weak && value.weak, ..x.with_shape(shape) }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let y = bind1(self.clone(), [&primals[0], &primals[1]]);
+        let dy = bind1(self.clone(), [&dense(&tangents[0]), &dense(&tangents[1])]);
+        Ok((vec![y], vec![dy.into()]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let at = axes[0].unwrap_or(0);
+        let x = batch_at(&operands[0], axes[0], at, axis);
+        let mut padding_config = self.padding_config.clone();
+        padding_config.insert(at, PaddingDim::default());
+        let pad = Pad { padding_config };
+        let value = &operands[1];
+        if axes[1].is_none() {
+            return Ok(batched(bind1(pad, [&x, value]), at));
+        }
+        // Each example has a padding value of its own: choose by what is padding and what not.
+        let scalar = value.aval().with_shape(Shape::scalar());
+        let inside = fill_of(true.into(), &x.aval().with_dtype(DType::Bool));
+        let outside = fill_of(false.into(), &Aval::new(DType::Bool, []));
+        let mask = bind1(pad.clone(), [&inside, &outside]);
+        let padded = bind1(pad, [&x, &zeros_of(&scalar)]);
+        let values = crate::primitives::shape::broadcast_in_dim(value, padded.shape(), &[at]);
+        Ok(batched(select(&mask, &padded, &values), at))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let config = &self.padding_config;
+        let attributes = format!(
+            "edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
+            i64_array(config.iter().map(|dim| dim.low)),
+            i64_array(config.iter().map(|dim| dim.high)),
+            i64_array(config.iter().map(|dim| dim.interior)),
+        );
+        Ok(vec![ctx.op_as("pad", operands, &attributes, &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let kept = self.unpad(ct);
+        let value = operands[1].is_linear().then(|| {
+            let total = |x: &Array| reduce_sum(x, &(0..x.rank() as isize).collect::<Vec<_>>());
+            sub(&total(ct), &total(&kept)).into()
+        });
+        Ok(vec![operands[0].is_linear().then(|| kept.into()), value])
+    }
+}
+
+impl Pad {
+    /// The elements of the result that come from the operand, zero where the operand's were cut off.
+    fn unpad(&self, ct: &Array) -> Array {
+        let config = &self.padding_config;
+        let edges =
+            config.iter().map(|dim| PaddingDim { low: -dim.low, high: -dim.high, interior: 0 });
+        let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
+        let dilated = bind1(Pad { padding_config: edges.collect() }, [ct, &zero]);
+        if config.iter().all(|dim| dim.interior == 0) {
+            return dilated;
+        }
+        let strides: Vec<usize> = config.iter().map(|dim| dim.interior + 1).collect();
+        slice(&dilated, &vec![0; strides.len()], &dilated.shape().to_vec(), &strides)
+    }
+}
+
+/// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per axis.
+/// A number takes the dtype of `x`. See [`Pad`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::primitives::{PaddingDim, pad};
+/// let border = PaddingDim { low: 1, high: 1, interior: 0 };
+/// let aval = eval_shape(|x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// assert_eq!(aval.to_string(), "f32[4,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDim]) -> Array {
+    let value = match padding_value.like() {
+        Like::Scalar(number) => {
+            let aval = x.aval().with_shape(Shape::scalar());
+            if x.dtype().is_integer() && number.default_dtype().is_inexact() {
+                let message =
+                    format!("{} does not hold the padding value {}", x.dtype(), number.as_f64());
+                trace::throw_operands("pad", RuleError::dtype(message), &[x]);
+            }
+            fill_of(number, &aval)
+        }
+        Like::Array(value) if value.dtype() == x.dtype() || !value.aval().weak => value.clone(),
+        Like::Array(weak) => convert_to(weak, x.dtype(), x.aval().weak),
+    };
+    bind1(Pad { padding_config: padding_config.to_vec() }, [x, &value])
+}
+
+pub(in crate::primitives) fn exemplars_pad() -> Vec<Exemplar> {
+    let by = |config: &[(isize, isize, usize)], x: Sample| {
+        let value = Sample::uniform(x.aval.dtype, [], 1.0, 2.0);
+        let dims = config.iter().map(|&(low, high, interior)| PaddingDim { low, high, interior });
+        Exemplar::new(Pad { padding_config: dims.collect() }, [x, value])
+    };
+    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+    vec![
+        by(&[(1, 2, 0), (0, 1, 2)], floats(&[2, 3])),
+        by(&[(-1, 2, 1), (3, -2, 0)], floats(&[3, 2])),
+        by(&[(-2, 2, 0)], floats(&[1])),
+        by(&[(-4, 4, 3)], floats(&[3])),
+        by(&[(1, 1, 5)], floats(&[0])),
+        by(&[(-1, -1, 0)], floats(&[2])),
+        by(&[], floats(&[])),
+        by(&[(1, 0, 1)], Sample::uniform(DType::I8, [3], -9.0, 9.0)),
+        by(&[(0, 1, 0)], Sample::listed(DType::Bool, [2], &[0.0, 1.0])),
+        by(&[(1, 1, 1)], Sample::uniform(DType::C64, [2], -1.0, 1.0)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn sizes_stay_above_zero() {
+        let avals = [Aval::new(DType::F32, [3]), Aval::new(DType::F32, [])];
+        let cut = |low, high| Pad { padding_config: vec![PaddingDim { low, high, interior: 0 }] };
+        assert_eq!(cut(-2, -1).abstract_eval(&avals).unwrap()[0].size(), 0);
+        let error = cut(-2, -2).abstract_eval(&avals).unwrap_err();
+        expect!["axis 0 of size 3 padded by -2 and -2 has a negative size"]
+            .assert_eq(&error.message);
+    }
+}

@@ -1,0 +1,5 @@
+use oxidax::prelude::*;
+
+fn main() {
+    let _ = jit(|x: &Array| x * 2.0);
+}
