@@ -82,9 +82,9 @@ fn check_loss(case: Case<'_>) -> Result<(), String> {
         f(&operands)
     };
     let primals: Vec<Array> = wrt.iter().map(|&at| operands[at].clone()).collect();
-    let (_, tangent) = jvp(&of, &primals, &case.grad_arrays("tangents"));
+    let (_, tangent) = jvp(of, &primals, &case.grad_arrays("tangents"));
     case.expect_grad("jvp", &[tangent])?;
-    let (_, pullback) = vjp(&of, &primals);
+    let (_, pullback) = vjp(of, &primals);
     case.expect_grad("vjp", &pullback.apply(&case.grad_arrays("cotangents")[0]))
 }
 

@@ -1,5 +1,7 @@
 //! Every primitive keeps every law.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod matrix;
 
 use oxidax::control_flow::HOLDERS;
