@@ -39,7 +39,9 @@ fn initial(case: Case<'_>) -> Array {
 }
 
 /// The loss of a case as a function of its operands.
-fn loss(case: Case<'_>) -> Box<dyn Fn(&[Array]) -> Array> {
+type Loss = Box<dyn Fn(&[Array]) -> Array>;
+
+fn loss(case: Case<'_>) -> Loss {
     match case.op() {
         "softmax_cross_entropy_labels" | "softmax_cross_entropy" => {
             Box::new(|x| nn::softmax_cross_entropy(&x[0], &x[1]))
