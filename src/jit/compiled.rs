@@ -254,6 +254,8 @@ macro_rules! calls {
                 match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
                     Ok(output) => Ok(output),
                     Err(Failure { error, consumed }) => {
+                        // Without arguments nothing can have been lost.
+                        let _ = consumed;
                         let args = ($({
                             let lost = consumed && crate::tree::leaves($value.tree())
                                 .iter()

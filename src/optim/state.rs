@@ -75,7 +75,7 @@ impl Tree for State {
     fn flatten(&self, visitor: &mut dyn Visitor) {
         visitor.tag(Tag::Name("State"));
         visitor.enter(Key::Field("count"));
-        self.count.flatten(visitor);
+        visitor.leaf(&self.count);
         visitor.exit();
         visitor.tag(Tag::Len(self.accumulators.len()));
         for accumulator in &self.accumulators {
@@ -84,7 +84,7 @@ impl Tree for State {
             visitor.enter(Key::Field(accumulator.name));
             for (path, value) in accumulator.paths.list().iter().zip(&accumulator.values) {
                 visitor.enter(Key::Entry(path));
-                value.flatten(visitor);
+                visitor.leaf(value);
                 visitor.exit();
             }
             visitor.exit();

@@ -5,7 +5,7 @@ use super::key::Key;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
     bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,
-    threefry2x32,
+    slice, threefry2x32,
 };
 
 /// The flat index of every element of `shape` as two words: the upper, which is a scalar where it is
@@ -15,9 +15,9 @@ pub(super) fn counters(shape: &Shape) -> [Array; 2] {
     let size = shape.size();
     if u32::try_from(size.saturating_sub(1)).is_ok() {
         let high = fill_of(Scalar::Int(0), &Aval::new(DType::U32, Shape::scalar()));
-        return [high, reshape(&iota(DType::U32, [size], 0), shape)];
+        return [high, reshape(&iota(DType::U32, size), shape)];
     }
-    let wide = iota(DType::U64, [size], 0);
+    let wide = iota(DType::U64, size);
     let high = shift_right_logical(&wide, fill_of(Scalar::Int(32), wide.aval()));
     [high, wide].map(|half| reshape(&cast(&half, DType::U32), shape))
 }
@@ -50,8 +50,7 @@ pub(super) fn split_words(key: &[Array; 2]) -> [[Array; 2]; 2] {
     let shape = Shape::new(&[2]);
     let [high, low] = counters(&shape);
     let [a, b] = hash(key, &high, &low, &shape);
-    let word =
-        |x: &Array, at: usize| reshape(&crate::primitives::slice(x, &[at], &[at + 1], None), []);
+    let word = |x: &Array, at: usize| reshape(&slice(x, &[at], &[at + 1], &[1]), []);
     [0, 1].map(|at| [word(&a, at), word(&b, at)])
 }
 

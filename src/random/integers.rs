@@ -122,12 +122,12 @@ fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &End, high: 
     let (low, high) = (low.cut(drawn), high.cut(drawn));
     let one = constant(1, unsigned);
     let distance = cast(&sub(&high, &low), unsigned);
-    let mut span = where_(le(&high, &low), &one, distance);
+    let mut span = where_(&le(&high, &low), &one, distance);
     if let Some(above) = above {
         // The end that the dtype cannot hold counts; the span of everything wraps to 0, and the
         // remainder by 0 leaves a number as it is.
         let longer = bitwise_and(above, gt(&high, &low));
-        span = where_(longer, add(&span, &one), &span);
+        span = where_(&longer, add(&span, &one), &span);
     }
     let half = constant(Scalar::Int(1 << (unsigned.bits() / 2)), unsigned);
     let root = rem(&half, &span);

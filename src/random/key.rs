@@ -82,7 +82,7 @@ impl Key {
             let error = RuleError::shape(message).help("map over the keys with `vmap`");
             throw_operands(name, error, &[]);
         }
-        [0, 1].map(|word| reshape(&slice(&self.data, &[word], &[word + 1], None), []))
+        [0, 1].map(|word| reshape(&slice(&self.data, &[word], &[word + 1], &[1]), []))
     }
 }
 
@@ -137,7 +137,7 @@ pub fn split(key: Key, n: usize) -> Vec<Key> {
     let words = key.words("split");
     draw(|| {
         let data = stacked(&words, &Shape::new(&[n]));
-        let row = |at: usize| reshape(&slice(&data, &[at, 0], &[at + 1, 2], None), [2]);
+        let row = |at: usize| reshape(&slice(&data, &[at, 0], &[at + 1, 2], &[1, 1]), [2]);
         (0..n).map(|at| Key { data: row(at) }).collect::<Vec<Key>>()
     })
 }

@@ -1,13 +1,13 @@
 //! Random orders and choices.
 
 use super::bits::{raw, split_words};
-use super::draw::{cast, draw, expect_float};
+use super::draw::{draw, expect_float};
 use super::key::Key;
 use super::uniform::raw_gumbel;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::take;
 use crate::primitives::rules::resolve_axis;
-use crate::primitives::{add, argmax, broadcast_to, iota, reshape, sort};
+use crate::primitives::{add, argmax, broadcast_to, iota, sort_key_val};
 
 /// How often elements are sorted by fresh random keys until equal keys hardly matter.
 fn rounds(size: usize) -> usize {
@@ -24,7 +24,7 @@ fn shuffled(key: &[Array; 2], x: &Array, axis: usize) -> Array {
     for _ in 0..rounds(x.size()) {
         let [next, now] = split_words(&key);
         let order = raw(&now, x.shape(), DType::U32);
-        x = sort_by(&order, &x, axis);
+        x = sort_key_val(&order, &x, axis as isize).1;
         key = next;
     }
     x
@@ -52,7 +52,7 @@ pub fn permutation(key: Key, n: usize) -> Array {
         throw_operands("permutation", error, &[]);
     }
     let words = key.words("permutation");
-    draw(|| shuffled(&words, &iota(DType::I32, [n], 0), 0))
+    draw(|| shuffled(&words, &iota(DType::I32, n), 0))
 }
 
 /// `x` with its slices along `axis` in random order: the rows of a matrix for axis 0, each row whole.
@@ -67,7 +67,7 @@ pub fn permute(key: Key, x: &Array, axis: isize) -> Array {
     draw(|| match x.rank() {
         1 => shuffled(&words, x, 0),
         _ => {
-            let order = shuffled(&words, &iota(DType::I32, [x.shape()[at]], 0), 0);
+            let order = shuffled(&words, &iota(DType::I32, x.shape()[at]), 0);
             take(x, &order, at as isize)
         }
     })

@@ -13,11 +13,6 @@ pub(crate) struct Slot<K, V> {
 }
 
 impl<K, V> Slot<K, V> {
-    /// The key.
-    pub(crate) fn key(&self) -> &K {
-        &self.key
-    }
-
     /// The value.
     pub(crate) fn value(&self) -> &V {
         self.value.get().expect("slots are handed out with their value made")

@@ -1,6 +1,7 @@
 //! Every primitive keeps every law.
 
 mod elementwise;
+mod matrix;
 
 use oxidax::control_flow::HOLDERS;
 use oxidax::primitives::PRIMITIVES;

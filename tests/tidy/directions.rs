@@ -18,7 +18,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("jit", BELOW_JIT),
     ("devices", BELOW_JIT),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
-    ("random", &["core", "tree", "primitives", "control_flow", "ops"]),
+    // A sampler is staged as one program even at the top level.
+    ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
 ];
 
 const BELOW_SHARDING: &[&str] = &[
