@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod elementwise;
 mod matrix;
 
 use oxidax::control_flow::HOLDERS;
