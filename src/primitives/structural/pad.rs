@@ -213,4 +213,19 @@ mod tests {
         expect!["axis 0 of size 3 padded by -2 and -2 has a negative size"]
             .assert_eq(&error.message);
     }
+
+    mod on_cpu {
+        use super::*;
+
+        #[test]
+        fn padding_crops_dilates_and_moves_out() {
+            let padded = |x: &[f32], low, high, interior| {
+                let x = Array::from_slice(x, [x.len()]).unwrap();
+                pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
+            };
+            assert_eq!(padded(&[1.0, 2.0, 3.0], -1, 2, 1), [9.0, 2.0, 9.0, 3.0, 9.0, 9.0]);
+            assert_eq!(padded(&[1.0], -2, 2, 0), [9.0]);
+            assert_eq!(padded(&[], 1, 1, 5), [9.0, 9.0]);
+        }
+    }
 }
