@@ -7,3 +7,4 @@ mod locations;
 mod products;
 mod reductions;
 mod support;
+mod updates;
