@@ -9,3 +9,4 @@ mod locations;
 mod products;
 mod reductions;
 mod support;
+mod updates;
