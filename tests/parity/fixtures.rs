@@ -164,7 +164,8 @@ impl<'a> Case<'a> {
         }
         for (position, (key, result)) in keys.iter().zip(results).enumerate() {
             let expected = self.stored(key);
-            let same = result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
+            let same =
+                result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
             if !same {
                 let recorded = Aval::new(expected.dtype, &expected.shape);
                 return Err(format!("result {position}: {}, recorded {recorded}", result.aval()));

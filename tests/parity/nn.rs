@@ -22,9 +22,7 @@ fn initial(case: Case<'_>) -> Array {
         "init_lecun_uniform" => init::lecun_uniform(key, shape, dtype),
         "init_lecun_normal" => init::lecun_normal(key, shape, dtype),
         "init_normal" => init::normal(key, shape, dtype, case.number("stddev")),
-        "init_truncated_normal" => {
-            init::truncated_normal(key, shape, dtype, case.number("stddev"))
-        }
+        "init_truncated_normal" => init::truncated_normal(key, shape, dtype, case.number("stddev")),
         "init_uniform" => init::uniform(key, shape, dtype, case.number("scale")),
         "init_variance_scaling" => {
             let numbers = VarianceScaling {
@@ -103,9 +101,7 @@ fn optimizer(case: Case<'_>) -> Optimizer {
         "optim_momentum" => optim::momentum(rate, case.number("momentum")),
         "optim_nesterov" => optim::nesterov(rate, case.number("momentum")),
         "optim_adam" => adam().optimizer(),
-        "optim_adamw" => {
-            Adam { weight_decay: case.number("weight_decay"), ..adam() }.optimizer()
-        }
+        "optim_adamw" => Adam { weight_decay: case.number("weight_decay"), ..adam() }.optimizer(),
         other => panic!("no optimizer for {other}"),
     }
 }
