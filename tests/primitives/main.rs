@@ -1,5 +1,7 @@
 //! Every primitive keeps every law.
 
+mod matrix;
+
 use oxidax::control_flow::HOLDERS;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::check_primitive;
