@@ -50,11 +50,12 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -
     mul(random::normal(key, shape, dtype), deviation)
 }
 
-/// Normal weights cut at two standard deviations, before they are scaled by `deviation`.
+/// Normal weights of mean 0 and standard deviation `deviation`, cut at twice that; what is left
+/// deviates by 0.88 of it.
 #[track_caller]
 pub fn truncated_normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -> Array {
-    let scale = div(number(deviation, dtype), number(TRUNCATED_DEVIATION, dtype));
-    mul(random::truncated_normal(key, shape, dtype, -2.0..2.0), scale)
+    let deviation = number(deviation, dtype);
+    mul(random::truncated_normal(key, shape, dtype, -2.0..2.0), deviation)
 }
 
 /// Uniform weights in `0.0..scale`.

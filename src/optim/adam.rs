@@ -89,7 +89,9 @@ impl Adam {
             // The powers of the decays need more digits than the moments: in bf16 0.999 is 1.
             let dtype = if nu.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
             if corrections.iter().all(|(known, _)| *known != dtype) {
-                corrections.push((dtype, [self.b1, self.b2].map(|b| correction(b, count, dtype))));
+                let for_mean = correction(self.b1, count, dtype);
+                let for_square = correction(self.b2, count, dtype);
+                corrections.push((dtype, [for_mean, for_square]));
             }
             let found = corrections.iter().find(|(known, _)| *known == dtype);
             let [for_mean, for_square] = &found.expect("it was just added").1;

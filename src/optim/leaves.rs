@@ -36,14 +36,10 @@ pub(super) fn pair<T: Tree>(parameters: &T, updates: &T) -> (Vec<Leaf>, Vec<bool
     (paired, trained)
 }
 
-/// Puts updates back into the structure of a model; what is not trained keeps what `template` has.
-pub(super) fn rebuild<T: Tree>(template: &T, leaves: Vec<Leaf>, trained: &[bool]) -> T {
-    let mut updates = leaves.into_iter().map(|leaf| leaf.update);
-    let mut trained = trained.iter();
-    tree::map(template, |leaf| match trained.next() {
-        Some(true) => updates.next().expect("one update for every trained leaf"),
-        _ => leaf.clone(),
-    })
+/// The structure of `template` with these leaves.
+pub(super) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
+    let mut leaves = leaves.into_iter();
+    tree::map(template, |_| leaves.next().expect("as many leaves as the template has"))
 }
 
 #[track_caller]

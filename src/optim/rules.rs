@@ -98,18 +98,14 @@ impl Optimizer {
     pub fn init<T: Tree>(&self, parameters: &T) -> State {
         let (leaves, _) = pair(parameters, parameters);
         let paths = Paths::of(&leaves);
-        let accumulator = |name, zero: fn(&Array) -> Array| Accumulator {
-            name,
-            paths: paths.clone(),
-            values: leaves.iter().map(|leaf| zero(&leaf.parameter)).collect(),
-        };
         let mut accumulators = Vec::new();
         for rule in &self.rules {
             match rule {
-                Rule::Trace { .. } => accumulators.push(accumulator("trace", zeros_strong)),
+                Rule::Trace { .. } => accumulators.push(empty("trace", &paths, &leaves, false)),
                 Rule::Adam(_) => {
-                    accumulators.push(accumulator("mu", zeros_strong));
-                    accumulators.push(accumulator("nu", zeros_real));
+                    accumulators.push(empty("mu", &paths, &leaves, false));
+                    // Squares of complex numbers are taken of their absolute value.
+                    accumulators.push(empty("nu", &paths, &leaves, true));
                 }
                 Rule::Decay { .. } | Rule::Scale(_) => {}
             }
@@ -150,21 +146,30 @@ impl Optimizer {
                 }
             }
         }
-        let still = tree::map(gradients, |leaf| match leaf.dtype().is_inexact() {
-            true => leaf.clone(),
-            false => zeros_like(leaf),
-        });
-        (rebuild(&still, leaves, &trained), State { count, accumulators })
+        let mut updates = leaves.into_iter().map(|leaf| leaf.update);
+        let mut all = Vec::with_capacity(trained.len());
+        for (gradient, trained) in tree::leaves(gradients).iter().zip(trained) {
+            all.push(match trained {
+                true => updates.next().expect("one update for every trained leaf"),
+                false => zeros_like(gradient),
+            });
+        }
+        (rebuild(gradients, all), State { count, accumulators })
     }
 }
 
-fn zeros_strong(x: &Array) -> Array {
-    zeros(x.shape(), x.dtype())
-}
-
-/// Squares of complex numbers are taken of their absolute value, which is real.
-fn zeros_real(x: &Array) -> Array {
-    zeros(x.shape(), x.dtype().real())
+/// An accumulator that nothing was added to.
+#[track_caller]
+fn empty(name: &'static str, paths: &Paths, leaves: &[Leaf], is_real: bool) -> Accumulator {
+    let mut values = Vec::with_capacity(leaves.len());
+    // Loops rather than closures, here and below: an operation in a closure does not know the
+    // user's line.
+    for leaf in leaves {
+        let dtype = leaf.parameter.dtype();
+        let dtype = if is_real { dtype.real() } else { dtype };
+        values.push(zeros(leaf.parameter.shape(), dtype));
+    }
+    Accumulator { name, paths: paths.clone(), values }
 }
 
 #[track_caller]
@@ -186,10 +191,17 @@ fn add_trace(leaves: &mut [Leaf], trace: &Accumulator, decay: f64, nesterov: boo
 /// Throws `Tree`, naming the leaf, if `updates` do not fit `parameters`.
 #[track_caller]
 pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
-    let (mut leaves, trained) = pair(parameters, updates);
-    for leaf in &mut leaves {
-        let sum = &leaf.parameter + &leaf.update;
-        leaf.update = convert_element_type(&sum, leaf.parameter.dtype());
+    let (leaves, trained) = pair(parameters, updates);
+    let mut leaves = leaves.iter();
+    let mut all = Vec::with_capacity(trained.len());
+    for (parameter, trained) in tree::leaves(parameters).into_iter().zip(trained) {
+        all.push(match trained {
+            true => {
+                let leaf = leaves.next().expect("one for every trained leaf");
+                convert_element_type(&(&leaf.parameter + &leaf.update), parameter.dtype())
+            }
+            false => parameter,
+        });
     }
-    rebuild(parameters, leaves, &trained)
+    rebuild(parameters, all)
 }

@@ -82,7 +82,9 @@ impl Key {
             let error = RuleError::shape(message).help("map over the keys with `vmap`");
             throw_operands(name, error, &[]);
         }
-        [0, 1].map(|word| reshape(&slice(&self.data, &[word], &[word + 1], &[1]), []))
+        let high = reshape(&slice(&self.data, &[0], &[1], &[1]), []);
+        let low = reshape(&slice(&self.data, &[1], &[2], &[1]), []);
+        [high, low]
     }
 }
 
@@ -116,8 +118,10 @@ pub fn key(seed: i64) -> Key {
     let words = [(seed as u64 >> 32) as u32, seed as u32];
     let data = match trace::is_tracing() {
         true => {
-            let word = |word: u32| fill_of(Scalar::from(word), &Aval::new(DType::U32, [1]));
-            concatenate(&[&word(words[0]), &word(words[1])], 0)
+            let aval = Aval::new(DType::U32, [1]);
+            let high = fill_of(Scalar::from(words[0]), &aval);
+            let low = fill_of(Scalar::from(words[1]), &aval);
+            concatenate(&[&high, &low], 0)
         }
         false => Array::from_slice(&words, [2]).unwrap_or_else(|error| throw(error)),
     };

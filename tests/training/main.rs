@@ -1,0 +1,7 @@
+//! What stands on the public API: random keys, layers, losses, optimizers, data, checkpoints.
+
+mod checkpoints;
+mod layers;
+mod loop_of_design;
+mod optimizers;
+mod randomness;
