@@ -9,7 +9,7 @@ use oxidax::{
 };
 
 fn ints(elements: &[i32], shape: &[usize]) -> Array {
-    Array::from_slice(elements, shape).unwrap()
+    Array::from_slice(elements, shape).expect("as many as the shape has")
 }
 
 mod on_cpu {
@@ -211,12 +211,53 @@ fn error(indices: fn(&Array) -> Array) -> String {
 
 #[test]
 fn errors_name_axis_and_size() {
-    expect![].assert_eq(&error(|x| x.index(i![0, 3])));
-    expect![].assert_eq(&error(|x| x.index(i![0, 1, ..])));
-    expect![].assert_eq(&error(|x| x.index(i![..., 0, ...])));
-    expect![].assert_eq(&error(|x| x.index(i![by(.., 0)])));
-    expect![].assert_eq(&error(|x| x.index(i![zeros([2, 3], DType::Bool)])));
-    expect![].assert_eq(&error(|x| x.index(i![x])));
-    expect![].assert_eq(&error(|x| x.index(i![arange(3), arange(2)])));
-    expect![].assert_eq(&error(|x| take(x, &arange(2), 2)));
+    expect![[r#"
+        error[value]: index: index 3 is out of range for axis 1 of size 3
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![0, 3])));
+    expect![[r#"
+        error[shape]: index: 3 indices for an array of rank 2
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![0, 1, ..])));
+    expect![[r#"
+        error[value]: index: takes one ellipsis, got 2
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![..., 0, ...])));
+    expect![[r#"
+        error[value]: index: the slice of axis 0 has step 0
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![by(.., 0)])));
+    expect![[r#"
+        error[unsupported]: index: axis 0 is indexed by a boolean mask bool[2,3], whose result would have a size that depends on its elements: not yet
+          operand: f32[2,3]
+          while tracing: error::{closure}
+          help: keep the shape with `where_(mask, x, 0.0)`
+    "#]].assert_eq(&error(|x| x.index(i![zeros([2, 3], DType::Bool)])));
+    expect![[r#"
+        error[dtype]: index: axis 0 is indexed by f32[2,3], indices are integers
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![x])));
+    expect![[r#"
+        error[shape]: index: index arrays do not broadcast: [3], [2]
+          operand: f32[2,3]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| x.index(i![arange(3), arange(2)])));
+    expect![[r#"
+        error[shape]: take: axis 2 is out of range for an array of rank 2
+          lhs: f32[2,3]
+          rhs: i32[2]
+          while tracing: error::{closure}
+    "#]]
+    .assert_eq(&error(|x| take(x, &arange(2), 2)));
 }

@@ -3,6 +3,7 @@
 mod activations;
 mod arranging;
 mod indexing;
+mod locations;
 mod products;
 mod reductions;
 mod support;

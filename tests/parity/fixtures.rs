@@ -1,0 +1,268 @@
+//! Recorded suites: cases, arrays, and comparison within each case's tolerance.
+
+use oxidax::prelude::*;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A suite of `python-compat/fixtures`.
+pub(crate) struct Suite {
+    cases: Vec<Value>,
+    arrays: HashMap<String, Stored>,
+    tolerance: Value,
+}
+
+/// An array as the file holds it.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    dtype: DType,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// One recorded case.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    suite: &'a Suite,
+    json: &'a Value,
+}
+
+fn dtype_of(stored: Dtype) -> DType {
+    match stored {
+        Dtype::BOOL => DType::Bool,
+        other => DType::from_name(&format!("{other:?}").to_lowercase())
+            .unwrap_or_else(|| panic!("the suites do not use {other:?}")),
+    }
+}
+
+impl Suite {
+    pub(crate) fn load(name: &str) -> Suite {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python-compat/fixtures");
+        let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
+        let index: Value = serde_json::from_str(&text).unwrap();
+        let bytes = std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let stored = file.iter().map(|(key, view)| {
+            let (mut dtype, mut shape) = (dtype_of(view.dtype()), view.shape().to_vec());
+            if let Some(encoded) = index["encoded"][key].as_str() {
+                dtype = DType::from_name(encoded).unwrap_or_else(|| panic!("no dtype {encoded}"));
+                if dtype.is_complex() {
+                    assert_eq!(shape.pop(), Some(2), "complex numbers are stored as pairs");
+                }
+            }
+            (key.to_owned(), Stored { dtype, shape, bytes: view.data().to_vec() })
+        });
+        let arrays = stored.collect();
+        let cases = index["cases"].as_array().unwrap().clone();
+        Suite { cases, arrays, tolerance: index["tolerance"].clone() }
+    }
+
+    /// Runs `check` on every case whose operation `belongs`; it gives what is wrong. Fails with all
+    /// of it, and if there was no such case.
+    pub(crate) fn check(
+        &self,
+        belongs: impl Fn(&str) -> bool,
+        check: impl Fn(Case<'_>) -> Result<(), String>,
+    ) {
+        let cases = self.cases.iter().map(|json| Case { suite: self, json });
+        let cases: Vec<Case<'_>> = cases.filter(|case| belongs(case.op())).collect();
+        assert!(!cases.is_empty(), "no case belongs to this test");
+        let count = cases.len();
+        let wrong: Vec<String> = cases
+            .into_iter()
+            .filter_map(|case| {
+                let outcome = oxidax::catch(|| check(case)).unwrap_or_else(|e| Err(e.to_string()));
+                outcome.err().map(|message| format!("{}: {message}", case.name()))
+            })
+            .collect();
+        assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+    }
+
+    /// Every operation in the suite.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &str> {
+        self.cases.iter().map(|case| case["op"].as_str().unwrap())
+    }
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn name(self) -> &'a str {
+        self.json["name"].as_str().unwrap()
+    }
+
+    pub(crate) fn op(self) -> &'a str {
+        self.json["op"].as_str().unwrap()
+    }
+
+    pub(crate) fn param(self, name: &str) -> &'a Value {
+        &self.json["params"][name]
+    }
+
+    pub(crate) fn number(self, name: &str) -> f64 {
+        self.param(name).as_f64().unwrap_or_else(|| panic!("{}: no number {name}", self.name()))
+    }
+
+    pub(crate) fn integer(self, name: &str) -> i128 {
+        let value = self.param(name);
+        let integer = value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));
+        integer.unwrap_or_else(|| panic!("{}: no integer {name}", self.name()))
+    }
+
+    pub(crate) fn dims(self, name: &str) -> Vec<usize> {
+        let list = self.param(name).as_array().unwrap();
+        list.iter().map(|size| size.as_u64().unwrap() as usize).collect()
+    }
+
+    pub(crate) fn dtype(self) -> DType {
+        DType::from_name(self.param("dtype").as_str().unwrap()).unwrap()
+    }
+
+    /// How many inputs there are.
+    pub(crate) fn n_inputs(self) -> usize {
+        self.json["inputs"].as_array().unwrap().len()
+    }
+
+    pub(crate) fn input(self, position: usize) -> Array {
+        self.array(&self.json["inputs"][position])
+    }
+
+    /// The arrays called `what` of the recorded derivatives: `tangents`, `cotangents`.
+    pub(crate) fn grad_arrays(self, what: &str) -> Vec<Array> {
+        self.json["grad"][what].as_array().unwrap().iter().map(|key| self.array(key)).collect()
+    }
+
+    /// Which operands are differentiated, if derivatives were recorded.
+    pub(crate) fn wrt(self) -> Option<Vec<usize>> {
+        let list = self.json["grad"]["wrt"].as_array()?;
+        Some(list.iter().map(|position| position.as_u64().unwrap() as usize).collect())
+    }
+
+    fn stored(self, key: &Value) -> &'a Stored {
+        &self.suite.arrays[key.as_str().unwrap()]
+    }
+
+    fn array(self, key: &Value) -> Array {
+        let Stored { dtype, shape, bytes } = self.stored(key);
+        Array::from_bytes(bytes, *dtype, shape).unwrap()
+    }
+
+    /// Compares results with the recorded outputs.
+    pub(crate) fn expect_outputs(self, results: &[Array]) -> Result<(), String> {
+        self.compare(&self.json["outputs"], results, &self.json["tolerance"])
+    }
+
+    /// Compares results with the recorded derivatives called `what`.
+    pub(crate) fn expect_grad(self, what: &str, results: &[Array]) -> Result<(), String> {
+        let found = self.compare(&self.json["grad"][what], results, &Value::Null);
+        found.map_err(|message| format!("{what}: {message}"))
+    }
+
+    fn compare(self, keys: &Value, results: &[Array], own: &Value) -> Result<(), String> {
+        let keys = keys.as_array().unwrap();
+        if keys.len() != results.len() {
+            return Err(format!("{} results, recorded {}", results.len(), keys.len()));
+        }
+        for (position, (key, result)) in keys.iter().zip(results).enumerate() {
+            let expected = self.stored(key);
+            let same = result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
+            if !same {
+                let recorded = Aval::new(expected.dtype, &expected.shape);
+                return Err(format!("result {position}: {}, recorded {recorded}", result.aval()));
+            }
+            let tolerance = match own {
+                Value::Null => &self.suite.tolerance[expected.dtype.name()],
+                own => own,
+            };
+            let bytes = result.to_bytes().map_err(|error| error.to_string())?;
+            difference(expected.dtype, &bytes, &expected.bytes, tolerance)
+                .map_or(Ok(()), |message| Err(format!("result {position}: {message}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// One real number: its value, and its place among the numbers of its dtype.
+#[derive(Clone, Copy)]
+struct Number {
+    value: f64,
+    place: i128,
+}
+
+fn numbers(dtype: DType, bytes: &[u8]) -> Vec<Number> {
+    let part = dtype.real();
+    bytes
+        .chunks_exact(part.host_bytes())
+        .map(|chunk| {
+            let mut wide = [0; 8];
+            wide[..chunk.len()].copy_from_slice(chunk);
+            let bits = u64::from_le_bytes(wide);
+            let sign = 1u64 << (part.bits() - 1);
+            let value = match part {
+                DType::F64 => f64::from_bits(bits),
+                DType::F32 => f32::from_bits(bits as u32).into(),
+                DType::F16 => half::f16::from_bits(bits as u16).into(),
+                DType::BF16 => half::bf16::from_bits(bits as u16).into(),
+                _ => bits as f64,
+            };
+            // Magnitudes of floats are ordered like their bits; -0 lies just below 0.
+            let place = match part.is_float() && bits & sign != 0 {
+                true => -i128::from(bits & !sign) - 1,
+                false => i128::from(bits),
+            };
+            Number { value, place }
+        })
+        .collect()
+}
+
+/// What differs by more than the tolerance, with the first values side by side.
+fn difference(dtype: DType, found: &[u8], expected: &[u8], tolerance: &Value) -> Option<String> {
+    let (found, expected) = (numbers(dtype, found), numbers(dtype, expected));
+    let ulp = tolerance["ulp_pinned"].as_u64().or(tolerance["ulp"].as_u64()).map(i128::from);
+    let (rtol, atol) = (tolerance["rtol"].as_f64(), tolerance["atol"].as_f64());
+    let near = |x: &Number, y: &Number| {
+        let nan = x.value.is_nan() && y.value.is_nan();
+        let zeros = x.value == 0.0 && y.value == 0.0 && ulp != Some(0);
+        let infinite = x.value.is_infinite() || y.value.is_infinite();
+        let close = match (ulp, rtol, atol) {
+            (Some(ulp), ..) => (x.place - y.place).abs() <= ulp,
+            (None, Some(rtol), Some(atol)) if dtype.is_inexact() => {
+                (x.value - y.value).abs() <= atol + rtol * y.value.abs()
+            }
+            _ => x.place == y.place,
+        };
+        nan || zeros || if infinite { x.value == y.value } else { close }
+    };
+    let wrong: Vec<usize> =
+        (0..found.len()).filter(|&at| !near(&found[at], &expected[at])).collect();
+    let first = wrong.first()?;
+    let apart = |at: &usize| (found[*at].place - expected[*at].place).abs();
+    let most = wrong.iter().map(apart).max().unwrap_or(0);
+    let rows: Vec<String> = wrong
+        .iter()
+        .take(4)
+        .map(|&at| format!("[{at}] {:?} against {:?}", found[at].value, expected[at].value))
+        .collect();
+    Some(format!(
+        "{} of {} numbers differ, the first at {first}, by up to {most} units: {}",
+        wrong.len(),
+        found.len(),
+        rows.join(", ")
+    ))
+}
+
+#[test]
+fn differences_are_seen() {
+    let bytes = |values: [f32; 2]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let differs = |x: [f32; 2], y: [f32; 2], tolerance: &str| {
+        let tolerance = serde_json::from_str(tolerance).unwrap();
+        difference(DType::F32, &bytes(x), &bytes(y), &tolerance).is_some()
+    };
+    let next = f32::from_bits(1.0f32.to_bits() + 1);
+    assert!(differs([0.0, 1.0], [0.0, next], r#"{"ulp": 0}"#));
+    assert!(!differs([0.0, 1.0], [0.0, next], r#"{"ulp": 1}"#));
+    assert!(differs([0.0, 1.0], [0.0, next], r#"{"ulp": 8, "ulp_pinned": 0}"#));
+    assert!(differs([-0.0, 1.0], [0.0, 1.0], r#"{"ulp": 0}"#));
+    assert!(!differs([-0.0, f32::NAN], [0.0, -f32::NAN], r#"{"rtol": 0, "atol": 0}"#));
+    assert!(differs([0.0, f32::INFINITY], [0.0, f32::MAX], r#"{"rtol": 1, "atol": 1}"#));
+    assert!(differs([0.0, 1.2], [0.0, 1.0], r#"{"rtol": 0.1, "atol": 0.01}"#));
+}
