@@ -99,7 +99,7 @@ pub mod testing;
 pub mod transforms;
 pub mod tree;
 
-pub use core::{Array, Aval, DType, Error, Scalar, Shape, catch};
+pub use core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use ops::linalg;
 pub use tree::Tree;
 

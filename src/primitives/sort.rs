@@ -236,8 +236,8 @@ fn lower_lexicographic(ctx: &mut LowerCtx<'_>, keys: &[Key]) -> Value {
 /// use oxidax::prelude::*;
 /// let by_two = |a: Array, b: Array, x: Array| sort_multi(&[a, b, x], -1, 2).swap_remove(2);
 /// let key = Aval::new(DType::I32, [7]);
-/// let aval = eval_shape(by_two, (key.clone(), key, Aval::new(DType::F32, [7])))?;
-/// assert_eq!(aval.to_string(), "f32[7]");
+/// let y = eval_shape(by_two, (key.clone(), key, Aval::new(DType::F32, [7])))?;
+/// assert_eq!(y.aval().to_string(), "f32[7]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "lexsort")]
@@ -271,8 +271,8 @@ pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array)
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|x: Array| argsort(&x, -1), Aval::new(DType::F32, [2, 5]))?;
-/// assert_eq!(aval.to_string(), "i32[2,5]");
+/// let y = eval_shape(|x: Array| argsort(&x, -1), Aval::new(DType::F32, [2, 5]))?;
+/// assert_eq!(y.aval().to_string(), "i32[2,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -239,11 +239,11 @@ fn default_fill(dtype: DType) -> Scalar {
 ///     start_index_map: vec![0],
 ///     ..GatherDimensionNumbers::default()
 /// };
-/// let rows = |table: Array, ids: Array| {
+/// let rows = move |table: Array, ids: Array| {
 ///     gather(&table, &ids, &numbers, &[1, 8], GatherScatterMode::Clip)
 /// };
-/// let aval = eval_shape(rows, (Aval::new(DType::F32, [100, 8]), Aval::new(DType::I32, [5, 1])))?;
-/// assert_eq!(aval.to_string(), "f32[5,8]");
+/// let y = eval_shape(rows, (Aval::new(DType::F32, [100, 8]), Aval::new(DType::I32, [5, 1])))?;
+/// assert_eq!(y.aval().to_string(), "f32[5,8]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

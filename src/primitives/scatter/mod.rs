@@ -267,12 +267,12 @@ impl Scatter {
 ///     scatter_dims_to_operand_dims: vec![0],
 ///     ..ScatterDimensionNumbers::default()
 /// };
-/// let count = |ids: Array| {
+/// let count = move |ids: Array| {
 ///     let (bins, ones) = (zeros([10], DType::F32), ones([5], DType::F32));
 ///     scatter(&bins, &ids, &ones, Combiner::Add, &numbers, GatherScatterMode::FillOrDrop)
 /// };
-/// let aval = eval_shape(count, Aval::new(DType::I32, [5, 1]))?;
-/// assert_eq!(aval.to_string(), "f32[10]");
+/// let y = eval_shape(count, Aval::new(DType::I32, [5, 1]))?;
+/// assert_eq!(y.aval().to_string(), "f32[10]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "scatter_add")]

@@ -125,9 +125,8 @@ impl Primitive for DynamicSlice {
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [8, 3]);
 /// let i = Aval::new(DType::I32, []);
-/// let zero = |i: &Array| zeros_like(i);
-/// let aval = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zero(&i)], &[2, 3]), (x, i))?;
-/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// let y = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zeros_like(&i)], &[2, 3]), (x, i))?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -156,8 +156,8 @@ impl Pad {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::{PaddingDim, pad};
 /// let border = PaddingDim { low: 1, high: 1, interior: 0 };
-/// let aval = eval_shape(|x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
-/// assert_eq!(aval.to_string(), "f32[4,5]");
+/// let y = eval_shape(move |x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[4,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
