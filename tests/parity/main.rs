@@ -2,4 +2,10 @@
 
 mod fixtures;
 mod nn;
+mod numpy;
+mod numpy_arrays;
+mod ops;
+mod ops_moving;
+mod promotion;
 mod random;
+mod transforms;
