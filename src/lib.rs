@@ -1,4 +1,81 @@
-//! oxidax
+//! Composable function transformations for Rust on XLA, in the spirit of JAX.
+//!
+//! A function of arrays is an ordinary closure. [`grad`](transforms::grad) differentiates it,
+//! [`vmap`](transforms::vmap()) vectorizes it, [`jit`](jit::jit) compiles it, and they nest in any order.
+//!
+//! ```no_run
+//! use oxidax::prelude::*;
+//!
+//! let f = |x: &Array| (x * sin(x)).sum();
+//! let x = Array::from_slice(&[0.0f32, 1.0, 2.0], [3])?;
+//! let gradient = grad(f)(&x);
+//! let step = jit(move |x: Array| &x - grad(f)(&x) * 0.1);
+//! let y = step.call(x)?; // `x` was moved, so its memory is reused
+//! # Ok::<(), oxidax::Error>(())
+//! ```
+//!
+//! # A tour
+//!
+//! **Arrays.** An [`Array`] is concrete (its numbers lie on a device) or traced (it stands for
+//! a value of a program under construction); it is one type either way. Shape and
+//! [dtype](core::DType) are values. Operators and the functions of [`ops`] and [`primitives`] broadcast and
+//! promote as NumPy and JAX do, and Rust numbers are weakly typed.
+//!
+//! **Programs.** Tracing runs a closure once on traced arrays. What it did is a
+//! [`Program`](core::Program), which prints and can be read back:
+//!
+//! ```
+//! use oxidax::prelude::*;
+//!
+//! let program = make_program(|x: Array| sin(&x) * &x, Aval::new(DType::F32, [3]))?;
+//! assert_eq!(
+//!     program.to_string(),
+//!     "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    c:f32[3] = mul b a\n  in (c) }"
+//! );
+//! # Ok::<(), oxidax::Error>(())
+//! ```
+//!
+//! **Transforms.** Each interprets programs with the rules of their [primitives](core::Primitive):
+//! [`jvp`](transforms::jvp()), [`linearize`](transforms::linearize()), [`vjp`](transforms::vjp()),
+//! [`grad`](transforms::grad), [`vmap`](transforms::vmap()).
+//! [`eval_shape`](transforms::eval_shape) gives types without computing anything:
+//!
+//! ```
+//! use oxidax::prelude::*;
+//!
+//! let hessian = |x: Array| vmap(|v: Array, x: Array| {
+//!     jvp(grad(|x: &Array| (x * x * x).sum()), &x, &v).1
+//! })
+//! .in_axes([Some(0), None])
+//! .call(eye(3, DType::F32), x);
+//! let h = eval_shape(hessian, Aval::new(DType::F32, [3]))?;
+//! assert_eq!(h.shape().dims(), [3, 3]);
+//! # Ok::<(), oxidax::Error>(())
+//! ```
+//!
+//! **Trees.** Models, batches and optimizer states are plain structs with
+//! [`#[derive(Tree)]`](derive@Tree); tuples, vectors, options and maps of trees are trees. A leaf's path,
+//! `blocks[3].weight`, names it in errors and checkpoints.
+//!
+//! **Compiling.** [`jit`](jit::jit) traces and compiles once per signature. Arguments passed by value are
+//! donated, those passed by reference are kept.
+//!
+//! **Errors.** Operations throw inside traced closures; `call`, `make_program`, `eval_shape` and
+//! [`catch`] return the [`Error`], which names the operation, the numbers, your line and the
+//! transforms under way.
+//!
+//! **On top.** [`random`], [`nn`], [`optim`], [`data`] and [`checkpoint`] are what a training program needs.
+//!
+//! # Devices
+//!
+//! Programs run through a PJRT plugin, a shared library found when the first array is made. On Linux x86-64
+//! the CPU's is installed if there is none; the README says how, and which environment variables have a
+//! say. Tracing, transforms and printing need no plugin.
+//!
+//! # Not yet
+//!
+//! Convolution, control flow (`scan`, `while_loop`, `cond`), `remat`, custom derivatives, several devices, and
+//! a compilation cache on disk.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
@@ -22,11 +99,20 @@ pub mod testing;
 pub mod transforms;
 pub mod tree;
 
-pub use core::catch;
+pub use core::{Array, Aval, DType, Error, Scalar, Shape, catch};
 pub use ops::linalg;
 pub use tree::Tree;
 
 /// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.
 fn default_backend() -> &'static dyn core::Backend {
     runtime::evaluator()
+}
+
+/// The code of the pages that live outside the sources compiles with the doc tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/for-jax-users.md")]
+    struct ForJaxUsers;
 }

@@ -61,7 +61,7 @@ pub fn stack<'a>(arrays: impl AsRef<[&'a Array]>, axis: isize) -> Array {
 pub fn split(x: &Array, parts: usize, axis: isize) -> Vec<Array> {
     let at = axis_of("split", axis, x.rank(), x);
     let size = x.shape()[at];
-    if parts == 0 || size % parts != 0 {
+    if parts == 0 || !size.is_multiple_of(parts) {
         let message = format!("axis {at} of size {size} does not split into {parts} equal parts");
         let error = RuleError::shape(message).help("give the positions with `split_at`");
         trace::throw_operands("split", error, &[x]);

@@ -11,7 +11,7 @@ use crate::primitives::{reshape, resolve_axes};
 /// ```
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [2, 3, 4]);
-/// let shape = |f: fn(&Array) -> Array| eval_shape(|x: Array| f(&x), x.clone());
+/// let shape = |f: fn(&Array) -> Array| eval_shape(move |x: Array| f(&x), x.clone());
 /// assert_eq!(shape(|x| x.sum_axes(-1))?.aval().to_string(), "f32[2,3]");
 /// assert_eq!(shape(|x| x.sum_axes([0, -1]))?.aval().to_string(), "f32[3]");
 /// assert_eq!(shape(|x| x.sum_axes(axes(-1).keepdims()))?.aval().to_string(), "f32[2,3,1]");

@@ -72,7 +72,7 @@ impl Array {
     /// element and an exponent that is not whole.
     #[track_caller]
     pub fn powf(&self, exponent: f64) -> Array {
-        p::pow(&p::inexact(self), exponent)
+        p::pow(p::inexact(self), exponent)
     }
 
     /// Each element to the power `exponent`, as [`power`](super::power).

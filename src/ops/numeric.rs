@@ -53,7 +53,7 @@ fn full_of(x: &Array, value: bool) -> Array {
 pub fn nan_to_num(x: &Array) -> Array {
     let dtype = x.dtype();
     if dtype.is_complex() {
-        return complex(&nan_to_num(&real(x)), &nan_to_num(&imag(x)));
+        return complex(nan_to_num(&real(x)), nan_to_num(&imag(x)));
     }
     if !dtype.is_float() {
         return x.clone();

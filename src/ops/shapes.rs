@@ -81,7 +81,7 @@ pub(super) fn close(sizes: &[Option<usize>], from: &Shape) -> Result<Shape, Rule
     };
     match sizes.iter().filter(|size| size.is_none()).count() {
         0 => Ok(sizes.iter().flatten().copied().collect()),
-        1 if known > 0 && size % known == 0 => {
+        1 if known > 0 && size.is_multiple_of(known) => {
             Ok(sizes.iter().map(|open| open.unwrap_or(size / known)).collect())
         }
         1 => Err(RuleError::shape(format!(

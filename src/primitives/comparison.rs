@@ -194,26 +194,25 @@ pub(in crate::primitives) fn exemplars_compare() -> Vec<Exemplar> {
         Exemplar::new(Compare { direction, total_order }, operands)
     };
     let (x, y) = ([1.0, 2.0, -0.0, f64::NAN, f64::NAN], [2.0, 2.0, 0.0, 1.0, f64::NAN]);
-    let mut all = Vec::new();
-    for direction in [
+    let floats = |direction, total_order| {
+        // Comparisons jump where the operands meet.
+        pair(direction, total_order, DType::F32, &x, &y).without_derivative()
+    };
+    let mut all: Vec<Exemplar> = [
         ComparisonDirection::Eq,
         ComparisonDirection::Ne,
         ComparisonDirection::Ge,
         ComparisonDirection::Gt,
         ComparisonDirection::Le,
         ComparisonDirection::Lt,
-    ] {
-        // Comparisons jump where the operands meet.
-        all.push(pair(direction, false, DType::F32, &x, &y).without_derivative());
-        all.push(pair(direction, true, DType::F64, &x, &y).without_derivative());
-        all.push(pair(direction, false, DType::I8, &[-1.0, 1.0], &[1.0, 1.0]));
-        all.push(pair(direction, false, DType::U32, &[4e9, 0.0], &[1.0, 0.0]));
-        all.push(pair(direction, false, DType::Bool, &[0.0, 1.0, 1.0], &[1.0, 1.0, 0.0]));
-    }
-    all.push(
-        pair(ComparisonDirection::Eq, false, DType::C64, &[1.0, 2.0], &[1.0, 3.0])
-            .without_derivative(),
-    );
+    ]
+    .map(|direction| floats(direction, false))
+    .into();
+    all.push(floats(ComparisonDirection::Lt, true));
+    all.push(pair(ComparisonDirection::Lt, false, DType::I8, &[-1.0, 1.0], &[1.0, 1.0]));
+    all.push(pair(ComparisonDirection::Gt, false, DType::U32, &[4e9, 0.0], &[1.0, 0.0]));
+    all.push(pair(ComparisonDirection::Le, false, DType::Bool, &[0.0, 1.0], &[1.0, 0.0]));
+    all.push(pair(ComparisonDirection::Ne, false, DType::C64, &[1.0, 2.0], &[1.0, 3.0]));
     all.push(pair(ComparisonDirection::Lt, false, DType::BF16, &[], &[]));
     all
 }

@@ -5,11 +5,9 @@
 //! `re(c · dz)`, which fixes the transposes below.
 
 use super::arithmetic::neg;
-use super::comparison::{lt, ne};
-use super::constant::{full_like, zeros_like, zeros_of};
+use super::constant::{zeros_like, zeros_of};
 use super::promote::{ArrayLike, inexact, promote_inexact};
 use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent, same_type};
-use super::select::select;
 use super::trig::atan2;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
@@ -58,8 +56,8 @@ impl Primitive for Complex {
         let dz = match (&tangents[0], &tangents[1]) {
             (Tangent::Zero(_), Tangent::Zero(_)) => Tangent::zero_like(&z),
             (Tangent::Dense(re), Tangent::Dense(im)) => complex(re, im).into(),
-            (Tangent::Dense(re), Tangent::Zero(_)) => complex(re, &zeros_like(re)).into(),
-            (Tangent::Zero(_), Tangent::Dense(im)) => complex(&zeros_like(im), im).into(),
+            (Tangent::Dense(re), Tangent::Zero(_)) => complex(re, zeros_like(re)).into(),
+            (Tangent::Zero(_), Tangent::Dense(im)) => complex(zeros_like(im), im).into(),
         };
         Ok((vec![z], vec![dz]))
     }
@@ -139,7 +137,7 @@ impl Primitive for Real {
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
-        Ok(vec![Some(complex(ct, &zeros_like(ct)).into())])
+        Ok(vec![Some(complex(ct, zeros_like(ct)).into())])
     }
 }
 
@@ -196,7 +194,7 @@ impl Primitive for Imag {
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
-        Ok(vec![Some(complex(&zeros_like(ct), &neg(ct)).into())])
+        Ok(vec![Some(complex(zeros_like(ct), neg(ct)).into())])
     }
 }
 
@@ -280,18 +278,16 @@ pub(in crate::primitives) fn exemplars_conj() -> Vec<Exemplar> {
 }
 
 /// The angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for real
-/// numbers, NaN for NaN; integers become floats.
+/// numbers (π for -0), NaN for NaN; integers become floats.
 #[doc(alias = "arg")]
 #[doc(alias = "phase")]
 #[track_caller]
 pub fn angle(x: &Array) -> Array {
     let x = inexact(x);
-    if x.dtype().is_complex() {
-        return atan2(imag(&x), real(&x));
+    match x.dtype().is_complex() {
+        true => atan2(imag(&x), real(&x)),
+        false => atan2(zeros_like(&x), &x),
     }
-    let zero = zeros_like(&x);
-    let angle = select(&lt(&x, 0.0), &full_like(&x, std::f64::consts::PI), &zero);
-    select(&ne(&x, &x), &x, &angle)
 }
 
 #[cfg(test)]

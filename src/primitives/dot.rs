@@ -361,7 +361,7 @@ impl Primitive for DotGeneral {
 
 /// Sum of products of `lhs` and `rhs` as `how` says. Operands of different dtype are promoted
 /// unless `how.preferred_element_type` is set; they are never broadcast. See [`DotGeneral`] for its
-/// rules, and `matmul` and `einsum` for what is written
+/// rules, and [`matmul`](crate::ops::matmul) and [`einsum`](crate::ops::einsum) for what is written
 /// with it.
 ///
 /// ```
@@ -376,7 +376,7 @@ impl Primitive for DotGeneral {
 ///     preferred_element_type: Some(DType::F32),
 ///     ..Default::default()
 /// };
-/// let z = eval_shape(|x: Array, y: Array| dot_general(&x, &y, how.clone()), (x, y))?;
+/// let z = eval_shape(move |x: Array, y: Array| dot_general(&x, &y, how.clone()), (x, y))?;
 /// assert_eq!(z.aval().to_string(), "f32[8,32,16]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -4,10 +4,11 @@
 //! operator, so that the type of `&x * 2.0` is known before that of `2.0` is. On the left only
 //! `i32` and `f64` stand for literals: with more, `(2.0 * &x).sum()` would be ambiguous.
 
-use super::arithmetic::{add, div, mul, neg, sub};
+use super::arithmetic::{add, div, mul, neg, rem, sub};
+use super::logic::{bitwise_and, bitwise_not, bitwise_or, bitwise_xor, shift_left, shift_right};
 use super::promote::ArrayLike;
 use crate::core::Array;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 macro_rules! binary {
     ($($trait:ident $method:ident $function:ident;)*) => {$(
@@ -43,6 +44,12 @@ binary!(
     Sub sub sub;
     Mul mul mul;
     Div div div;
+    Rem rem rem;
+    BitAnd bitand bitwise_and;
+    BitOr bitor bitwise_or;
+    BitXor bitxor bitwise_xor;
+    Shl shl shift_left;
+    Shr shr shift_right;
 );
 
 impl Neg for Array {
@@ -58,5 +65,21 @@ impl Neg for &Array {
     #[track_caller]
     fn neg(self) -> Array {
         neg(self)
+    }
+}
+
+impl Not for Array {
+    type Output = Array;
+    #[track_caller]
+    fn not(self) -> Array {
+        bitwise_not(&self)
+    }
+}
+
+impl Not for &Array {
+    type Output = Array;
+    #[track_caller]
+    fn not(self) -> Array {
+        bitwise_not(self)
     }
 }

@@ -110,6 +110,7 @@ pub fn resolve_axis(axis: isize, rank: usize) -> Rule<usize> {
 }
 
 /// The array with axis `from` moved to position `to`.
+#[track_caller]
 pub fn move_axis(x: &Array, from: usize, to: usize) -> Array {
     if from == to {
         return x.clone();

@@ -36,6 +36,7 @@ pub struct Sort {
 }
 
 impl Sort {
+    #[track_caller]
     fn apply(&self, operands: &[Array]) -> Vec<Array> {
         bind(self.clone(), &operands.iter().collect::<Vec<_>>())
     }

@@ -347,7 +347,7 @@ mod on_cpu {
     fn rows(count: usize) -> Array {
         let inf = f32::INFINITY;
         let all = [1., 2., 3., 1000., 1001., -1000., -inf, 0., 1., -inf, -inf, -inf, inf, 0., 1.];
-        Array::from_slice(&all[..3 * count], [count, 3]).unwrap()
+        Array::from_slice(&all[..3 * count], [count, 3]).expect("three a row")
     }
 
     #[test]

@@ -9,7 +9,7 @@ use oxidax::{
 };
 
 fn ints(elements: &[i32], shape: &[usize]) -> Array {
-    Array::from_slice(elements, shape).unwrap()
+    Array::from_slice(elements, shape).expect("as many as the shape has")
 }
 
 mod on_cpu {

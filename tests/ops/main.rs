@@ -1,8 +1,11 @@
 //! Composite functions against plain loops and known values, on the CPU plugin.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod activations;
 mod arranging;
 mod indexing;
+mod locations;
 mod products;
 mod reductions;
 mod support;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// `einsum` with an explicit result and without ellipsis, by loops over every index.
 fn by_loops(spec: &str, operands: &[&Array]) -> (Vec<usize>, Vec<f64>) {
-    let (inputs, output) = spec.split_once("->").unwrap();
+    let (inputs, output) = spec.split_once("->").expect("an explicit result");
     let inputs: Vec<&str> = inputs.split(',').collect();
     let mut sizes = BTreeMap::new();
     for (letters, x) in inputs.iter().zip(operands) {
@@ -22,7 +22,8 @@ fn by_loops(spec: &str, operands: &[&Array]) -> (Vec<usize>, Vec<f64>) {
     let values: Vec<Vec<f64>> = operands.iter().map(|x| f64s(x)).collect();
     let mut result = vec![0.0; shape.iter().product()];
     for at in positions(&extents) {
-        let index = |letter: char| at[letters.iter().position(|&l| l == letter).unwrap()];
+        let index =
+            |letter: char| at[letters.iter().position(|&l| l == letter).expect("a known index")];
         let mut product = 1.0;
         for ((letters, x), values) in inputs.iter().zip(operands).zip(&values) {
             let own: Vec<usize> = letters

@@ -10,7 +10,7 @@ fn wide(x: &Array) -> Vec<f64> {
 }
 
 fn ints(elements: &[i32]) -> Array {
-    Array::from_slice(elements, [elements.len()]).unwrap()
+    Array::from_slice(elements, [elements.len()]).expect("a vector")
 }
 
 mod on_cpu {
@@ -18,7 +18,7 @@ mod on_cpu {
     use num_complex::Complex32;
 
     fn sample() -> Array {
-        Array::from_slice(&[1f32, 3., 2., 4., 4., -1.], [2, 3]).unwrap()
+        Array::from_slice(&[1f32, 3., 2., 4., 4., -1.], [2, 3]).expect("six elements")
     }
 
     #[test]

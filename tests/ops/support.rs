@@ -3,14 +3,14 @@
 use oxidax::prelude::*;
 
 /// `0, 1, 2, …` under a shape, as `f32`.
-pub fn counting(shape: &[usize]) -> Array {
+pub(crate) fn counting(shape: &[usize]) -> Array {
     let n: usize = shape.iter().product();
     let elements: Vec<f32> = (0..n).map(|i| i as f32).collect();
-    Array::from_slice(&elements, shape).unwrap()
+    Array::from_slice(&elements, shape).expect("as many elements as the shape has")
 }
 
 /// Numbers without a pattern, the same at every call, as `f64` between -1 and 1.
-pub fn scattered(shape: &[usize], seed: u64) -> Array {
+pub(crate) fn scattered(shape: &[usize], seed: u64) -> Array {
     let n: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let elements: Vec<f64> = (0..n)
@@ -21,31 +21,31 @@ pub fn scattered(shape: &[usize], seed: u64) -> Array {
             (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
         })
         .collect();
-    Array::from_slice(&elements, shape).unwrap()
+    Array::from_slice(&elements, shape).expect("as many elements as the shape has")
 }
 
-pub fn f32s(x: &Array) -> Vec<f32> {
-    x.to_vec().unwrap()
+pub(crate) fn f32s(x: &Array) -> Vec<f32> {
+    x.to_vec().expect("the elements are there and of this dtype")
 }
 
-pub fn f64s(x: &Array) -> Vec<f64> {
-    x.to_vec().unwrap()
+pub(crate) fn f64s(x: &Array) -> Vec<f64> {
+    x.to_vec().expect("the elements are there and of this dtype")
 }
 
-pub fn i32s(x: &Array) -> Vec<i32> {
-    x.to_vec().unwrap()
+pub(crate) fn i32s(x: &Array) -> Vec<i32> {
+    x.to_vec().expect("the elements are there and of this dtype")
 }
 
-pub fn bools(x: &Array) -> Vec<bool> {
-    x.to_vec().unwrap()
+pub(crate) fn bools(x: &Array) -> Vec<bool> {
+    x.to_vec().expect("the elements are there and of this dtype")
 }
 
-pub fn vector(elements: &[f32]) -> Array {
-    Array::from_slice(elements, [elements.len()]).unwrap()
+pub(crate) fn vector(elements: &[f32]) -> Array {
+    Array::from_slice(elements, [elements.len()]).expect("as many elements as the shape has")
 }
 
 #[track_caller]
-pub fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
+pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(actual.len(), expected.len());
     for (position, (a, e)) in actual.iter().zip(expected).enumerate() {
         let same = a == e || (a.is_nan() && e.is_nan());
@@ -57,7 +57,7 @@ pub fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
 }
 
 /// Every multi-index of a shape, row-major.
-pub fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
+pub(crate) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &size in shape {
         let extend = |at: Vec<usize>| {
@@ -73,6 +73,6 @@ pub fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The row-major place of a multi-index.
-pub fn place(shape: &[usize], at: &[usize]) -> usize {
+pub(crate) fn place(shape: &[usize], at: &[usize]) -> usize {
     shape.iter().zip(at).fold(0, |place, (&size, &i)| place * size + i)
 }

@@ -83,6 +83,19 @@ impl Suite {
         assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
     }
 
+    /// Runs `check` on the case of this name.
+    pub(crate) fn check_named(
+        &self,
+        name: &str,
+        check: impl Fn(Case<'_>) -> Result<(), String>,
+    ) {
+        let json = self.cases.iter().find(|case| case["name"] == name);
+        let json = json.unwrap_or_else(|| panic!("no case is called {name}"));
+        if let Err(message) = check(Case { suite: self, json }) {
+            panic!("{name}: {message}");
+        }
+    }
+
     /// The suite with JAX's 64-bit default types, which are 32-bit ones here, narrowed: a wide result of
     /// narrow operands is compared as a narrow one, unless the case states its dtype.
     pub(crate) fn with_narrow_defaults(self) -> Suite {
@@ -212,6 +225,17 @@ impl<'a> Case<'a> {
         self.compare(&self.json["outputs"], results, &self.json["tolerance"])
     }
 
+    /// One recorded output.
+    pub(crate) fn output(self, position: usize) -> Array {
+        self.array(&self.json["outputs"][position])
+    }
+
+    /// Compares one result with the recorded output at that position.
+    pub(crate) fn expect_output(self, position: usize, result: &Array) -> Result<(), String> {
+        let keys = Value::Array(vec![self.json["outputs"][position].clone()]);
+        self.compare(&keys, std::slice::from_ref(result), &self.json["tolerance"])
+    }
+
     /// Compares results with the recorded derivatives called `what`.
     pub(crate) fn expect_grad(self, what: &str, results: &[Array]) -> Result<(), String> {
         let found = self.compare(&self.json["grad"][what], results, &Value::Null);
@@ -225,7 +249,8 @@ impl<'a> Case<'a> {
         }
         for (position, (key, result)) in keys.iter().zip(results).enumerate() {
             let expected = &self.expected(key);
-            let same = result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
+            let same =
+                result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
             if !same {
                 let recorded = Aval::new(expected.dtype, &expected.shape);
                 return Err(format!("result {position}: {}, recorded {recorded}", result.aval()));

@@ -22,9 +22,7 @@ fn initial(case: Case<'_>) -> Array {
         "init_lecun_uniform" => init::lecun_uniform(key, shape, dtype),
         "init_lecun_normal" => init::lecun_normal(key, shape, dtype),
         "init_normal" => init::normal(key, shape, dtype, case.number("stddev")),
-        "init_truncated_normal" => {
-            init::truncated_normal(key, shape, dtype, case.number("stddev"))
-        }
+        "init_truncated_normal" => init::truncated_normal(key, shape, dtype, case.number("stddev")),
         "init_uniform" => init::uniform(key, shape, dtype, case.number("scale")),
         "init_variance_scaling" => {
             let numbers = VarianceScaling {
@@ -41,7 +39,9 @@ fn initial(case: Case<'_>) -> Array {
 }
 
 /// The loss of a case as a function of its operands.
-fn loss(case: Case<'_>) -> Box<dyn Fn(&[Array]) -> Array> {
+type Loss = Box<dyn Fn(&[Array]) -> Array>;
+
+fn loss(case: Case<'_>) -> Loss {
     match case.op() {
         "softmax_cross_entropy_labels" | "softmax_cross_entropy" => {
             Box::new(|x| nn::softmax_cross_entropy(&x[0], &x[1]))
@@ -84,9 +84,9 @@ fn check_loss(case: Case<'_>) -> Result<(), String> {
         f(&operands)
     };
     let primals: Vec<Array> = wrt.iter().map(|&at| operands[at].clone()).collect();
-    let (_, tangent) = jvp(&of, &primals, &case.grad_arrays("tangents"));
+    let (_, tangent) = jvp(of, &primals, &case.grad_arrays("tangents"));
     case.expect_grad("jvp", &[tangent])?;
-    let (_, pullback) = vjp(&of, &primals);
+    let (_, pullback) = vjp(of, &primals);
     case.expect_grad("vjp", &pullback.apply(&case.grad_arrays("cotangents")[0]))
 }
 
@@ -103,9 +103,7 @@ fn optimizer(case: Case<'_>) -> Optimizer {
         "optim_momentum" => optim::momentum(rate, case.number("momentum")),
         "optim_nesterov" => optim::nesterov(rate, case.number("momentum")),
         "optim_adam" => adam().optimizer(),
-        "optim_adamw" => {
-            Adam { weight_decay: case.number("weight_decay"), ..adam() }.optimizer()
-        }
+        "optim_adamw" => Adam { weight_decay: case.number("weight_decay"), ..adam() }.optimizer(),
         other => panic!("no optimizer for {other}"),
     }
 }

@@ -1,5 +1,9 @@
 //! Every primitive keeps every law.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod matrix;
+
 use oxidax::control_flow::HOLDERS;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::check_primitive;

@@ -43,7 +43,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]: the environment
-    /// variable `XLA_FLAGS` holds a flag that would make the plugin abort.
+    /// variable `XLA_FLAGS` holds a flag that the plugin does not know and would abort over. (It would also abort over a
+    /// wrong value, which cannot be told from here: prefer [`CompileOptions::overrides`](crate::CompileOptions::overrides).)
     ///
     /// # Example
     /// ```no_run

@@ -75,7 +75,8 @@ impl Event {
     }
 
     /// Runs `callback` once the event has happened, with the error if there was one. It runs on one of the plugin's
-    /// threads, or on this one if the event has happened already; it must not block. If it panics, the panic is printed
+    /// threads, or on this one if the event has happened already; it must not block, nor hold the last handle to a
+    /// client. If it panics, the panic is printed
     /// and goes no further.
     ///
     /// # Errors

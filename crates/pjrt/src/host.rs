@@ -170,8 +170,8 @@ impl Client {
         Ok(buffer)
     }
 
-    /// Makes a buffer out of host memory that it takes over, without a copy, even for donated use: executions may write
-    /// their results there. Only CPU devices can do this.
+    /// Makes a buffer out of host memory that it takes over, never with a copy, and frees with it. Only CPU devices can do
+    /// this. An execution that is given the buffer as donated works on a copy.
     ///
     /// # Errors
     /// As for [`buffer_from_host`](Self::buffer_from_host); the bytes are gone then.

@@ -80,7 +80,7 @@ impl NamedValue {
         raw
     }
 
-    /// Copies what the C API returned. Values of a kind that is newer than this crate are left out.
+    /// Copies what the C API returned, sorted by name: plugins keep them in no order. Values of a kind that is newer than this crate are left out.
     ///
     /// # Safety
     /// `raw` is null or points to `count` valid named values.
@@ -88,7 +88,10 @@ impl NamedValue {
         // SAFETY: the caller vouches for the array.
         let raw = unsafe { api::slice(raw, count) };
         // SAFETY: each item of the array is valid.
-        raw.iter().filter_map(|item| unsafe { Self::from_raw(item) }).collect()
+        let mut list: Vec<_> =
+            raw.iter().filter_map(|item| unsafe { Self::from_raw(item) }).collect();
+        list.sort_by(|lhs, rhs| lhs.name.cmp(&rhs.name));
+        list
     }
 
     /// # Safety
@@ -135,12 +138,12 @@ mod tests {
     #[test]
     fn values_survive_the_trip_through_c() {
         let values = [
-            NamedValue::new("s", "text"),
+            NamedValue::new("b", true),
             NamedValue::new("empty", ""),
+            NamedValue::new("f", 2.5_f32),
             NamedValue::new("i", -3),
             NamedValue::new("l", vec![1_i64, 2, 3]),
-            NamedValue::new("f", 2.5_f32),
-            NamedValue::new("b", true),
+            NamedValue::new("s", "text"),
         ];
         let raw: Vec<_> = values.iter().map(NamedValue::to_raw).collect();
         // SAFETY: `raw` borrows from `values`, which is alive.

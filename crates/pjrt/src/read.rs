@@ -73,7 +73,7 @@ impl Buffer {
         hold.buffer = self.as_ptr();
         // SAFETY: the buffer is alive.
         unsafe { plugin.call(&mut hold) }?;
-        let mut view = HostView { buffer: self, bytes: &[] };
+        let mut view = HostView { buffer: self.clone(), bytes: &[] };
         self.wait()?;
         let mut args = sys::PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
         args.buffer = self.as_ptr();
@@ -165,7 +165,9 @@ impl Buffer {
 /// A buffer's contents, borrowed where they lie. See [`Buffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
-    buffer: &'a Buffer,
+    /// A handle of its own, so that a view which is forgotten instead of dropped leaks the buffer: plugins do not bear a
+    /// buffer that is freed while somebody is said to look at it.
+    buffer: Buffer,
     bytes: &'a [u8],
 }
 

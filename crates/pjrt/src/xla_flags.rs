@@ -1,4 +1,5 @@
-//! `XLA_FLAGS` in the environment: XLA aborts the process over a flag that it does not know, so they are checked first.
+//! `XLA_FLAGS` in the environment: XLA aborts the process over a flag that it does not know, so their names are checked
+//! first. Their values are not: only the plugin knows what a flag may be.
 
 use std::fs::File;
 use std::io::Read;
@@ -31,7 +32,11 @@ pub(crate) fn check(plugin: Plugin) -> Result<()> {
     let message = format!(
         "the environment variable XLA_FLAGS holds {}, which plugin {plugin} does not know and would abort over; \
          unset it, or pass the flag as an override in the compile options",
-        unknown.iter().map(|name| format!("--{name}")).collect::<Vec<_>>().join(", ")
+        unknown
+            .iter()
+            .map(|name| if name.starts_with('-') { name.clone() } else { format!("--{name}") })
+            .collect::<Vec<_>>()
+            .join(", ")
     );
     Err(Error::invalid("client", message))
 }
@@ -51,9 +56,35 @@ fn flag_names(text: &str) -> Result<Vec<String>> {
             from_file.as_str()
         }
     };
-    // A value may hold spaces inside quotes; the pieces after the first do not begin with dashes and are passed over.
-    let flags = text.split_whitespace().filter_map(|word| word.strip_prefix("--"));
-    Ok(flags.map(|flag| flag.split('=').next().unwrap_or(flag).to_owned()).collect())
+    let flags = words(text).into_iter().filter(|word| word.starts_with('-'));
+    let names = flags.map(|flag| {
+        let flag = flag.split('=').next().unwrap_or_default();
+        // XLA knows flags with two dashes only; one with a single dash keeps it and so is found nowhere.
+        flag.strip_prefix("--").unwrap_or(flag).to_owned()
+    });
+    Ok(names.collect())
+}
+
+/// The words of a list of flags; quotes hold blanks together.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for character in text.chars() {
+        match quote {
+            Some(mark) if character == mark => quote = None,
+            None if matches!(character, '"' | '\'') => quote = Some(character),
+            None if character.is_whitespace() => {
+                words.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(character);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// The names that do not occur, with a zero byte on either side, in the plugin's file.
@@ -92,8 +123,9 @@ mod tests {
 
     #[test]
     fn names_are_read_from_text() {
-        let names = flag_names(" --xla_a=1 --xla_b --xla_c=\"x y\"").expect("text");
-        assert_eq!(names, ["xla_a", "xla_b", "xla_c"]);
+        let names =
+            flag_names(" --xla_a=1 --xla_b --xla_c=\"x -y\" -xla_d --xla_e='--x' f").expect("text");
+        assert_eq!(names, ["xla_a", "xla_b", "xla_c", "-xla_d", "xla_e"]);
         assert_eq!(flag_names("").expect("empty"), Vec::<String>::new());
         let error = flag_names("/nowhere/flags").expect_err("no such file");
         assert!(error.to_string().contains("/nowhere/flags"), "{error}");

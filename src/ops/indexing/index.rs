@@ -136,7 +136,7 @@ impl From<Array> for Index {
 /// ```
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [4, 5, 6]);
-/// let shape = |f: fn(&Array) -> Array| eval_shape(|x: Array| f(&x), x.clone());
+/// let shape = |f: fn(&Array) -> Array| eval_shape(move |x: Array| f(&x), x.clone());
 /// assert_eq!(shape(|x| x.index(i![0]))?.aval().to_string(), "f32[5,6]");
 /// assert_eq!(shape(|x| x.index(i![..., 1..3]))?.aval().to_string(), "f32[4,5,2]");
 /// assert_eq!(shape(|x| x.index(i![-1, by(.., -2), None]))?.aval().to_string(), "f32[3,1,6]");
@@ -152,5 +152,10 @@ macro_rules! i {
     (@list [$($done:tt)*] $index:expr $(, $($rest:tt)*)?) => {
         $crate::i!(@list [$($done)* $crate::ops::Index::from($index),] $($($rest)*)?)
     };
-    ($($entries:tt)*) => { $crate::i!(@list [] $($entries)*) };
+    () => { [] as [$crate::ops::Index; 0] };
+    ($($entries:tt)*) => {{
+        #[allow(clippy::reversed_empty_ranges, reason = "negative bounds count from the back")]
+        let indices = $crate::i!(@list [] $($entries)*);
+        indices
+    }};
 }

@@ -48,7 +48,7 @@ impl Cut {
             return Cut { start: 0, limit: 0, stride: 1, reversed: false };
         }
         let stride = step.unsigned_abs();
-        let count = distance as usize / stride + usize::from(distance as usize % stride != 0);
+        let count = (distance as usize).div_ceil(stride);
         let last = start + (count as isize - 1) * step;
         let (first, end) = if step > 0 { (start, last) } else { (last, start) };
         Cut { start: first as usize, limit: end as usize + 1, stride, reversed: step < 0 }

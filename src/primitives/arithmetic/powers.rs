@@ -121,8 +121,7 @@ pub fn square(x: &Array) -> Array {
 pub(in crate::primitives) fn exemplars_integer_pow() -> Vec<Exemplar> {
     let power = |exponent: i32, sample: Sample| Exemplar::new(IntegerPow { exponent }, [sample]);
     let sample = || Sample::uniform(DType::F32, [2, 3], 0.5, 2.0);
-    let mut all: Vec<Exemplar> =
-        [-3, -1, 0, 1, 2, 3, 7, 10].map(|exponent| power(exponent, sample())).into();
+    let mut all: Vec<Exemplar> = [-3, 0, 1, 2, 7].map(|exponent| power(exponent, sample())).into();
     all.push(power(2, Sample::uniform(DType::C64, [2], -1.0, 1.0)));
     all.push(power(-2, Sample::uniform(DType::C128, [], 0.5, 1.0)));
     all.push(power(3, Sample::listed(DType::I8, [3], &[-3.0, 5.0, 6.0])));
@@ -255,12 +254,13 @@ pub(in crate::primitives) fn exemplars_pow() -> Vec<Exemplar> {
             listed(DType::I32, &[4.0, 3.0, -1.0, -3.0]),
         ),
         power(listed(DType::BF16, &[]), listed(DType::BF16, &[])),
-        // Base 0, a negative base and NaN, where there is no derivative in one operand or both.
+        power(listed(DType::F64, &[0.0, 0.0, 2.0, 1.0]), listed(DType::F64, &[1.0, 2.0, 0.0, 0.0]))
+            // Beside base 0 there is no real power to take differences with.
+            .without_derivative(),
         power(
-            listed(DType::F32, &[0.0, 0.0, 0.0, -1.0, f64::NAN]),
-            listed(DType::F32, &[0.0, 1.0, 0.5, 2.0, 0.0]),
-        )
-        .without_derivative(),
+            listed(DType::F64, &[0.0, 0.0, 0.0, -1.0, -2.0]),
+            listed(DType::I8, &[0.0, 1.0, 2.0, -1.0, 3.0]),
+        ),
     ]
 }
 

@@ -251,31 +251,17 @@ pub fn rem(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 }
 
 pub(in crate::primitives) fn exemplars_rem() -> Vec<Exemplar> {
+    let pair = |dtype: DType, x: &[f64], y: &[f64]| {
+        let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
+        Exemplar::new(Rem, operands)
+    };
     vec![
-        // Quotients between 1.1 and 1.9 do not jump.
-        Exemplar::new(
-            Rem,
-            [
-                Sample::uniform(DType::F32, [2, 3], 2.2, 2.8),
-                Sample::uniform(DType::F32, [2, 3], 1.5, 2.0),
-            ],
-        ),
-        Exemplar::new(
-            Rem,
-            [
-                Sample::listed(DType::I32, [5], &[7.0, -7.0, 7.0, -7.0, 5.0]),
-                Sample::listed(DType::I32, [5], &[3.0, 3.0, -3.0, -3.0, 0.0]),
-            ],
-        ),
-        // Jumps and NaN.
-        Exemplar::new(
-            Rem,
-            [
-                Sample::listed(DType::F32, [4], &[-0.0, 6.0, 1.0, f64::INFINITY]),
-                Sample::listed(DType::F32, [4], &[2.0, -3.0, 0.0, 2.0]),
-            ],
-        )
-        .without_derivative(),
+        pair(DType::F32, &[2.5, -2.5, 7.0, -0.5], &[1.5, 1.5, -2.0, -2.0]),
+        pair(DType::I32, &[7.0, -7.0, 7.0, -7.0, 5.0], &[3.0, 3.0, -3.0, -3.0, 0.0]),
+        pair(DType::U8, &[255.0, 7.0], &[16.0, 0.0]),
+        pair(DType::BF16, &[], &[]),
+        // Exact quotients, where it jumps.
+        pair(DType::F32, &[-0.0, 6.0, -6.0], &[2.0, -3.0, 1.5]).without_derivative(),
     ]
 }
 

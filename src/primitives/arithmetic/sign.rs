@@ -2,8 +2,8 @@
 
 use super::basic::{div, mul, neg};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::comparison::{eq, ge};
@@ -222,8 +222,8 @@ pub(in crate::primitives) fn exemplars_is_finite() -> Vec<Exemplar> {
 /// |-|-|
 /// | operands   | `x, y: float[…]`, of one shape and dtype |
 /// | result     | the same shape and dtype; `y` where the two are equal, NaN where either is |
-/// | lowering   | [`chlo.next_after`](https://openxla.org/stablehlo/generated/chlo#chlonext_after_chloNextAfterop) |
-/// | derivative | none |
+/// | lowering   | [`chlo.next_after`](https://openxla.org/stablehlo/generated/chlo) |
+/// | derivative | that of `x`: the step does not change between powers of two |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Nextafter;
 
@@ -234,8 +234,10 @@ impl Primitive for Nextafter {
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, _: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
-        Err(RuleError::unsupported("a step to the neighbouring number has no derivative"))
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let z = bind1(Nextafter, [&primals[0], &primals[1]]);
+        let dz = tangents[0].map(z.aval(), Array::clone);
+        Ok((vec![z], vec![dz]))
     }
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
@@ -258,16 +260,16 @@ pub fn nextafter(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 }
 
 pub(in crate::primitives) fn exemplars_nextafter() -> Vec<Exemplar> {
+    let pair = |dtype: DType, x: &[f64], y: &[f64]| {
+        let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
+        Exemplar::new(Nextafter, operands)
+    };
     vec![
-        // No derivative.
-        Exemplar::new(
-            Nextafter,
-            [
-                Sample::listed(DType::F32, [5], &[1.0, 0.0, -0.0, 2.5, f64::NAN]),
-                Sample::listed(DType::F32, [5], &[2.0, -1.0, 0.0, 2.5, 1.0]),
-            ],
-        )
-        .without_derivative(),
+        pair(DType::F64, &[1.25, -0.75], &[2.0, -3.0]),
+        pair(DType::F16, &[], &[]),
+        // Equal operands, zeros and NaN, where there is no derivative.
+        pair(DType::F32, &[1.0, 0.0, -0.0, 2.5, f64::NAN], &[2.0, -1.0, 0.0, 2.5, 1.0])
+            .without_derivative(),
     ]
 }
 

@@ -30,6 +30,7 @@ pub struct DynamicSlice {
 }
 
 impl DynamicSlice {
+    #[track_caller]
     fn apply(&self, x: &Array, starts: &[Array]) -> Array {
         let operands: Vec<&Array> = std::iter::once(x).chain(starts).collect();
         bind(self.clone(), &operands).swap_remove(0)

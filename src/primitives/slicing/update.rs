@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DynamicUpdateSlice;
 
+#[track_caller]
 fn apply(x: &Array, update: &Array, starts: &[Array]) -> Array {
     let operands: Vec<&Array> = [x, update].into_iter().chain(starts).collect();
     bind(DynamicUpdateSlice, &operands).swap_remove(0)

@@ -27,6 +27,7 @@ pub struct Concatenate {
 }
 
 impl Concatenate {
+    #[track_caller]
     fn apply(&self, operands: &[Array]) -> Array {
         bind(self.clone(), &operands.iter().collect::<Vec<_>>()).swap_remove(0)
     }
@@ -138,11 +139,14 @@ pub fn concatenate(xs: &[impl Borrow<Array>], axis: isize) -> Array {
         Ok((_, _)) if xs.len() == 1 => xs[0].clone(),
         Ok(((dtype, weak), dimension)) => {
             // Weakness must not keep arrays apart that are of one dtype already.
-            let convert = |x: &&Array| match x.dtype() == dtype {
-                true => (*x).clone(),
-                false => convert_to(x, dtype, weak),
-            };
-            Concatenate { dimension }.apply(&xs.iter().map(convert).collect::<Vec<_>>())
+            let mut converted = Vec::with_capacity(xs.len());
+            for x in xs {
+                converted.push(match x.dtype() == dtype {
+                    true => x.clone(),
+                    false => convert_to(x, dtype, weak),
+                });
+            }
+            Concatenate { dimension }.apply(&converted)
         }
         Err(error) => trace::throw_operands("concatenate", error, &xs),
     }

@@ -127,7 +127,7 @@ impl Primitive for Pad {
         let kept = self.unpad(ct);
         let value = operands[1].is_linear().then(|| {
             let total = |x: &Array| reduce_sum(x, &(0..x.rank() as isize).collect::<Vec<_>>());
-            sub(&total(ct), &total(&kept)).into()
+            sub(total(ct), total(&kept)).into()
         });
         Ok(vec![operands[0].is_linear().then(|| kept.into()), value])
     }
@@ -145,7 +145,7 @@ impl Pad {
             return dilated;
         }
         let strides: Vec<usize> = config.iter().map(|dim| dim.interior + 1).collect();
-        slice(&dilated, &vec![0; strides.len()], &dilated.shape().to_vec(), &strides)
+        slice(&dilated, &vec![0; strides.len()], dilated.shape(), &strides)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sine, cosine and tangent.
 
+use super::complex::{Wave, lower_wave};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`stablehlo.sine`](https://openxla.org/stablehlo/spec#sine) |
+/// | lowering   | [`stablehlo.sine`](https://openxla.org/stablehlo/spec#sine); complex: real functions of the parts |
 /// | derivative | `sin(x)′ = cos(x)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sin;
@@ -35,8 +36,16 @@ impl Primitive for Sin {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("sine", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![match results[0].dtype.is_complex() {
+            true => lower_wave(ctx, Wave::Sin, &operands[0], &results[0]),
+            false => ctx.op("sine", operands),
+        }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)
@@ -62,7 +71,7 @@ pub(in crate::primitives) fn exemplars_sin() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`stablehlo.cosine`](https://openxla.org/stablehlo/spec#cosine) |
+/// | lowering   | [`stablehlo.cosine`](https://openxla.org/stablehlo/spec#cosine); complex: real functions of the parts |
 /// | derivative | `cos(x)′ = -sin(x)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cos;
@@ -81,8 +90,16 @@ impl Primitive for Cos {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("cosine", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![match results[0].dtype.is_complex() {
+            true => lower_wave(ctx, Wave::Cos, &operands[0], &results[0]),
+            false => ctx.op("cosine", operands),
+        }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)

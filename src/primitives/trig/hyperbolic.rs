@@ -1,5 +1,6 @@
 //! Hyperbolic functions and their inverses.
 
+use super::complex::{Wave, lower_wave};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.sinh`](https://openxla.org/stablehlo/generated/chlo#chlosinh_chloSinhop) |
+/// | lowering   | [`chlo.sinh`](https://openxla.org/stablehlo/generated/chlo); complex: real functions of the parts |
 /// | derivative | `sinh(x)′ = cosh(x)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sinh;
@@ -37,8 +38,16 @@ impl Primitive for Sinh {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.sinh", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![match results[0].dtype.is_complex() {
+            true => lower_wave(ctx, Wave::Sinh, &operands[0], &results[0]),
+            false => ctx.op("chlo.sinh", operands),
+        }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)
@@ -65,7 +74,7 @@ pub(in crate::primitives) fn exemplars_sinh() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.cosh`](https://openxla.org/stablehlo/generated/chlo#chlocosh_chloCoshop) |
+/// | lowering   | [`chlo.cosh`](https://openxla.org/stablehlo/generated/chlo); complex: real functions of the parts |
 /// | derivative | `cosh(x)′ = sinh(x)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cosh;
@@ -86,8 +95,16 @@ impl Primitive for Cosh {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.cosh", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        Ok(vec![match results[0].dtype.is_complex() {
+            true => lower_wave(ctx, Wave::Cosh, &operands[0], &results[0]),
+            false => ctx.op("chlo.cosh", operands),
+        }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)
@@ -114,7 +131,7 @@ pub(in crate::primitives) fn exemplars_cosh() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.asinh`](https://openxla.org/stablehlo/generated/chlo#chloasinh_chloAsinhop) |
+/// | lowering   | [`chlo.asinh`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `asinh(x)′ = 1 / √(x² + 1)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asinh;
@@ -174,7 +191,7 @@ fn acosh_slope(x: &Array) -> Array {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.acosh`](https://openxla.org/stablehlo/generated/chlo#chloacosh_chloAcoshop) |
+/// | lowering   | [`chlo.acosh`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `acosh(x)′ = 1 / (√(x - 1) √(x + 1))`, infinite at 1 |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acosh;
@@ -226,7 +243,7 @@ pub(in crate::primitives) fn exemplars_acosh() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.atanh`](https://openxla.org/stablehlo/generated/chlo#chloatanh_chloAtanhop) |
+/// | lowering   | [`chlo.atanh`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `atanh(x)′ = 1 / ((1 - x) (1 + x))`, infinite at ±1 |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atanh;

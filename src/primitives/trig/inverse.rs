@@ -24,7 +24,7 @@ fn one_minus_square(x: &Array) -> Array {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.asin`](https://openxla.org/stablehlo/generated/chlo#chloasin_chloAsinop) |
+/// | lowering   | [`chlo.asin`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `asin(x)′ = 1 / √(1 - x²)`, infinite at ±1 |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asin;
@@ -75,7 +75,7 @@ pub(in crate::primitives) fn exemplars_asin() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.acos`](https://openxla.org/stablehlo/generated/chlo#chloacos_chloAcosop) |
+/// | lowering   | [`chlo.acos`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `acos(x)′ = -1 / √(1 - x²)`, infinite at ±1 |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acos;
@@ -126,7 +126,7 @@ pub(in crate::primitives) fn exemplars_acos() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.atan`](https://openxla.org/stablehlo/generated/chlo#chloatan_chloAtanop) |
+/// | lowering   | [`chlo.atan`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `atan(x)′ = 1 / (1 + x²)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atan;

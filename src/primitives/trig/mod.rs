@@ -1,6 +1,7 @@
 //! Trigonometric primitives, hyperbolic ones included. Angles are in radians.
 
 pub(super) mod circular;
+mod complex;
 pub(super) mod hyperbolic;
 pub(super) mod inverse;
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxidax_pjrt::{AlignedBytes, ElementType, Layout};
+use oxidax_pjrt::{AlignedBytes, ElementType, ExecuteOptions, Layout};
 
-use crate::plugins::{Api, f32_buffer, f32_bytes, f32_values, on_each};
+use crate::execution::DONATE;
+use crate::plugins::{ALL, Api, client, compile, f32_buffer, f32_bytes, f32_values, on_each};
 
 #[test]
 fn every_element_type_comes_back_as_it_went() {
@@ -115,6 +116,75 @@ fn shared_memory_is_not_copied_and_freed_with_the_buffer() {
         drop(buffer);
         assert_eq!(alive.load(Ordering::SeqCst), 0);
     });
+}
+
+#[test]
+fn donated_shared_memory_is_not_written_to() {
+    on_each(|client, _| {
+        let device = &client.addressable_devices()[0];
+        let executable = compile(client, DONATE);
+        let owner = Arc::new(AlignedBytes::copy_of(&f32_bytes(&[1.0, 2.0])));
+        let x = client.buffer_from_shared(Arc::clone(&owner), ElementType::F32, &[2], device);
+        let result =
+            executable.execute(&[&x.expect("put")], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&result[0]), [2.0, 4.0]);
+        assert_eq!(owner[..], f32_bytes(&[1.0, 2.0]));
+
+        // The same holds for memory that a buffer has taken over.
+        let owned = AlignedBytes::copy_of(&f32_bytes(&[1.0, 2.0]));
+        let x = client.buffer_from_owned(owned, ElementType::F32, &[2], device).expect("adopted");
+        let result = executable.execute(&[&x], &ExecuteOptions::default()).expect("runs");
+        drop(x);
+        assert_eq!(f32_values(&result[0]), [2.0, 4.0]);
+    });
+}
+
+#[test]
+fn a_forgotten_view_leaks_the_buffer_and_nothing_worse() {
+    on_each(|client, _| {
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]);
+        std::mem::forget(x.host_view().expect("CPU"));
+        drop(x);
+    });
+}
+
+/// Memory is counted for the whole process, so this test runs itself again in one of its own.
+#[test]
+fn buffers_that_are_dropped_are_freed() {
+    const CASE: &str = "OXIDAX_TEST_MEMORY_CASE";
+    let Some(case) = std::env::var_os(CASE) else {
+        for api in ALL {
+            let output = std::process::Command::new(std::env::current_exe().expect("known"))
+                .args(["--exact", "buffers::buffers_that_are_dropped_are_freed", "--nocapture"])
+                .env(CASE, api.minor().to_string())
+                .output()
+                .expect("runs");
+            assert!(output.status.success(), "{api:?}: {output:?}");
+        }
+        return;
+    };
+    let api = ALL.into_iter().find(|api| *api.minor().to_string() == *case).expect("one of them");
+    let client = client(api);
+    let executable = compile(client, DONATE);
+    let resident_pages = || -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        statm.split(' ').nth(1).expect("the second number").parse().expect("a number")
+    };
+    let device = &client.addressable_devices()[0];
+    let large = vec![0; 4 * 4096];
+    let cycle = || {
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]);
+        let large =
+            client.buffer_from_host(&large, ElementType::F32, &[4096], device).expect("put");
+        let results = executable.execute(&[&x], &ExecuteOptions::default()).expect("runs");
+        drop(results[0].host_view().expect("CPU"));
+        large.ready_event().expect("an event").on_ready(|_| ()).expect("taken");
+    };
+    (0..1000).for_each(|_| cycle());
+    let before = resident_pages();
+    (0..10_000).for_each(|_| cycle());
+    let grown = (resident_pages() * 4096).saturating_sub(before * 4096);
+    assert!(grown < 4 << 20, "160 MB were put, and {grown} bytes stayed");
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub(crate) const ADD: &str =
     %0 = stablehlo.add %x, %y : tensor<2xf32>
     return %0 : tensor<2xf32> } }";
 
-const DONATE: &str = "module @inc {
+pub(crate) const DONATE: &str = "module @inc {
     func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
       %0 = stablehlo.add %x, %x : tensor<2xf32>
       return %0 : tensor<2xf32> } }";

@@ -157,6 +157,7 @@ fn unknown_xla_flags_do_not_abort() {
     };
     let refused = run("--xla_no_such_flag=1 --xla_cpu_enable_fast_math=false");
     assert!(refused.contains("XLA_FLAGS holds --xla_no_such_flag, which plugin"), "{refused}");
+    assert!(run("-xla_cpu_enable_fast_math=false").contains("holds -xla_cpu_enable_fast_math,"));
     assert!(run("--xla_cpu_enable_fast_math=false").contains("compiled"));
     assert!(run("/nowhere/flags").contains("cannot be read"));
 }

@@ -61,7 +61,10 @@ fn a_program_tells_about_itself() {
         assert_eq!(results, ["f32[2]"]);
         match executable.result_memory_kinds() {
             Ok(kinds) => assert_eq!(kinds, ["device"]),
-            Err(error) => assert_eq!((api, error.code()), (Api::V81, Some(Code::Unimplemented))),
+            Err(error) => {
+                assert_ne!(api, Api::V115, "{error}");
+                assert_eq!(error.code(), Some(Code::Unimplemented));
+            }
         }
         assert!(!executable.fingerprint().expect("has one").is_empty());
         assert!(executable.code_size().is_ok_and(|size| size >= 0));

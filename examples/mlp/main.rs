@@ -1,0 +1,146 @@
+//! A multilayer perceptron learns handwritten digits.
+//!
+//! ```text
+//! cargo run --release --example mlp                     64-128-64-10 on the digits beside this file
+//! cargo run --release --example mlp -- --data DIR       784-1024-1024-10 on a folder of idx files
+//! cargo run --release --example mlp -- --eval           the test accuracy of the saved model
+//! ```
+//!
+//! Trains for 20 epochs (a few seconds) on the digits, for 3 (about a minute on two cores) on idx
+//! files; prints a table of loss, test accuracy, compile and step time; saves `mlp.safetensors`. The
+//! digits end at a test accuracy of 0.97 or better, Fashion-MNIST at 0.87. JAX reaches the same: the
+//! first 100 losses equal those in `python-compat/fixtures` to 1e-4.
+
+#![allow(clippy::print_stdout, reason = "an example shows its results")]
+
+use anyhow::ensure;
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use oxidax::prelude::*;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Trains a multilayer perceptron and saves it, or evaluates the saved one.
+#[derive(Parser)]
+struct Options {
+    /// A folder of idx files, gzipped or not: trains 784-1024-1024-10 on them.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Passes over the training set [20 on the digits, 3 on idx files].
+    #[arg(long)]
+    epochs: Option<u32>,
+    /// Where the model is saved, and loaded from by `--eval`.
+    #[arg(long, default_value = "mlp.safetensors")]
+    checkpoint: PathBuf,
+    /// Load the saved model and print its accuracy on the test set.
+    #[arg(long)]
+    eval: bool,
+    /// Write every step's loss to this file, one a line.
+    #[arg(long)]
+    losses: Option<PathBuf>,
+}
+
+#[derive(Tree, Clone)]
+struct Mlp {
+    layers: Vec<nn::Linear>,
+}
+
+impl Mlp {
+    fn new(key: random::Key, sizes: &[usize]) -> Mlp {
+        let keys = random::split(key, sizes.len() - 1);
+        let pairs = keys.into_iter().zip(sizes.windows(2));
+        Mlp { layers: pairs.map(|(key, n)| nn::Linear::new(key, n[0], n[1])).collect() }
+    }
+
+    /// Logits `[b, classes]` of images `[b, pixels]`.
+    #[track_caller]
+    fn forward(&self, images: &Array) -> Array {
+        let (head, hidden) = self.layers.split_last().expect("a model has layers");
+        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(&layer.forward(&x))))
+    }
+}
+
+fn loss(model: &Mlp, batch: &data::Batch) -> Array {
+    nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let (train, test, hidden, batch_size, epochs) = match &options.data {
+        Some(folder) => {
+            let test = data::idx_part(folder, data::Part::Test)?;
+            (data::idx(folder)?, test, vec![1024, 1024], 128, 3)
+        }
+        None => {
+            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
+            let (test, train) = data::digits(beside)?.split(|row| row % 5 == 0);
+            (train, test, vec![128, 64], 64, 20)
+        }
+    };
+    let epochs = options.epochs.unwrap_or(epochs);
+    let sizes = [vec![train.width()], hidden, vec![10]].concat();
+    let accuracy = jit(|model: Mlp, batch: data::Batch| {
+        nn::accuracy(&model.forward(&batch.images), &batch.labels)
+    })
+    .name("accuracy");
+    let test = test.all()?;
+    let mut model = Mlp::new(random::key(0), &sizes);
+    if options.eval {
+        let model = checkpoint::load(&options.checkpoint, &model)?;
+        println!("test accuracy {:.4}", accuracy.call(&model, &test)?.item::<f32>()?);
+        return Ok(());
+    }
+
+    let optimizer = optim::adamw(1e-3);
+    let mut state = optimizer.init(&model);
+    let step = jit(move |model: Mlp, state: optim::State, batch: data::Batch| {
+        let (loss, gradients) = value_and_grad(|model: &Mlp| loss(model, &batch))(&model);
+        let (updates, state) = optimizer.update(&gradients, &state, &model);
+        (optim::apply_updates(&model, &updates), state, loss)
+    })
+    .name("train_step");
+
+    let n_steps = u64::from(epochs) * (train.len() / batch_size) as u64;
+    ensure!(n_steps > 0, "{} images and {epochs} epochs make no step", train.len());
+    let style = "{bar:40} {pos}/{len} steps, {elapsed}, {msg}";
+    let bar = ProgressBar::new(n_steps).with_style(ProgressStyle::with_template(style)?);
+    let mut losses: Vec<Array> = Vec::new();
+    let start = Instant::now();
+    for epoch in 0..epochs {
+        let key = random::fold_in(random::key(1), epoch);
+        let order = random::permutation(key, train.len()).to_vec::<i32>()?;
+        let order = order.into_iter().map(|row| row as usize);
+        for batch in train.select(order).batch(batch_size).prefetch(2) {
+            let loss;
+            (model, state, loss) = step.call(model, state, batch?)?; // moved: donated
+            // The step before has finished by now: reading its loss waits for nothing.
+            if let Some(previous) = losses.last() {
+                bar.set_message(format!("loss {:.4}", previous.item::<f32>()?));
+            }
+            losses.push(loss);
+            bar.inc(1);
+        }
+    }
+    let losses: Vec<f32> = losses.iter().map(|loss| loss.item()).collect::<Result<_, _>>()?;
+    let seconds = start.elapsed().as_secs_f64();
+    bar.finish();
+    let compile = step.stats().compile_time.as_secs_f64();
+    let accuracy = accuracy.call(&model, &test)?.item::<f32>()?;
+    let last = &losses[losses.len() - train.len() / batch_size..];
+    println!("model          {}", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("-"));
+    println!(
+        "loss           {:.4} -> {:.4}",
+        losses[0],
+        last.iter().sum::<f32>() / last.len() as f32
+    );
+    println!("test accuracy  {accuracy:.4}");
+    println!("compile        {compile:.2} s");
+    println!("step           {:.3} ms", 1e3 * (seconds - compile) / n_steps as f64);
+    checkpoint::save(&options.checkpoint, &model)?;
+    println!("saved          {}", options.checkpoint.display());
+    if let Some(path) = &options.losses {
+        let lines: Vec<String> = losses.iter().map(f32::to_string).collect();
+        std::fs::write(path, lines.join("\n") + "\n")?;
+    }
+    Ok(())
+}
