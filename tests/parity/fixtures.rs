@@ -84,11 +84,7 @@ impl Suite {
     }
 
     /// Runs `check` on the case of this name.
-    pub(crate) fn check_named(
-        &self,
-        name: &str,
-        check: impl Fn(Case<'_>) -> Result<(), String>,
-    ) {
+    pub(crate) fn check_named(&self, name: &str, check: impl Fn(Case<'_>) -> Result<(), String>) {
         let json = self.cases.iter().find(|case| case["name"] == name);
         let json = json.unwrap_or_else(|| panic!("no case is called {name}"));
         if let Err(message) = check(Case { suite: self, json }) {
@@ -200,16 +196,26 @@ impl<'a> Case<'a> {
     fn expected(self, key: &Value) -> Stored {
         let stored = self.stored(key).clone();
         let wide = |dtype| [DType::I64, DType::U64, DType::F64, DType::C128].contains(&dtype);
-        let mut operands = self.json["inputs"].as_array().unwrap().iter().map(|key| self.stored(key).dtype);
+        let mut operands =
+            self.json["inputs"].as_array().unwrap().iter().map(|key| self.stored(key).dtype);
         let stated = !self.suite.narrow_defaults || !self.param("dtype").is_null();
         if stated || !wide(stored.dtype) || operands.any(wide) {
             return stored;
         }
         let words = stored.bytes.chunks_exact(8).map(|word| word.try_into().expect("8 bytes"));
         let (dtype, bytes) = match stored.dtype {
-            DType::F64 => (DType::F32, words.flat_map(|x| (f64::from_le_bytes(x) as f32).to_le_bytes()).collect()),
-            DType::I64 => (DType::I32, words.flat_map(|x| (i64::from_le_bytes(x) as i32).to_le_bytes()).collect()),
-            DType::U64 => (DType::U32, words.flat_map(|x| (u64::from_le_bytes(x) as u32).to_le_bytes()).collect()),
+            DType::F64 => (
+                DType::F32,
+                words.flat_map(|x| (f64::from_le_bytes(x) as f32).to_le_bytes()).collect(),
+            ),
+            DType::I64 => (
+                DType::I32,
+                words.flat_map(|x| (i64::from_le_bytes(x) as i32).to_le_bytes()).collect(),
+            ),
+            DType::U64 => (
+                DType::U32,
+                words.flat_map(|x| (u64::from_le_bytes(x) as u32).to_le_bytes()).collect(),
+            ),
             other => panic!("no narrow operands give {other}"),
         };
         Stored { dtype, bytes, ..stored }

@@ -2,7 +2,6 @@
 //! reaches with the same keys. `python-compat/README.md` states the run in formulas.
 
 use crate::fixtures::Suite;
-use oxidax::ops::gelu;
 use oxidax::prelude::*;
 
 #[derive(Tree, Clone)]

@@ -4,7 +4,6 @@ use crate::fixtures::Suite;
 use crate::numpy_arrays;
 use crate::ops::{dtype, whole};
 use oxidax::ops::linalg::{VectorNorm, norm, vector_norm};
-use oxidax::ops::*;
 use oxidax::prelude::*;
 use serde_json::Value;
 
@@ -163,7 +162,9 @@ fn family(op: &str) -> &'static str {
         "add" | "subtract" | "multiply" | "divide" | "maximum" | "minimum" | "power"
         | "remainder" | "floor_divide" | "arctan2" => "operators",
         "matmul" | "einsum" | "dot" | "vdot" | "outer" | "inner" | "tensordot" => "products",
-        "sum" | "prod" | "mean" | "max" | "min" | "any" | "all" | "var" | "std" | "norm" => "statistics",
+        "sum" | "prod" | "mean" | "max" | "min" | "any" | "all" | "var" | "std" | "norm" => {
+            "statistics"
+        }
         "index" | "take" | "take_along_axis" => "indexing",
         _ => "functions",
     }

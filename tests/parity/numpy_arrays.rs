@@ -2,7 +2,6 @@
 
 use crate::numpy::{along, axis, signed};
 use crate::ops::{dtype, list, whole};
-use oxidax::ops::*;
 use oxidax::prelude::*;
 use serde_json::Value;
 
@@ -37,8 +36,10 @@ fn rolled(x: &Array, params: &Value) -> Array {
 fn moved(x: &Array, params: &Value) -> Array {
     let (from, to) = (signed(&params["source"]), signed(&params["destination"]));
     let rank = x.rank() as isize;
-    let (from, to): (Vec<isize>, Vec<isize>) =
-        (from.iter().map(|a| a.rem_euclid(rank)).collect(), to.iter().map(|a| a.rem_euclid(rank)).collect());
+    let (from, to): (Vec<isize>, Vec<isize>) = (
+        from.iter().map(|a| a.rem_euclid(rank)).collect(),
+        to.iter().map(|a| a.rem_euclid(rank)).collect(),
+    );
     let mut rest = (0..rank).filter(|axis| !from.contains(axis));
     let order: Vec<isize> = (0..rank)
         .map(|place| match to.iter().position(|&to| to == place) {
@@ -60,10 +61,13 @@ fn made(op: &str, params: &Value) -> Option<Array> {
         "full" => full(list(&params["shape"]), scalar("value")).astype(dtype(&params["dtype"])),
         "linspace" => {
             let kind = dtype(&params["dtype"]);
-            let end = |name: &str| full([], scalar(name)).astype(if kind == DType::BF16 { DType::F32 } else { kind });
+            let end = |name: &str| {
+                full([], scalar(name)).astype(if kind == DType::BF16 { DType::F32 } else { kind })
+            };
             linspace(end("start"), end("stop"), size("num")).astype(kind)
         }
-        "arange" => arange_step(scalar("start"), scalar("stop"), scalar("step")).astype(dtype(&params["dtype"])),
+        "arange" => arange_step(scalar("start"), scalar("stop"), scalar("step"))
+            .astype(dtype(&params["dtype"])),
         _ => return None,
     })
 }
@@ -76,7 +80,11 @@ pub fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>>
         ("concatenate", xs) => concatenate(xs, axis(&params["axis"])),
         ("split", [x]) => {
             return Some(match &params["indices"] {
-                Value::Null => split(x, usize::try_from(whole(&params["sections"])).unwrap(), axis(&params["axis"])),
+                Value::Null => split(
+                    x,
+                    usize::try_from(whole(&params["sections"])).unwrap(),
+                    axis(&params["axis"]),
+                ),
                 at => split_at(x, &list(at), axis(&params["axis"])),
             });
         }
@@ -104,8 +112,10 @@ pub fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>>
         ("ravel", [x]) => x.flatten(),
         ("reshape", [x]) => x.reshape(signed(&params["shape"])),
         ("pad", [x]) => {
-            let dim = |dim: &Value| PaddingDim { low: axis(&dim[0]), high: axis(&dim[1]), interior: 0 };
-            let config: Vec<PaddingDim> = params["pad_width"].as_array().unwrap().iter().map(dim).collect();
+            let dim =
+                |dim: &Value| PaddingDim { low: axis(&dim[0]), high: axis(&dim[1]), interior: 0 };
+            let config: Vec<PaddingDim> =
+                params["pad_width"].as_array().unwrap().iter().map(dim).collect();
             pad(x, params["constant_values"].as_i64().unwrap() as i32, &config)
         }
         ("diagonal", [x]) => diagonal(x, 0),

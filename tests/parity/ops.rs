@@ -132,7 +132,9 @@ fn dot(x: &Array, y: &Array, params: &Value) -> Array {
         lhs_batch: list(&params["batch"][0]),
         rhs_batch: list(&params["batch"][1]),
         precision: [precision; 2],
-        preferred_element_type: params["preferred_element_type"].as_str().map(|name| DType::from_name(name).unwrap()),
+        preferred_element_type: params["preferred_element_type"]
+            .as_str()
+            .map(|name| DType::from_name(name).unwrap()),
     };
     dot_general(x, y, how)
 }
@@ -167,11 +169,22 @@ fn family(op: &str) -> &'static str {
         "convert_element_type" | "bitcast_convert_type" => "conversions",
         "dot_general" => "products",
         "gather" => "gathers",
-        "broadcast_in_dim" | "reshape" | "transpose" | "rev" | "iota" | "pad" | "concatenate"
-        | "slice" | "dynamic_slice" | "dynamic_update_slice" | "sort" => "moves",
+        "broadcast_in_dim"
+        | "reshape"
+        | "transpose"
+        | "rev"
+        | "iota"
+        | "pad"
+        | "concatenate"
+        | "slice"
+        | "dynamic_slice"
+        | "dynamic_update_slice"
+        | "sort" => "moves",
         _ if op.starts_with("scatter") => "scatters",
         _ if op.starts_with("reduce_") || op.starts_with("arg") => "reductions",
-        "complex" | "real" | "imag" | "conj" | "select" | "clamp" | "round" | "integer_pow" => "choices",
+        "complex" | "real" | "imag" | "conj" | "select" | "clamp" | "round" | "integer_pow" => {
+            "choices"
+        }
         _ if binary_names().contains(&op) => "binaries",
         _ => "unaries",
     }
@@ -179,8 +192,31 @@ fn family(op: &str) -> &'static str {
 
 fn binary_names() -> [&'static str; 25] {
     [
-        "add", "sub", "mul", "div", "rem", "max", "min", "pow", "atan2", "nextafter", "and", "or", "xor", "shift_left",
-        "shift_right_logical", "shift_right_arithmetic", "eq", "ne", "lt", "le", "gt", "ge", "eq_to", "lt_to", "le_to",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "rem",
+        "max",
+        "min",
+        "pow",
+        "atan2",
+        "nextafter",
+        "and",
+        "or",
+        "xor",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq_to",
+        "lt_to",
+        "le_to",
     ]
 }
 

@@ -10,7 +10,11 @@ fn parsed(label: &str) -> (DType, bool) {
 
 /// JAX answers with its default type where neither operand fixes a width: `i64` or `f64` when 64-bit
 /// types are on. Ours is always the 32-bit one.
-fn with_our_defaults(result: (DType, bool), lhs: (DType, bool), rhs: (DType, bool)) -> (DType, bool) {
+fn with_our_defaults(
+    result: (DType, bool),
+    lhs: (DType, bool),
+    rhs: (DType, bool),
+) -> (DType, bool) {
     let named = lhs.0 == result.0 || rhs.0 == result.0;
     match result {
         (DType::I64, true) if !named => (DType::I32, true),
@@ -22,7 +26,11 @@ fn with_our_defaults(result: (DType, bool), lhs: (DType, bool), rhs: (DType, boo
 
 #[test]
 fn promotion_is_that_of_jax() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat/fixtures/promotion.json")).unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/python-compat/fixtures/promotion.json"
+    ))
+    .unwrap();
     let recorded: Value = serde_json::from_str(&text).unwrap();
     let columns = recorded["columns"].as_array().unwrap();
     let mut problems = Vec::new();

@@ -2,7 +2,6 @@
 //! `python-compat/README.md`.
 
 use crate::fixtures::Suite;
-use oxidax::ops::{eye, logsumexp, softmax};
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ fn function(name: &str) -> Named {
         "tanh_mlp" => |x, rest| tanh(&(x.matmul(&rest[0]) + &rest[1])).matmul(&rest[2]).sum(),
         "where_gather" => |x, _| {
             let order = Array::from_slice(&[2i32, 0, 1, 2], [4]).unwrap();
-            let shuffled = oxidax::ops::take(x, &order, 0);
+            let shuffled = take(x, &order, 0);
             where_(&gt(x, 0.0), log(&(x * x + 1.0)), shuffled * x).sum()
         },
         "max_cumulative" => |x, _| {
@@ -33,7 +32,7 @@ fn function(name: &str) -> Named {
         },
         "softmax_rows" => |x, _| softmax(x, -1) * x,
         "stop_gradient" => |x, _| (integer_pow(&stop_gradient(x), 2) * x).sum(),
-        "integer_operand" => |x, rest| integer_pow(&oxidax::ops::take(x, &rest[0], 0), 2).sum(),
+        "integer_operand" => |x, rest| integer_pow(&take(x, &rest[0], 0), 2).sum(),
         other => panic!("no function is called {other}"),
     }
 }
