@@ -152,6 +152,7 @@ fn not_yet(op: &str, params: &Value, operands: usize) -> bool {
         "cumsum" | "cumprod" | "diff" | "signbit" => true,
         "sort" | "argsort" => params["descending"] == true,
         "linspace" => params["endpoint"] == false,
+        "arange" => params["dtype"] == "f64",
         "logsumexp" => operands == 2,
         _ => op.starts_with("at_"),
     }

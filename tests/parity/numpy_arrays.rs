@@ -58,13 +58,13 @@ fn made(op: &str, params: &Value) -> Option<Array> {
     };
     Some(match op {
         "eye" => eye_offset(size("n"), size("m"), axis(&params["k"]), dtype(&params["dtype"])),
-        "full" => full(list(&params["shape"]), scalar("value")).astype(dtype(&params["dtype"])),
+        "full" => {
+            fill_of(scalar("value"), &Aval::new(dtype(&params["dtype"]), list(&params["shape"])))
+        }
         "linspace" => {
-            let kind = dtype(&params["dtype"]);
-            let end = |name: &str| {
-                full([], scalar(name)).astype(if kind == DType::BF16 { DType::F32 } else { kind })
-            };
-            linspace(end("start"), end("stop"), size("num")).astype(kind)
+            let aval = Aval::new(dtype(&params["dtype"]), Shape::scalar());
+            let end = |name: &str| fill_of(scalar(name), &aval);
+            linspace(end("start"), end("stop"), size("num"))
         }
         "arange" => arange_step(scalar("start"), scalar("stop"), scalar("step"))
             .astype(dtype(&params["dtype"])),
