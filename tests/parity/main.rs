@@ -3,5 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fixtures;
+mod mlp;
 mod nn;
+mod numpy;
+mod numpy_arrays;
+mod ops;
+mod ops_moving;
+mod promotion;
 mod random;
+mod transforms;
