@@ -414,7 +414,7 @@ mod tests {
             let weights = Array::from_slice(&[1.0f32, 2.0, 4.0, 8.0], [4]).unwrap();
             let x = Array::from_slice(&[3.0f32, 1.0, 2.0, 0.0], [4]).unwrap();
             let weighted = |x: &Array| {
-                let products = crate::primitives::mul(&sort(x, 0), &weights);
+                let products = crate::primitives::mul(sort(x, 0), &weights);
                 crate::primitives::reduce_sum(&products, &[0])
             };
             assert_eq!(grad(weighted)(&x).to_vec::<f32>().unwrap(), [8.0, 2.0, 4.0, 1.0]);

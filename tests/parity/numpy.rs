@@ -7,16 +7,16 @@ use oxidax::ops::linalg::{VectorNorm, norm, vector_norm};
 use oxidax::prelude::*;
 use serde_json::Value;
 
-pub fn axis(value: &Value) -> isize {
+pub(crate) fn axis(value: &Value) -> isize {
     isize::try_from(whole(value)).unwrap()
 }
 
 /// A list of integers that may be negative.
-pub fn signed(value: &Value) -> Vec<isize> {
+pub(crate) fn signed(value: &Value) -> Vec<isize> {
     value.as_array().unwrap().iter().map(axis).collect()
 }
 
-pub fn along(params: &Value) -> Axes {
+pub(crate) fn along(params: &Value) -> Axes {
     let list = match &params["axis"] {
         Value::Null => Axes::all(),
         Value::Array(_) => axes(signed(&params["axis"])),

@@ -73,7 +73,7 @@ fn made(op: &str, params: &Value) -> Option<Array> {
 }
 
 /// The results if the case is of this family.
-pub fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
+pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
     let result = match (op, operands) {
         (_, []) => made(op, params)?,
         ("stack", xs) => stack(xs.iter().collect::<Vec<_>>(), axis(&params["axis"])),

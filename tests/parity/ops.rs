@@ -6,21 +6,21 @@ use oxidax::core::bind1;
 use oxidax::prelude::*;
 use serde_json::Value;
 
-pub fn whole(value: &Value) -> i64 {
+pub(crate) fn whole(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("{value} should be an integer"))
 }
 
 /// A list of integers, or one of its own, as indices.
-pub fn list(value: &Value) -> Vec<usize> {
+pub(crate) fn list(value: &Value) -> Vec<usize> {
     let integers = value.as_array().unwrap_or_else(|| panic!("{value} should be a list"));
     integers.iter().map(|item| usize::try_from(whole(item)).unwrap()).collect()
 }
 
-pub fn axes(value: &Value) -> Vec<isize> {
+pub(crate) fn axes(value: &Value) -> Vec<isize> {
     list(value).into_iter().map(|axis| isize::try_from(axis).unwrap()).collect()
 }
 
-pub fn dtype(value: &Value) -> DType {
+pub(crate) fn dtype(value: &Value) -> DType {
     DType::from_name(value.as_str().unwrap()).unwrap()
 }
 

@@ -66,7 +66,7 @@ fn scattered(op: &str, operands: [&Array; 3], params: &Value) -> Array {
 }
 
 /// The results if the case is of this family.
-pub fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
+pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
     let result = match (op, operands) {
         ("broadcast_in_dim", [x]) => {
             broadcast_in_dim(x, list(&params["shape"]), &list(&params["broadcast_dimensions"]))

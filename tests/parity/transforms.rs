@@ -124,7 +124,7 @@ fn on_rows(label: &str, operands: &[Array]) -> Vec<Array> {
         "jacfwd" => {
             let at = x.clone();
             let along = move |v: Array| jvp(f, &at, &v).1;
-            vec![vmap(along).out_axes([Some(-1)]).call(&identity())]
+            vec![vmap(along).out_axes([Some(-1)]).call(identity())]
         }
         "jacrev" => {
             let at = x.clone();
