@@ -93,7 +93,14 @@ pub fn promote(a: (DType, bool), b: (DType, bool)) -> Option<(DType, bool)> {
     }
     if a.1 && b.1 {
         let joined = join(Node::Strong(a.0), Node::Strong(b.0))?;
-        return Some((dtype_of(joined, a.0, b.0), true));
+        let named = |dtype: DType| a.0 == dtype || b.0 == dtype;
+        let dtype = match dtype_of(joined, a.0, b.0) {
+            I64 if !named(I64) => I32,
+            F64 if !named(F64) => F32,
+            C128 if !named(C128) => C64,
+            dtype => dtype,
+        };
+        return Some((dtype, true));
     }
     let joined = join(node(a.0, a.1), node(b.0, b.1))?;
     let weak = !matches!(joined, Node::Strong(_));
