@@ -1,5 +1,7 @@
 //! What stands on the public API: random keys, layers, losses, optimizers, data, checkpoints.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod checkpoints;
 mod layers;
 mod loop_of_design;
