@@ -16,7 +16,7 @@
 //!
 //! # A tour
 //!
-//! **Arrays.** An [`Array`](core::Array) is concrete (its numbers lie on a device) or traced (it stands for
+//! **Arrays.** An [`Array`] is concrete (its numbers lie on a device) or traced (it stands for
 //! a value of a program under construction); it is one type either way. Shape and
 //! [dtype](core::DType) are values. Operators and the functions of [`ops`] and [`primitives`] broadcast and
 //! promote as NumPy and JAX do, and Rust numbers are weakly typed.
@@ -61,7 +61,7 @@
 //! donated, those passed by reference are kept.
 //!
 //! **Errors.** Operations throw inside traced closures; `call`, `make_program`, `eval_shape` and
-//! [`catch`] return the [`Error`](core::Error), which names the operation, the numbers, your line and the
+//! [`catch`] return the [`Error`], which names the operation, the numbers, your line and the
 //! transforms under way.
 //!
 //! **On top.** [`random`], [`nn`], [`optim`], [`data`] and [`checkpoint`] are what a training program needs.
@@ -99,7 +99,7 @@ pub mod testing;
 pub mod transforms;
 pub mod tree;
 
-pub use core::{Array, Aval, DType, Error, Scalar, Shape, catch};
+pub use core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use ops::linalg;
 pub use tree::Tree;
 

@@ -89,7 +89,7 @@ def _dot(suite):
             if kind in ("i32", "bf16", "c128") and label not in ("matrices", "batch"):
                 continue
             _dot_case(suite, label, kind, kind, left, right, contract, batch, None)
-    for kind, preferred in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("u8", "i32"), ("f32", "f64"), ("i32", "i64"), ("f8e4m3fn", "f32"), ("f8e5m2", "f32")):
+    for kind, preferred in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("u8", "i32"), ("f32", "f64"), ("i32", "i64"), ("f8_e4m3fn", "f32"), ("f8_e5m2", "f32")):
         for label, left, right, contract, batch in (shapes[2], shapes[4]):
             _dot_case(suite, f"{label}_to_{preferred}", kind, kind, left, right, contract, batch, preferred)
     for precision in ("default", "high", "highest"):

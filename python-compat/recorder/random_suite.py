@@ -1,7 +1,7 @@
 """Random numbers of the default generator (Threefry 2x32, partitionable): raw keys, bits and samplers.
 
 Every case with the operand `key` takes raw key data, u32[2]. Bits and whatever integer arithmetic alone makes of them are
-exact anywhere; samplers through log or erf_inv are exact on the plugin that shares JAX's XLA and within 8 ulp elsewhere.
+exact anywhere; samplers through log or erf_inv are, but for f64, exact on the pinned plugin and within 8 ulp elsewhere.
 """
 
 import jax
@@ -12,6 +12,8 @@ from .names import dtype
 from .suite import EXACT, Suite
 
 NEAR = {"ulp": 8, "ulp_pinned": 0}
+# XLA's own log1p in f64 was rewritten between the build that JAX 0.10.2 carries and the pinned plugin's.
+NEAR_WIDE = {"ulp": 256}
 SEEDS = {"zero": 0, "42": 42, "wide": 2**40 + 7, "minus_one": -1}
 
 
@@ -41,6 +43,8 @@ def _sampler(suite, name, op, compute, seed=42, tolerance=EXACT, inputs=(), **pa
     def run(data, *rest):
         return compute(jax.random.wrap_key_data(jnp.asarray(data)), *rest)
 
+    if tolerance is NEAR and params["dtype"] in ("f64", "c128"):
+        tolerance = NEAR_WIDE
     suite.case(name, op, [_data(seed), *inputs], run, params, tolerance)
 
 

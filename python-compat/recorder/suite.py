@@ -63,7 +63,8 @@ def decode(stored: np.ndarray, encoded: str | None) -> np.ndarray:
     if encoded is None:
         return stored
     if encoded in ("c64", "c128"):
-        return (stored[..., 0] + 1j * stored[..., 1]).astype(dtype_of(encoded))
+        # Not `real + 1j * imag`, which makes NaN of an infinite part.
+        return np.ascontiguousarray(stored).view(dtype_of(encoded))[..., 0]
     if encoded.startswith("f8"):
         return stored.view(dtype_of(encoded))
     return stored.astype(dtype_of(encoded))

@@ -82,7 +82,7 @@ fn tensor(path: &Path, name: &str, leaf: &Array) -> Result<Tensor, Error> {
     let Some(dtype) = to_file(leaf.dtype()) else {
         return Err(unsupported("safetensors files have no such dtype"));
     };
-    if (leaf.size() * dtype.bitsize()) % 8 != 0 {
+    if !(leaf.size() * dtype.bitsize()).is_multiple_of(8) {
         return Err(unsupported("four-bit elements are stored in pairs"));
     }
     let bytes = pack(leaf.to_bytes()?, leaf.dtype());

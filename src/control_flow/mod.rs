@@ -4,7 +4,6 @@ mod call;
 mod partial;
 
 pub use call::Call;
-pub(crate) use partial::{PartialEval, partial_eval};
 
 use crate::core::{Entry, Error, Program};
 use crate::passes;

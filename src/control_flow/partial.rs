@@ -44,14 +44,13 @@ pub(crate) fn partial_eval(program: &Program, known: &[bool]) -> PartialEval {
     let results = passes::eval(program, &inputs);
     let (mut known_results, mut unknown_results, mut outputs) = (vec![], vec![], vec![]);
     for result in results {
-        let (side, place): (&mut Vec<Array>, fn(usize) -> Result<usize, usize>) =
-            if above.owns(&result) {
-                (&mut unknown_results, Err)
-            } else {
-                (&mut known_results, Ok)
-            };
-        outputs.push(place(side.len()));
-        side.push(result);
+        if above.owns(&result) {
+            outputs.push(Err(unknown_results.len()));
+            unknown_results.push(result);
+        } else {
+            outputs.push(Ok(known_results.len()));
+            known_results.push(result);
+        }
     }
     let (unknown, captures) = above.finish(&unknown_results);
 

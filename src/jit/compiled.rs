@@ -170,7 +170,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
                 let error = match consumed {
                     true => name_lost_leaves(
                         error,
-                        &TreeDef::of(&Arguments::<A>(arguments)).paths(),
+                        TreeDef::of(&Arguments::<A>(arguments)).paths(),
                         &lost,
                     ),
                     false => error,
@@ -244,6 +244,7 @@ macro_rules! calls {
             /// that can be checked is checked before anything is donated, and the arguments that
             /// were not consumed come back in the error.
             #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn call<$($param: Arg<$name>),*>(
                 &self,
                 $($value: $param),*
@@ -254,6 +255,8 @@ macro_rules! calls {
                 match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
                     Ok(output) => Ok(output),
                     Err(Failure { error, consumed }) => {
+                        // Without arguments nothing can have been lost.
+                        let _ = consumed;
                         let args = ($({
                             let lost = consumed && crate::tree::leaves($value.tree())
                                 .iter()
@@ -268,6 +271,7 @@ macro_rules! calls {
             /// The function inside traced code, where errors are thrown; at the top level as
             /// [`Jit::call`], but throwing.
             #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn apply<$($param: Arg<$name>),*>(&self, $($value: $param),*) -> O {
                 match self.call($($value),*) {
                     Ok(output) => output,

@@ -28,7 +28,7 @@ pub use arrange::{
 pub use axes::{Axes, axes};
 pub use creation::{Indexing, arange, eye, eye_offset, linspace, meshgrid, one_hot, one_hot_axis};
 pub use einsum::einsum;
-pub use indexing::{Ellipsis, Index, NewAxis, by, take, take_along_axis};
+pub use indexing::{At, Ellipsis, Index, NewAxis, by, take, take_along_axis};
 pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use shapes::OpenShape;

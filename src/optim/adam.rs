@@ -117,7 +117,7 @@ impl Adam {
 #[track_caller]
 fn correction(decay: f64, count: &Array, dtype: DType) -> Array {
     let decay = fill_of(Scalar::Float(decay), &Aval::new(dtype, Shape::scalar()));
-    1.0 - pow(&decay, &convert_element_type(count, dtype))
+    1.0 - pow(&decay, convert_element_type(count, dtype))
 }
 
 #[track_caller]

@@ -3,7 +3,7 @@
 use super::adam::Adam;
 use super::leaves::{Leaf, accumulator, pair, rebuild};
 use super::state::{Accumulator, Paths, State};
-use crate::core::{Array, DType};
+use crate::core::DType;
 use crate::primitives::{convert_element_type, minimum, zeros, zeros_like};
 use crate::tree::{self, Tree};
 use std::fmt;

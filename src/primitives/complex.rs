@@ -56,8 +56,8 @@ impl Primitive for Complex {
         let dz = match (&tangents[0], &tangents[1]) {
             (Tangent::Zero(_), Tangent::Zero(_)) => Tangent::zero_like(&z),
             (Tangent::Dense(re), Tangent::Dense(im)) => complex(re, im).into(),
-            (Tangent::Dense(re), Tangent::Zero(_)) => complex(re, &zeros_like(re)).into(),
-            (Tangent::Zero(_), Tangent::Dense(im)) => complex(&zeros_like(im), im).into(),
+            (Tangent::Dense(re), Tangent::Zero(_)) => complex(re, zeros_like(re)).into(),
+            (Tangent::Zero(_), Tangent::Dense(im)) => complex(zeros_like(im), im).into(),
         };
         Ok((vec![z], vec![dz]))
     }
@@ -137,7 +137,7 @@ impl Primitive for Real {
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
-        Ok(vec![Some(complex(ct, &zeros_like(ct)).into())])
+        Ok(vec![Some(complex(ct, zeros_like(ct)).into())])
     }
 }
 
@@ -194,7 +194,7 @@ impl Primitive for Imag {
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
-        Ok(vec![Some(complex(&zeros_like(ct), &neg(ct)).into())])
+        Ok(vec![Some(complex(zeros_like(ct), neg(ct)).into())])
     }
 }
 

@@ -71,8 +71,8 @@ pub fn zeros_of(aval: &Aval) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|_: ()| full([2, 3], 0.5f32), ())?;
-/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// let y = eval_shape(|_: ()| full([2, 3], 0.5f32), ())?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

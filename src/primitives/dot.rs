@@ -71,8 +71,7 @@ fn free(rank: usize, contracting: &[usize], batch: &[usize]) -> Vec<usize> {
 fn category(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
-        _ if dtype.is_signed() => "signed integer",
-        _ if dtype.is_unsigned() => "unsigned integer",
+        _ if dtype.is_integer() => "integer",
         _ if dtype.is_float() => "float",
         _ => "complex",
     }
@@ -238,7 +237,8 @@ fn multiplied(platform: &str, lhs: DType, rhs: DType, result: DType) -> (Option<
         (lhs.bits() == 8 && rhs.bits() == 8 && lhs.is_float() && rhs.is_float(), platform == "tpu");
     let mixed = lhs != rhs && !both_f8 && !(tpu && lhs.is_float());
     let narrow = lhs.bits().min(rhs.bits()) < 8 && lhs != product;
-    let other_category = category(lhs) != category(product);
+    let other_category =
+        category(lhs) != category(product) || lhs.is_unsigned() != product.is_unsigned();
     (if mixed || narrow || other_category { Some(product) } else { None }, product)
 }
 
@@ -447,6 +447,8 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         matrix(BF16, F32, F32),
         matrix(I8, I8, I32),
         matrix(U8, U8, F32),
+        matrix(U8, U8, I32),
+        matrix(U8, I8, I32),
         matrix(I4, I4, I32),
         // Eight bits are too few for differences in the operands to be told from rounding.
         matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),

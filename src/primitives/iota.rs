@@ -167,4 +167,20 @@ mod tests {
         "#]]
         .assert_eq(&ctx.finish("m"));
     }
+
+    mod on_cpu {
+        use super::*;
+
+        #[test]
+        fn ranges_leave_their_end_out() {
+            let integers = |start: i32, stop: i32, step: i32| {
+                arange_step(start, stop, step).to_vec::<i32>().unwrap()
+            };
+            assert_eq!(integers(2, 11, 3), [2, 5, 8]);
+            assert_eq!(integers(5, 0, -2), [5, 3, 1]);
+            assert_eq!(integers(5, 0, 1), [0; 0]);
+            let quarters = arange_step(0.0, 1.0, 0.25).to_vec::<f32>().unwrap();
+            assert_eq!(quarters, [0.0, 0.25, 0.5, 0.75]);
+        }
+    }
 }

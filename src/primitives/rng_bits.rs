@@ -157,4 +157,25 @@ mod tests {
         let error = Threefry2x32.abstract_eval(&avals).unwrap_err();
         expect!["keys and counters must be u32, got i32"].assert_eq(&error.message);
     }
+
+    mod on_cpu {
+        use super::*;
+
+        /// The known answers that come with the reference implementation (Random123, `kat_vectors`).
+        #[test]
+        fn known_answers() {
+            let cases: [[u32; 6]; 3] = [
+                [0, 0, 0, 0, 0x6b20_0159, 0x99ba_4efe],
+                [u32::MAX, u32::MAX, u32::MAX, u32::MAX, 0x1cb9_96fc, 0xbb00_2be7],
+                [0x1319_8a2e, 0x0370_7344, 0x243f_6a88, 0x85a3_08d3, 0xc492_3a9c, 0x483d_f7a0],
+            ];
+            let word = |at: usize| {
+                let column: Vec<u32> = cases.iter().map(|case| case[at]).collect();
+                Array::from_slice(&column, [3]).unwrap()
+            };
+            let [a, b] = threefry2x32(word(0), word(1), word(2), word(3));
+            assert_eq!(a.to_vec::<u32>().unwrap(), word(4).to_vec::<u32>().unwrap());
+            assert_eq!(b.to_vec::<u32>().unwrap(), word(5).to_vec::<u32>().unwrap());
+        }
+    }
 }

@@ -236,8 +236,8 @@ fn lower_lexicographic(ctx: &mut LowerCtx<'_>, keys: &[Key]) -> Value {
 /// use oxidax::prelude::*;
 /// let by_two = |a: Array, b: Array, x: Array| sort_multi(&[a, b, x], -1, 2).swap_remove(2);
 /// let key = Aval::new(DType::I32, [7]);
-/// let aval = eval_shape(by_two, (key.clone(), key, Aval::new(DType::F32, [7])))?;
-/// assert_eq!(aval.to_string(), "f32[7]");
+/// let y = eval_shape(by_two, (key.clone(), key, Aval::new(DType::F32, [7])))?;
+/// assert_eq!(y.aval().to_string(), "f32[7]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "lexsort")]
@@ -271,8 +271,8 @@ pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array)
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|x: Array| argsort(&x, -1), Aval::new(DType::F32, [2, 5]))?;
-/// assert_eq!(aval.to_string(), "i32[2,5]");
+/// let y = eval_shape(|x: Array| argsort(&x, -1), Aval::new(DType::F32, [2, 5]))?;
+/// assert_eq!(y.aval().to_string(), "i32[2,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -312,4 +312,112 @@ pub(super) fn exemplars_sort() -> Vec<Exemplar> {
         all.push(by(0, 1, vec![Sample::uniform(dtype, [6], 0.0, 6.0)]));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    fn by(num_keys: usize) -> Sort {
+        Sort { dimension: 0, is_stable: true, num_keys }
+    }
+
+    #[test]
+    fn lowering() {
+        let avals = [Aval::new(DType::BF16, [4]), Aval::new(DType::U32, [4])];
+        expect![[r#"
+            func.func public @main(%0: tensor<4xbf16>, %1: tensor<4xui32>) -> (tensor<4xbf16>, tensor<4xui32>) {
+            %25:2 = "stablehlo.sort"(%0, %1) <{dimension = 0 : i64, is_stable = true}> ({
+            ^bb0(%2: tensor<bf16>, %3: tensor<bf16>, %4: tensor<ui32>, %5: tensor<ui32>):
+            %6 = "stablehlo.convert"(%2) : (tensor<bf16>) -> tensor<f32>
+            %7 = "stablehlo.constant"() <{value = dense<0x00000000> : tensor<f32>}> : () -> tensor<f32>
+            %8 = "stablehlo.constant"() <{value = dense<0x7FC00000> : tensor<f32>}> : () -> tensor<f32>
+            %9 = "stablehlo.compare"(%6, %7) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %10 = "stablehlo.select"(%9, %7, %6) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %11 = "stablehlo.compare"(%6, %6) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %12 = "stablehlo.select"(%11, %8, %10) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %13 = "stablehlo.convert"(%3) : (tensor<bf16>) -> tensor<f32>
+            %14 = "stablehlo.constant"() <{value = dense<0x00000000> : tensor<f32>}> : () -> tensor<f32>
+            %15 = "stablehlo.constant"() <{value = dense<0x7FC00000> : tensor<f32>}> : () -> tensor<f32>
+            %16 = "stablehlo.compare"(%13, %14) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %17 = "stablehlo.select"(%16, %14, %13) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %18 = "stablehlo.compare"(%13, %13) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %19 = "stablehlo.select"(%18, %15, %17) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %20 = "stablehlo.compare"(%4, %5) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type UNSIGNED>}> : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+            %21 = "stablehlo.compare"(%12, %19) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %22 = "stablehlo.compare"(%12, %19) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %23 = "stablehlo.and"(%22, %20) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            %24 = "stablehlo.or"(%21, %23) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            "stablehlo.return"(%24) : (tensor<i1>) -> ()
+            }) : (tensor<4xbf16>, tensor<4xui32>) -> (tensor<4xbf16>, tensor<4xui32>)
+            "func.return"(%25#0, %25#1) : (tensor<4xbf16>, tensor<4xui32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(by(2), avals));
+    }
+
+    #[test]
+    fn refusals() {
+        let avals = |size| [Aval::new(DType::F32, [4]), Aval::new(DType::U32, [size])];
+        expect![[r#"
+            error[shape]: sort: operands must have one shape, got [4] and [5]
+              lhs: f32[4]
+              rhs: u32[5]"#]]
+        .assert_eq(&error_of(by(1), avals(5)));
+        expect![[r#"
+            error[value]: sort: num_keys must lie in 1..=2, the number of operands, got 3
+              lhs: f32[4]
+              rhs: u32[4]"#]]
+        .assert_eq(&error_of(by(3), avals(4)));
+    }
+
+    mod on_cpu {
+        use super::*;
+        use crate::prelude::grad;
+
+        /// As JAX orders them: one zero, one NaN, ties in their old order.
+        #[test]
+        fn floats_have_a_total_order() {
+            let edges = [f32::NAN, 0.0, -0.0, f32::INFINITY, -1.0, f32::NEG_INFINITY, 1.0, 0.0];
+            let mut edges = Array::from_slice(&edges, [8]).unwrap();
+            for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
+                edges = crate::primitives::convert_element_type(&edges, dtype);
+                let order = argsort(&edges, 0);
+                assert_eq!(order.to_vec::<i32>().unwrap(), [5, 4, 1, 2, 7, 6, 3, 0], "{dtype}");
+            }
+            // The sign of a NaN does not count.
+            let nans = [f32::from_bits(0xFFC0_0000), f32::INFINITY, f32::NAN];
+            let order = argsort(&Array::from_slice(&nans, [3]).unwrap(), 0);
+            assert_eq!(order.to_vec::<i32>().unwrap(), [1, 0, 2]);
+        }
+
+        #[test]
+        fn complex_numbers_are_sorted_by_real_then_imaginary_part() {
+            let c = num_complex::Complex32::new;
+            let z = [c(1.0, 2.0), c(1.0, -1.0), c(0.0, 5.0), c(f32::NAN, 0.0), c(1.0, f32::NAN)];
+            let order = argsort(&Array::from_slice(&z, [5]).unwrap(), 0);
+            assert_eq!(order.to_vec::<i32>().unwrap(), [2, 1, 0, 4, 3]);
+        }
+
+        #[test]
+        fn later_keys_decide_ties() {
+            let keys = |elements: &[u8]| Array::from_slice(elements, [elements.len()]).unwrap();
+            let operands = [keys(&[2, 1, 2, 1, 0]), keys(&[0, 9, 0, 3, 5]), keys(&[0, 1, 2, 3, 4])];
+            let sorted = sort_multi(&operands, 0, 2);
+            assert_eq!(sorted[2].to_vec::<u8>().unwrap(), [4, 3, 1, 0, 2]);
+        }
+
+        #[test]
+        fn cotangents_go_back_to_where_their_elements_were() {
+            let weights = Array::from_slice(&[1.0f32, 2.0, 4.0, 8.0], [4]).unwrap();
+            let x = Array::from_slice(&[3.0f32, 1.0, 2.0, 0.0], [4]).unwrap();
+            let weighted = |x: &Array| {
+                let products = crate::primitives::mul(sort(x, 0), &weights);
+                crate::primitives::reduce_sum(&products, &[0])
+            };
+            assert_eq!(grad(weighted)(&x).to_vec::<f32>().unwrap(), [8.0, 2.0, 4.0, 1.0]);
+        }
+    }
 }

@@ -131,7 +131,7 @@ fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &End, high: 
     }
     let half = constant(Scalar::Int(1 << (unsigned.bits() / 2)), unsigned);
     let root = rem(&half, &span);
-    let multiplier = rem(&mul(&root, &root), &span);
+    let multiplier = rem(mul(&root, &root), &span);
     let offset = add(mul(rem(&upper, &span), multiplier), rem(&lower, &span));
     add(broadcast_to(&low, shape), cast(&rem(&offset, &span), drawn))
 }

@@ -13,23 +13,21 @@ pub(crate) struct Slot<K, V> {
 }
 
 impl<K, V> Slot<K, V> {
-    /// The key.
-    pub(crate) fn key(&self) -> &K {
-        &self.key
-    }
-
     /// The value.
     pub(crate) fn value(&self) -> &V {
         self.value.get().expect("slots are handed out with their value made")
     }
 }
 
+/// All entries by the hash of their keys.
+type Slots<K, V> = FxHashMap<u64, Vec<Arc<Slot<K, V>>>>;
+
 /// A map from keys, found by hash and comparison, to values. When it is full the entry that was not
 /// used for longest goes; whoever still holds it keeps it alive.
 ///
 /// No lock is held while a value is made or used: a slot has a lock of its own for making.
 pub(crate) struct Cache<K, V> {
-    slots: RwLock<FxHashMap<u64, Vec<Arc<Slot<K, V>>>>>,
+    slots: RwLock<Slots<K, V>>,
     capacity: usize,
     clock: AtomicU64,
     evictions: AtomicU64,
@@ -121,7 +119,7 @@ impl<K, V> Cache<K, V> {
         }
     }
 
-    fn evict(&self, slots: &mut FxHashMap<u64, Vec<Arc<Slot<K, V>>>>) {
+    fn evict(&self, slots: &mut Slots<K, V>) {
         let age = |slot: &Arc<Slot<K, V>>| slot.last_use.load(Ordering::Relaxed);
         let oldest = slots
             .iter()

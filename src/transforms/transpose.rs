@@ -37,7 +37,7 @@ pub(crate) fn transpose_program(
         }
     }
     let mut gathered: Vec<Option<Tangent>> = vec![None; program.avals().len()];
-    let mut add = |gathered: &mut Vec<Option<Tangent>>, var: u32, ct: Tangent| {
+    let add = |gathered: &mut Vec<Option<Tangent>>, var: u32, ct: Tangent| {
         let slot = &mut gathered[var as usize];
         *slot = Some(match slot.take() {
             Some(sum) => add_tangents(&sum, &ct),

@@ -125,7 +125,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
             let mut leaves = leaves_of(&Arguments::<A>(arguments));
             let mut axes = self.leaf_axes(arguments, &leaves, location);
             let size = batch_size(
-                &TreeDef::of(&Arguments::<A>(arguments)).paths(),
+                TreeDef::of(&Arguments::<A>(arguments)).paths(),
                 &leaves,
                 &axes,
                 location,
@@ -268,6 +268,7 @@ macro_rules! calls {
             /// Throws `Tree` if a leaf has no such axis or batch sizes differ, and whatever the
             /// function throws.
             #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn call(&self, $($value: impl Arg<$name>),*) -> Func::Output {
                 self.run(($($value.tree(),)*))
             }

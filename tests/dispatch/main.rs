@@ -1,5 +1,7 @@
 //! Calls: donation, threads, static values.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use oxidax::prelude::*;
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! What users read when something is wrong: one snapshot per kind of error, each with the user's
 //! own file and line, and proof that the next call works.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
 

@@ -1,5 +1,7 @@
 //! Memory over many calls: in a binary of its own, because it looks at the whole process.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use oxidax::prelude::*;
 
 mod on_cpu {

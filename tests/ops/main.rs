@@ -1,5 +1,7 @@
 //! Composite functions against plain loops and known values, on the CPU plugin.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod activations;
 mod arranging;
 mod indexing;
@@ -7,3 +9,4 @@ mod locations;
 mod products;
 mod reductions;
 mod support;
+mod updates;

@@ -11,7 +11,11 @@ pub(crate) struct Suite {
     cases: Vec<Value>,
     arrays: HashMap<String, Stored>,
     tolerance: Value,
+    narrow_defaults: bool,
 }
+
+/// What computes a case: from its operation, parameters and operands to its results.
+type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
 
 /// An array as the file holds it.
 #[derive(Clone)]
@@ -55,7 +59,7 @@ impl Suite {
         });
         let arrays = stored.collect();
         let cases = index["cases"].as_array().unwrap().clone();
-        Suite { cases, arrays, tolerance: index["tolerance"].clone() }
+        Suite { cases, arrays, tolerance: index["tolerance"].clone(), narrow_defaults: false }
     }
 
     /// Runs `check` on every case whose operation `belongs`; it gives what is wrong. Fails with all
@@ -77,6 +81,53 @@ impl Suite {
             })
             .collect();
         assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+    }
+
+    /// Runs `check` on the case of this name.
+    pub(crate) fn check_named(&self, name: &str, check: impl Fn(Case<'_>) -> Result<(), String>) {
+        let json = self.cases.iter().find(|case| case["name"] == name);
+        let json = json.unwrap_or_else(|| panic!("no case is called {name}"));
+        if let Err(message) = check(Case { suite: self, json }) {
+            panic!("{name}: {message}");
+        }
+    }
+
+    /// The suite with JAX's 64-bit default types, which are 32-bit ones here, narrowed: a wide result of
+    /// narrow operands is compared as a narrow one, unless the case states its dtype.
+    pub(crate) fn with_narrow_defaults(self) -> Suite {
+        Suite { narrow_defaults: true, ..self }
+    }
+
+    /// The suite without the cases of which `left_out` is true, given operation, parameters and number
+    /// of operands.
+    pub(crate) fn without(mut self, left_out: fn(&str, &Value, usize) -> bool) -> Suite {
+        self.cases.retain(|case| {
+            let operands = case["inputs"].as_array().unwrap().len();
+            !left_out(case["op"].as_str().unwrap(), &case["params"], operands)
+        });
+        self
+    }
+
+    /// Checks values and, where they were recorded, derivatives in both directions.
+    pub(crate) fn check_ops(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
+        self.check(belongs, |case| {
+            let inputs: Vec<Array> = (0..case.n_inputs()).map(|at| case.input(at)).collect();
+            let params = &case.json["params"];
+            let Some(wrt) = case.wrt() else {
+                return case.expect_outputs(&apply(case.op(), params, &inputs));
+            };
+            let chosen: Vec<Array> = wrt.iter().map(|&at| inputs[at].clone()).collect();
+            let function = |chosen: &Vec<Array>| {
+                let mut operands = inputs.clone();
+                wrt.iter().zip(chosen).for_each(|(&at, value)| operands[at] = value.clone());
+                apply(case.op(), params, &operands)
+            };
+            let (values, pullback) = vjp(function, &chosen);
+            let (_, tangents) = jvp(function, &chosen, &case.grad_arrays("tangents"));
+            case.expect_outputs(&values)?;
+            case.expect_grad("jvp", &tangents)?;
+            case.expect_grad("vjp", &pullback.apply(&case.grad_arrays("cotangents")))
+        });
     }
 
     /// Every operation in the suite.
@@ -141,6 +192,35 @@ impl<'a> Case<'a> {
         &self.suite.arrays[key.as_str().unwrap()]
     }
 
+    /// What is recorded under a key, narrowed where JAX's default type is a wide one.
+    fn expected(self, key: &Value) -> Stored {
+        let stored = self.stored(key).clone();
+        let wide = |dtype| [DType::I64, DType::U64, DType::F64, DType::C128].contains(&dtype);
+        let mut operands =
+            self.json["inputs"].as_array().unwrap().iter().map(|key| self.stored(key).dtype);
+        let stated = !self.suite.narrow_defaults || !self.param("dtype").is_null();
+        if stated || !wide(stored.dtype) || operands.any(wide) {
+            return stored;
+        }
+        let words = stored.bytes.chunks_exact(8).map(|word| word.try_into().expect("8 bytes"));
+        let (dtype, bytes) = match stored.dtype {
+            DType::F64 => (
+                DType::F32,
+                words.flat_map(|x| (f64::from_le_bytes(x) as f32).to_le_bytes()).collect(),
+            ),
+            DType::I64 => (
+                DType::I32,
+                words.flat_map(|x| (i64::from_le_bytes(x) as i32).to_le_bytes()).collect(),
+            ),
+            DType::U64 => (
+                DType::U32,
+                words.flat_map(|x| (u64::from_le_bytes(x) as u32).to_le_bytes()).collect(),
+            ),
+            other => panic!("no narrow operands give {other}"),
+        };
+        Stored { dtype, bytes, ..stored }
+    }
+
     fn array(self, key: &Value) -> Array {
         let Stored { dtype, shape, bytes } = self.stored(key);
         Array::from_bytes(bytes, *dtype, shape).unwrap()
@@ -149,6 +229,17 @@ impl<'a> Case<'a> {
     /// Compares results with the recorded outputs.
     pub(crate) fn expect_outputs(self, results: &[Array]) -> Result<(), String> {
         self.compare(&self.json["outputs"], results, &self.json["tolerance"])
+    }
+
+    /// One recorded output.
+    pub(crate) fn output(self, position: usize) -> Array {
+        self.array(&self.json["outputs"][position])
+    }
+
+    /// Compares one result with the recorded output at that position.
+    pub(crate) fn expect_output(self, position: usize, result: &Array) -> Result<(), String> {
+        let keys = Value::Array(vec![self.json["outputs"][position].clone()]);
+        self.compare(&keys, std::slice::from_ref(result), &self.json["tolerance"])
     }
 
     /// Compares results with the recorded derivatives called `what`.
@@ -163,7 +254,7 @@ impl<'a> Case<'a> {
             return Err(format!("{} results, recorded {}", results.len(), keys.len()));
         }
         for (position, (key, result)) in keys.iter().zip(results).enumerate() {
-            let expected = self.stored(key);
+            let expected = &self.expected(key);
             let same =
                 result.dtype() == expected.dtype && *result.shape().dims() == expected.shape[..];
             if !same {

@@ -1,5 +1,14 @@
 //! Values recorded from JAX (`python-compat/`) against ours, within each case's tolerance.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod fixtures;
+mod mlp;
 mod nn;
+mod numpy;
+mod numpy_arrays;
+mod ops;
+mod ops_moving;
+mod promotion;
 mod random;
+mod transforms;

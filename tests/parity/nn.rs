@@ -39,7 +39,9 @@ fn initial(case: Case<'_>) -> Array {
 }
 
 /// The loss of a case as a function of its operands.
-fn loss(case: Case<'_>) -> Box<dyn Fn(&[Array]) -> Array> {
+type Loss = Box<dyn Fn(&[Array]) -> Array>;
+
+fn loss(case: Case<'_>) -> Loss {
     match case.op() {
         "softmax_cross_entropy_labels" | "softmax_cross_entropy" => {
             Box::new(|x| nn::softmax_cross_entropy(&x[0], &x[1]))
@@ -82,9 +84,9 @@ fn check_loss(case: Case<'_>) -> Result<(), String> {
         f(&operands)
     };
     let primals: Vec<Array> = wrt.iter().map(|&at| operands[at].clone()).collect();
-    let (_, tangent) = jvp(&of, &primals, &case.grad_arrays("tangents"));
+    let (_, tangent) = jvp(of, &primals, &case.grad_arrays("tangents"));
     case.expect_grad("jvp", &[tangent])?;
-    let (_, pullback) = vjp(&of, &primals);
+    let (_, pullback) = vjp(of, &primals);
     case.expect_grad("vjp", &pullback.apply(&case.grad_arrays("cotangents")[0]))
 }
 

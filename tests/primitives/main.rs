@@ -1,5 +1,8 @@
 //! Every primitive keeps every law.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod elementwise;
 mod matrix;
 
 use oxidax::control_flow::HOLDERS;

@@ -30,6 +30,7 @@ plugin.
 - **transpose**: the operands in which the primitive is linear, so that it has a rule of its own.
 - **batch**: every set of mapped operands, the new axis first and last.
 - **cpu**: writes StableHLO for the CPU. **tpu**: not yet checked.
+- *partly* and *no* give the rule's own words.
 - **dtypes**: those of the exemplars' operands, or of the result if there are none. Others may be taken too.
 
 | primitive | types | jvp | reverse | transpose | batch | cpu | tpu | dtypes |
@@ -57,7 +58,7 @@ struct Row {
 impl Row {
     fn of(entry: &Entry) -> Row {
         let cases: Vec<Case> = (entry.exemplars)().iter().map(Case::new).collect();
-        let cell = |rule: fn(&Case) -> Outcome| worst(cases.iter().map(rule));
+        let cell = |rule: fn(&Case) -> Outcome| summary(cases.iter().map(rule));
         let mut transpose: Vec<usize> = cases.iter().flat_map(Case::linear_operands).collect();
         transpose.sort_unstable();
         transpose.dedup();
@@ -107,11 +108,16 @@ enum Outcome {
     Refused(String),
 }
 
-fn worst(outcomes: impl Iterator<Item = Outcome>) -> String {
-    match outcomes.max().unwrap_or(Outcome::Nothing) {
+/// What to say of all exemplars together: a refusal that not all share is a part of the answer.
+fn summary(outcomes: impl Iterator<Item = Outcome>) -> String {
+    let mut outcomes: Vec<Outcome> = outcomes.collect();
+    outcomes.sort_unstable();
+    let works = outcomes.contains(&Outcome::Yes);
+    match outcomes.pop().unwrap_or(Outcome::Nothing) {
         Outcome::Nothing => "–".to_owned(),
         Outcome::Zero => "zero".to_owned(),
         Outcome::Yes => "yes".to_owned(),
+        Outcome::Refused(why) if works => format!("partly: {why}"),
         Outcome::Refused(why) => format!("no: {why}"),
     }
 }

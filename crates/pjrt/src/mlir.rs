@@ -34,7 +34,7 @@ impl<'a> Scanner<'a> {
 
     fn skip_blanks(&mut self) {
         loop {
-            self.rest = self.rest.trim_start();
+            self.rest = self.rest.trim_ascii_start();
             if !self.rest.starts_with("//") {
                 return;
             }
@@ -58,8 +58,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn name(&mut self) -> &'a str {
-        let end = self.rest.find(|c: char| !is_name_character(c)).unwrap_or(self.rest.len());
-        self.take(end)
+        let end = self.rest.bytes().position(|byte| !IS_NAME[usize::from(byte)]);
+        self.take(end.unwrap_or(self.rest.len()))
     }
 }
 
@@ -72,25 +72,32 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
     index
 }
 
-fn is_name_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$')
-}
+/// Which bytes a name is made of, as a table: a program's text is read byte by byte, and there may be megabytes of it.
+const IS_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+        byte += 1;
+    }
+    table
+};
 
 impl<'a> Iterator for Scanner<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Word<'a>> {
         self.skip_blanks();
-        let first = self.rest.chars().next()?;
-        if first == '"' {
+        let first = *self.rest.as_bytes().first()?;
+        if first == b'"' {
             return Some(Word::String(self.string()));
         }
-        if first == '@' {
+        if first == b'@' {
             self.take(1);
             let quoted = self.rest.starts_with('"');
             return Some(Word::Symbol(if quoted { self.string() } else { self.name() }));
         }
-        if is_name_character(first) {
+        if IS_NAME[usize::from(first)] {
             let name = self.name();
             if name == "tensor" && self.rest.starts_with('<') {
                 self.take(1);
@@ -101,8 +108,9 @@ impl<'a> Iterator for Scanner<'a> {
             }
             return Some(Word::Name(name));
         }
-        self.take(first.len_utf8());
-        Some(Word::Sign(first))
+        let sign = self.rest.chars().next()?;
+        self.take(sign.len_utf8());
+        Some(Word::Sign(sign))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Indexing: [`Array::index`](crate::core::Array::index) with the [`i!`](crate::i) macro, and
 //! [`take`], [`take_along_axis`].
 
+mod at;
 mod index;
 mod resolve;
 mod take;
 
+pub use at::At;
 pub use index::{Ellipsis, Index, NewAxis, by};
 pub use take::{take, take_along_axis};

@@ -6,11 +6,12 @@ use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::{GatherScatterMode, broadcast_to, concatenate, reshape, rev, slice};
 
 /// What one axis of the sliced array becomes.
-enum Place {
+#[derive(Clone)]
+pub(super) enum Place {
     /// It stays.
     Kept,
-    /// It disappears: a position was given.
-    Dropped,
+    /// It disappears: this position was given.
+    Dropped(usize),
     /// A new axis of size 1.
     New,
     /// It is picked from by an index array.
@@ -19,11 +20,12 @@ enum Place {
 
 /// The slice of one axis: start, limit and stride as the primitive takes them, and whether the
 /// result is reversed.
-struct Cut {
-    start: usize,
-    limit: usize,
-    stride: usize,
-    reversed: bool,
+#[derive(Clone)]
+pub(super) struct Cut {
+    pub(super) start: usize,
+    pub(super) limit: usize,
+    pub(super) stride: usize,
+    pub(super) reversed: bool,
 }
 
 impl Cut {
@@ -82,7 +84,7 @@ fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
 }
 
 /// The plan: a cut for each axis, and what becomes of it.
-fn plan(indices: &[Index], x: &Array) -> Result<(Vec<Cut>, Vec<Place>), RuleError> {
+pub(super) fn plan(indices: &[Index], x: &Array) -> Result<(Vec<Cut>, Vec<Place>), RuleError> {
     let (mut cuts, mut places) = (Vec::new(), Vec::new());
     for index in expanded(indices, x.rank())? {
         let axis = cuts.len();
@@ -98,7 +100,7 @@ fn plan(indices: &[Index], x: &Array) -> Result<(Vec<Cut>, Vec<Place>), RuleErro
                     ))
                 })?;
                 cuts.push(Cut { start, limit: start + 1, stride: 1, reversed: false });
-                places.push(Place::Dropped);
+                places.push(Place::Dropped(start));
             }
             Index::Slice { step: 0, .. } => {
                 return Err(RuleError::value(format!("the slice of axis {axis} has step 0")));
@@ -155,20 +157,31 @@ impl Array {
     #[doc(alias = "getitem")]
     #[track_caller]
     pub fn index(&self, indices: impl AsRef<[Index]>) -> Array {
-        let (cuts, places) = match plan(indices.as_ref(), self) {
-            Ok(plan) => plan,
+        match plan(indices.as_ref(), self) {
+            Ok((cuts, places)) => self.at_places(&cuts, &places, GatherScatterMode::Clip),
             Err(error) => trace::throw_operands("index", error, &[self]),
-        };
-        let cut = self.cut(&cuts);
-        let picks = places.iter().any(|place| matches!(place, Place::Picked(_)));
-        match picks {
-            false => reshape(&cut, arranged(&cut, &places)),
-            true => picked(&cut, &places),
         }
     }
 
+    /// The elements at the places of a plan; `mode` says what stands for those out of range.
     #[track_caller]
-    fn cut(&self, cuts: &[Cut]) -> Array {
+    pub(super) fn at_places(
+        &self,
+        cuts: &[Cut],
+        places: &[Place],
+        mode: GatherScatterMode,
+    ) -> Array {
+        let cut = self.cut(cuts);
+        let arranged = reshape(&cut, arranged(&cut, places));
+        if !places.iter().any(|place| matches!(place, Place::Picked(_))) {
+            return arranged;
+        }
+        let address = address(&arranged, places);
+        gather_axes(&arranged, &address.axes, &address.indices, address.place, mode)
+    }
+
+    #[track_caller]
+    pub(super) fn cut(&self, cuts: &[Cut]) -> Array {
         let starts: Vec<usize> = cuts.iter().map(|cut| cut.start).collect();
         let limits: Vec<usize> = cuts.iter().map(|cut| cut.limit).collect();
         let strides: Vec<usize> = cuts.iter().map(|cut| cut.stride).collect();
@@ -183,13 +196,13 @@ impl Array {
 }
 
 /// The shape after dropping and inserting axes, without index arrays.
-fn arranged(x: &Array, places: &[Place]) -> Shape {
+pub(super) fn arranged(x: &Array, places: &[Place]) -> Shape {
     let mut axis = 0;
     let mut shape = Vec::new();
     for place in places {
         match place {
             Place::New => shape.push(1),
-            Place::Dropped => axis += 1,
+            Place::Dropped(_) => axis += 1,
             Place::Kept | Place::Picked(_) => {
                 shape.push(x.shape()[axis]);
                 axis += 1;
@@ -199,24 +212,30 @@ fn arranged(x: &Array, places: &[Place]) -> Shape {
     shape.into()
 }
 
-/// Picks with all index arrays at once.
+/// Where index arrays address an array: which of its axes, with which index vectors (along the last
+/// axis), and before which axis of what is left their own axes stand.
+pub(super) struct Address {
+    pub(super) axes: Vec<usize>,
+    pub(super) indices: Array,
+    pub(super) place: usize,
+}
+
+/// Brings all index arrays together. `x` has the axes that `places` keeps, adds or picks from.
 #[track_caller]
-fn picked(x: &Array, places: &[Place]) -> Array {
+pub(super) fn address(x: &Array, places: &[Place]) -> Address {
     // Positions given as numbers count as index arrays when it comes to where the axes stand.
     let advanced: Vec<usize> = (0..places.len())
-        .filter(|&at| matches!(places[at], Place::Picked(_) | Place::Dropped))
+        .filter(|&at| matches!(places[at], Place::Picked(_) | Place::Dropped(_)))
         .collect();
     let together = advanced.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    let x = reshape(x, arranged(x, places));
-    let mut arrays = Vec::new();
-    let mut axes = Vec::new();
+    let (mut arrays, mut axes) = (Vec::new(), Vec::new());
     let (mut axis, mut before_first) = (0, 0);
     for (at, place) in places.iter().enumerate() {
         if at == advanced[0] {
             before_first = axis;
         }
         match place {
-            Place::Dropped => {}
+            Place::Dropped(_) => {}
             Place::Kept | Place::New => axis += 1,
             Place::Picked(array) => {
                 arrays.push(wrapped(array, x.shape()[axis]));
@@ -232,7 +251,7 @@ fn picked(x: &Array, places: &[Place]) -> Array {
             None => {
                 let shapes: Vec<String> = arrays.iter().map(|a| a.shape().to_string()).collect();
                 let message = format!("index arrays do not broadcast: {}", shapes.join(", "));
-                trace::throw_operands("index", RuleError::shape(message), &[&x])
+                trace::throw_operands("index", RuleError::shape(message), &[x])
             }
         };
     }
@@ -242,6 +261,5 @@ fn picked(x: &Array, places: &[Place]) -> Array {
         columns.push(reshape(&broadcast_to(array, &joint), column.clone()));
     }
     let indices = concatenate(&columns.iter().collect::<Vec<_>>(), -1);
-    let place = if together { before_first } else { 0 };
-    gather_axes(&x, &axes, &indices, place, GatherScatterMode::Clip)
+    Address { axes, indices, place: if together { before_first } else { 0 } }
 }

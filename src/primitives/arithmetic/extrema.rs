@@ -67,7 +67,7 @@ fn lower_extremum(
 /// | | |
 /// |-|-|
 /// | operands   | `x, y: any[…]`, of one shape and dtype |
-/// | result     | the same shape and dtype; NaN where either is; complex numbers order by real, then imaginary part; booleans: logical or |
+/// | result     | the same shape and dtype; for floats NaN where either is; complex numbers order by real, then imaginary part; booleans: logical or |
 /// | lowering   | [`stablehlo.maximum`](https://openxla.org/stablehlo/spec#maximum); complex: comparisons and selections |
 /// | derivative | that of the larger operand; half of each where they are equal; 0 at NaN |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ fn exemplars(extremum: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
 /// | | |
 /// |-|-|
 /// | operands   | `x, y: any[…]`, of one shape and dtype |
-/// | result     | the same shape and dtype; NaN where either is; complex numbers order by real, then imaginary part; booleans: logical and |
+/// | result     | the same shape and dtype; for floats NaN where either is; complex numbers order by real, then imaginary part; booleans: logical and |
 /// | lowering   | [`stablehlo.minimum`](https://openxla.org/stablehlo/spec#minimum); complex: comparisons and selections |
 /// | derivative | that of the smaller operand; half of each where they are equal; 0 at NaN |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -239,11 +239,11 @@ fn default_fill(dtype: DType) -> Scalar {
 ///     start_index_map: vec![0],
 ///     ..GatherDimensionNumbers::default()
 /// };
-/// let rows = |table: Array, ids: Array| {
+/// let rows = move |table: Array, ids: Array| {
 ///     gather(&table, &ids, &numbers, &[1, 8], GatherScatterMode::Clip)
 /// };
-/// let aval = eval_shape(rows, (Aval::new(DType::F32, [100, 8]), Aval::new(DType::I32, [5, 1])))?;
-/// assert_eq!(aval.to_string(), "f32[5,8]");
+/// let y = eval_shape(rows, (Aval::new(DType::F32, [100, 8]), Aval::new(DType::I32, [5, 1])))?;
+/// assert_eq!(y.aval().to_string(), "f32[5,8]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -263,4 +263,151 @@ pub fn gather(
         fill_value: None,
     };
     bind1(gather, [x, indices])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    fn elements() -> GatherDimensionNumbers {
+        GatherDimensionNumbers {
+            collapsed_slice_dims: vec![0],
+            start_index_map: vec![0],
+            ..GatherDimensionNumbers::default()
+        }
+    }
+
+    fn of_mode(mode: GatherScatterMode) -> Gather {
+        Gather {
+            dimension_numbers: elements(),
+            slice_sizes: vec![1],
+            unique_indices: false,
+            indices_are_sorted: false,
+            mode,
+            fill_value: None,
+        }
+    }
+
+    #[test]
+    fn lowering() {
+        let avals = || [Aval::new(DType::F32, [4]), Aval::new(DType::I32, [3, 1])];
+        expect![[r#"
+            func.func public @main(%0: tensor<4xf32>, %1: tensor<3x1xi32>) -> (tensor<3xf32>) {
+            %2 = "stablehlo.gather"(%0, %1) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>, indices_are_sorted = false}> : (tensor<4xf32>, tensor<3x1xi32>) -> tensor<3xf32>
+            "func.return"(%2) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(of_mode(GatherScatterMode::Clip), avals()));
+        expect![[r#"
+            func.func public @main(%0: tensor<4xf32>, %1: tensor<3x1xi32>) -> (tensor<3xf32>) {
+            %2 = "stablehlo.gather"(%0, %1) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>, indices_are_sorted = false}> : (tensor<4xf32>, tensor<3x1xi32>) -> tensor<3xf32>
+            %3 = "stablehlo.constant"() <{value = dense<[3]> : tensor<1xi32>}> : () -> tensor<1xi32>
+            %4 = "stablehlo.broadcast_in_dim"(%3) <{broadcast_dimensions = array<i64: 1>}> : (tensor<1xi32>) -> tensor<3x1xi32>
+            %5 = "stablehlo.compare"(%1, %4) <{comparison_direction = #stablehlo<comparison_direction LE>}> : (tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x1xi1>
+            %6 = "stablehlo.constant"() <{value = dense<0> : tensor<3x1xi32>}> : () -> tensor<3x1xi32>
+            %7 = "stablehlo.compare"(%1, %6) <{comparison_direction = #stablehlo<comparison_direction GE>}> : (tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x1xi1>
+            %8 = "stablehlo.and"(%7, %5) : (tensor<3x1xi1>, tensor<3x1xi1>) -> tensor<3x1xi1>
+            %9 = "stablehlo.constant"() <{value = dense<true> : tensor<i1>}> : () -> tensor<i1>
+            %13 = "stablehlo.reduce"(%8, %9) <{dimensions = array<i64: 1>}> ({
+            ^bb0(%10: tensor<i1>, %11: tensor<i1>):
+            %12 = "stablehlo.and"(%10, %11) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            "stablehlo.return"(%12) : (tensor<i1>) -> ()
+            }) : (tensor<3x1xi1>, tensor<i1>) -> tensor<3xi1>
+            %14 = "stablehlo.broadcast_in_dim"(%13) <{broadcast_dimensions = array<i64: 0>}> : (tensor<3xi1>) -> tensor<3xi1>
+            %15 = "stablehlo.constant"() <{value = dense<0x7FC00000> : tensor<3xf32>}> : () -> tensor<3xf32>
+            %16 = "stablehlo.select"(%14, %2, %15) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%16) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(of_mode(GatherScatterMode::FillOrDrop), avals()));
+    }
+
+    #[test]
+    fn refusals() {
+        let gather = of_mode(GatherScatterMode::Clip);
+        let x = Aval::new(DType::F32, [4]);
+        expect![[r#"
+            error[dtype]: gather: indices must be integers, got f32
+              lhs: f32[4]
+              rhs: f32[3,1]"#]]
+        .assert_eq(&error_of(gather.clone(), [x.clone(), Aval::new(DType::F32, [3, 1])]));
+        expect![[r#"
+            error[shape]: gather: the last axis of the indices, of shape [3,2], must have size 1: one component for each of start_index_map [0]
+              lhs: f32[4]
+              rhs: i32[3,2]"#]]
+            .assert_eq(&error_of(gather.clone(), [x.clone(), Aval::new(DType::I32, [3, 2])]));
+        let wide = Gather { slice_sizes: vec![2], ..gather.clone() };
+        let indices = Aval::new(DType::I32, [3, 1]);
+        expect![[r#"
+            error[shape]: gather: collapsed axis 0 must have slice size 1, got 2
+              lhs: f32[4]
+              rhs: i32[3,1]"#]]
+        .assert_eq(&error_of(wide, [x.clone(), indices.clone()]));
+        let mut both = gather;
+        both.dimension_numbers.operand_batching_dims = vec![0];
+        both.dimension_numbers.start_indices_batching_dims = vec![0];
+        expect![[r#"
+            error[value]: gather: collapsed_slice_dims [0] and operand_batching_dims [0] must have nothing in common
+              lhs: f32[4]
+              rhs: i32[3,1]"#]].assert_eq(&error_of(both, [x, indices]));
+    }
+
+    mod on_cpu {
+        use super::*;
+        use crate::prelude::vjp;
+
+        fn f32s(elements: &[f32]) -> Array {
+            Array::from_slice(elements, [elements.len()]).unwrap()
+        }
+
+        /// Values and gradients as JAX gives them, in and out of range.
+        #[test]
+        fn modes() {
+            let x = f32s(&[10.0, 11.0, 12.0, 13.0]);
+            let places = Array::from_slice(&[-1i32, 3, 4, 1], [4, 1]).unwrap();
+            let ct = f32s(&[1.0, 2.0, 4.0, 8.0]);
+            let run = |mode| {
+                let (y, pullback) =
+                    vjp(|x: &Array| gather(x, &places, &elements(), &[1], mode), &x);
+                let values: Vec<f32> = y.to_vec().unwrap();
+                (values, pullback.apply(&ct).to_vec::<f32>().unwrap())
+            };
+            let (values, gradient) = run(GatherScatterMode::Clip);
+            assert_eq!(values, [10.0, 13.0, 13.0, 11.0]);
+            assert_eq!(gradient, [1.0, 8.0, 0.0, 6.0]);
+            let (values, gradient) = run(GatherScatterMode::FillOrDrop);
+            assert!(values[0].is_nan() && values[2].is_nan());
+            assert_eq!([values[1], values[3]], [13.0, 11.0]);
+            assert_eq!(gradient, [0.0, 8.0, 0.0, 2.0]);
+        }
+
+        #[test]
+        fn every_kind_of_dtype_has_its_fill() {
+            let places = Array::from_slice(&[1i64, 3, -1], [3, 1]).unwrap();
+            let filled = |dtype: DType| {
+                let ones = crate::primitives::ones([3], dtype);
+                let mode = GatherScatterMode::FillOrDrop;
+                let y = gather(&ones, &places, &elements(), &[1], mode).to_bytes().unwrap();
+                y.chunks(y.len() / 3).map(<[u8]>::to_vec).collect::<Vec<_>>()
+            };
+            assert_eq!(filled(DType::I8), [[1], [0x80], [0x80]]);
+            assert_eq!(filled(DType::U16), [[1, 0], [0xFF, 0xFF], [0xFF, 0xFF]]);
+            assert_eq!(filled(DType::Bool), [[1], [1], [1]]);
+            assert_eq!(filled(DType::F8E4M3FN), [[0x38], [0x7F], [0x7F]]);
+            assert_eq!(filled(DType::BF16)[1], [0xC0, 0x7F]);
+            assert_eq!(filled(DType::C64)[2], [0, 0, 0xC0, 0x7F, 0, 0, 0, 0]);
+        }
+
+        /// `-128` and `127` must neither wrap nor be compared as 8 bits.
+        #[test]
+        fn narrow_indices_do_not_wrap() {
+            let elements_300: Vec<f32> = (0..300).map(|i| i as f32).collect();
+            let places = Array::from_slice(&[-128i8, 2, 127], [3, 1]).unwrap();
+            let clip = GatherScatterMode::Clip;
+            let y = gather(&f32s(&elements_300), &places, &elements(), &[1], clip);
+            assert_eq!(y.to_vec::<f32>().unwrap(), [0.0, 2.0, 127.0]);
+        }
+    }
 }

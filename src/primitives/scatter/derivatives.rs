@@ -62,7 +62,7 @@ impl Scatter {
             .collect();
         let count = one_each.size();
         let dtype = if count < u32::MAX as usize { DType::U32 } else { DType::U64 };
-        let numbers = add(&iota(dtype, count), Scalar::Int(1));
+        let numbers = add(iota(dtype, count), Scalar::Int(1));
         broadcast_to(&reshape(&numbers, one_each), updates)
     }
 

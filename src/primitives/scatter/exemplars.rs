@@ -73,46 +73,46 @@ pub(in crate::primitives) fn exemplars_scatter() -> Vec<Exemplar> {
     let distinct = Sample::listed(DType::I32, [4, 1], &[3.0, -1.0, 0.0, 5.0]);
     let case = |combiner, mode, numbers| Case { combiner, mode, numbers, unique: false };
     let mut all = Vec::new();
-    for combiner in [Combiner::Update, Combiner::Add, Combiner::Min, Combiner::Max] {
-        for mode in [CLIP, FILL] {
-            let [a, b, c] =
-                [rows(), blocks(), along_axis()].map(|numbers| case(combiner, mode, numbers));
-            all.push(a.on([floats(&[4, 3]), places(&[5, 1]), floats(&[5, 3])]));
-            all.push(b.on([floats(&[4, 3]), places(&[5, 2]), floats(&[2, 5, 1])]));
-            all.push(c.on([floats(&[3, 4]), places(&[2, 3, 1]), floats(&[2, 3])]));
-        }
-        let empty = case(combiner, FILL, elements());
-        all.push(empty.on([floats(&[3]), places(&[0, 1]), floats(&[0])]));
-        let one = case(combiner, CLIP, elements());
-        all.push(one.on([floats(&[3]), places(&[1]), floats(&[])]));
-        // Out of range of the index dtype, narrow and unsigned.
-        let bytes = Sample::listed(DType::I8, [3, 1], &[-128.0, 2.0, 127.0]);
-        let narrow = case(combiner, CLIP, elements());
-        all.push(narrow.on([floats(&[300]), bytes, floats(&[3])]));
-        let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);
-        let wide = case(combiner, FILL, elements());
-        all.push(wide.on([floats(&[5]), unsigned, floats(&[3])]));
+    for (combiner, mode) in [(Combiner::Update, CLIP), (Combiner::Add, FILL), (Combiner::Max, FILL)]
+    {
+        let operands = [floats(&[4, 3]), places(&[5, 1]), floats(&[5, 3])];
+        all.push(case(combiner, mode, rows()).on(operands));
     }
+    let operands = [floats(&[4, 3]), places(&[5, 2]), floats(&[2, 5, 1])];
+    all.push(case(Combiner::Update, FILL, blocks()).on(operands));
+    for combiner in [Combiner::Add, Combiner::Min] {
+        let operands = [floats(&[3, 4]), places(&[2, 3, 1]), floats(&[2, 3])];
+        all.push(case(combiner, CLIP, along_axis()).on(operands));
+    }
+    let operands = [floats(&[3]), places(&[0, 1]), floats(&[0])];
+    all.push(case(Combiner::Add, FILL, elements()).on(operands));
+    let operands = [floats(&[3]), places(&[1]), floats(&[])];
+    all.push(case(Combiner::Update, CLIP, elements()).on(operands));
+    // Narrow and unsigned indices, beyond the last place and beyond their own range.
+    let bytes = Sample::listed(DType::I8, [3, 1], &[-128.0, 2.0, 127.0]);
+    all.push(case(Combiner::Add, CLIP, elements()).on([floats(&[300]), bytes, floats(&[3])]));
+    let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);
+    all.push(case(Combiner::Add, CLIP, elements()).on([floats(&[5]), unsigned, floats(&[3])]));
     for combiner in [Combiner::Update, Combiner::Add, Combiner::Mul] {
-        for mode in [FILL, PROMISE] {
-            let indices = match mode {
-                PROMISE => Sample::listed(DType::I32, [4, 1], &[3.0, 1.0, 0.0, 4.0]),
-                _ => distinct.clone(),
-            };
-            let promised = Case { combiner, mode, numbers: elements(), unique: true };
-            all.push(promised.on([floats(&[5]), indices, floats(&[4])]));
+        let promised = Case { combiner, mode: FILL, numbers: elements(), unique: true };
+        let operands = [DType::F32, DType::C64]
+            .map(|dtype| [5, 4].map(|size| Sample::uniform(dtype, [size], -1.0, 1.0)));
+        let [[x, updates], [z, complex]] = operands;
+        match combiner {
+            Combiner::Add => all.push(promised.on([z, distinct.clone(), complex])),
+            _ => all.push(promised.on([x, distinct.clone(), updates])),
         }
-        let complex = |shape: &[usize]| Sample::uniform(DType::C64, shape, -1.0, 1.0);
-        let unique = Case { combiner, mode: FILL, numbers: elements(), unique: true };
-        all.push(unique.on([complex(&[5]), distinct.clone(), complex(&[4])]));
     }
-    // Without unique indices a product has no derivative in its updates, as in JAX.
+    let inside = Sample::listed(DType::I32, [4, 1], &[3.0, 1.0, 0.0, 4.0]);
+    let promised =
+        Case { combiner: Combiner::Mul, mode: PROMISE, numbers: elements(), unique: true };
+    let complex = |size: usize| Sample::uniform(DType::C64, [size], -1.0, 1.0);
+    all.push(promised.on([complex(5), inside, complex(4)]));
+    // Integers: without unique indices a product has no derivative in its updates.
+    let integers = |shape: &[usize]| Sample::uniform(DType::I32, shape, -9.0, 9.0);
     let product = case(Combiner::Mul, CLIP, rows());
-    let operands = [floats(&[4, 3]), places(&[5, 1]), floats(&[5, 3])];
-    all.push(product.on(operands).without_derivative());
+    all.push(product.on([integers(&[4, 3]), places(&[5, 1]), integers(&[5, 3])]));
     for (combiner, dtype) in [
-        (Combiner::Add, DType::I8),
-        (Combiner::Mul, DType::U32),
         (Combiner::Min, DType::I64),
         (Combiner::Max, DType::BF16),
         (Combiner::Add, DType::Bool),

@@ -267,12 +267,12 @@ impl Scatter {
 ///     scatter_dims_to_operand_dims: vec![0],
 ///     ..ScatterDimensionNumbers::default()
 /// };
-/// let count = |ids: Array| {
+/// let count = move |ids: Array| {
 ///     let (bins, ones) = (zeros([10], DType::F32), ones([5], DType::F32));
 ///     scatter(&bins, &ids, &ones, Combiner::Add, &numbers, GatherScatterMode::FillOrDrop)
 /// };
-/// let aval = eval_shape(count, Aval::new(DType::I32, [5, 1]))?;
-/// assert_eq!(aval.to_string(), "f32[10]");
+/// let y = eval_shape(count, Aval::new(DType::I32, [5, 1]))?;
+/// assert_eq!(y.aval().to_string(), "f32[10]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "scatter_add")]
@@ -296,4 +296,201 @@ pub fn scatter(
         mode,
     };
     bind1(scatter, [x, indices, updates])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    fn elements() -> ScatterDimensionNumbers {
+        ScatterDimensionNumbers {
+            inserted_window_dims: vec![0],
+            scatter_dims_to_operand_dims: vec![0],
+            ..ScatterDimensionNumbers::default()
+        }
+    }
+
+    fn of(combiner: Combiner, mode: GatherScatterMode) -> Scatter {
+        Scatter {
+            combiner,
+            dimension_numbers: elements(),
+            indices_are_sorted: false,
+            unique_indices: false,
+            mode,
+        }
+    }
+
+    #[test]
+    fn lowering() {
+        let avals =
+            [Aval::new(DType::F32, [4]), Aval::new(DType::I16, [3, 1]), Aval::new(DType::F32, [3])];
+        expect![[r#"
+            func.func public @main(%0: tensor<4xf32>, %1: tensor<3x1xi16>, %2: tensor<3xf32>) -> (tensor<4xf32>) {
+            %3 = "stablehlo.convert"(%1) : (tensor<3x1xi16>) -> tensor<3x1xi32>
+            %4 = "stablehlo.constant"() <{value = dense<[3]> : tensor<1xi32>}> : () -> tensor<1xi32>
+            %5 = "stablehlo.broadcast_in_dim"(%4) <{broadcast_dimensions = array<i64: 1>}> : (tensor<1xi32>) -> tensor<3x1xi32>
+            %6 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+            %7 = "stablehlo.clamp"(%6, %3, %5) : (tensor<i32>, tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x1xi32>
+            %11 = "stablehlo.scatter"(%0, %7, %2) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+            ^bb0(%8: tensor<f32>, %9: tensor<f32>):
+            %10 = "stablehlo.add"(%8, %9) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            "stablehlo.return"(%10) : (tensor<f32>) -> ()
+            }) : (tensor<4xf32>, tensor<3x1xi32>, tensor<3xf32>) -> tensor<4xf32>
+            "func.return"(%11) : (tensor<4xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(of(Combiner::Add, GatherScatterMode::Clip), avals));
+    }
+
+    #[test]
+    fn refusals() {
+        let add = of(Combiner::Add, GatherScatterMode::Clip);
+        let floats = |size: usize| Aval::new(DType::F32, [size]);
+        let indices = Aval::new(DType::I32, [3, 1]);
+        expect![[r#"
+            error[shape]: scatter: the updates' axes outside of windows have sizes [2], the indices [3,1]
+              operand 0: f32[4]
+              operand 1: i32[3,1]
+              operand 2: f32[2]"#]].assert_eq(&error_of(add.clone(), [floats(4), indices.clone(), floats(2)]));
+        let integers = Aval::new(DType::I32, [3]);
+        expect![[r#"
+            error[dtype]: scatter: the operand is f32 and the updates i32
+              operand 0: f32[4]
+              operand 1: i32[3,1]
+              operand 2: i32[3]"#]]
+        .assert_eq(&error_of(add, [floats(4), indices.clone(), integers]));
+        let max = of(Combiner::Max, GatherScatterMode::Clip);
+        let complex = |size: usize| Aval::new(DType::C64, [size]);
+        expect![[r#"
+            error[dtype]: scatter: c64 has no order to take a minimum or maximum by
+              operand 0: c64[4]
+              operand 1: i32[3,1]
+              operand 2: c64[3]"#]]
+        .assert_eq(&error_of(max, [complex(4), indices, complex(3)]));
+    }
+
+    mod on_cpu {
+        use super::*;
+        use crate::prelude::{jvp, vjp};
+
+        fn f32s(elements: &[f32]) -> Array {
+            Array::from_slice(elements, [elements.len()]).unwrap()
+        }
+
+        fn close(a: &[f32], b: &[f32]) {
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-6 * b.abs();
+            assert!(a.len() == b.len() && a.iter().zip(b).all(near), "{a:?} against {b:?}");
+        }
+
+        /// Result, tangent, and the cotangents of operand and updates, for updates that meet the
+        /// same element, equal it, or lie out of range.
+        #[derive(Clone, Copy)]
+        struct Expected {
+            y: [f32; 4],
+            dy: [f32; 4],
+            ct_x: [f32; 4],
+            ct_updates: [f32; 5],
+        }
+
+        #[track_caller]
+        fn check(combiner: Combiner, mode: GatherScatterMode, expected: Expected) {
+            let places = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
+            let f = |(x, updates): &(Array, Array)| {
+                scatter(x, &places, updates, combiner, &elements(), mode)
+            };
+            let primals = (f32s(&[10.0, 11.0, 12.0, 13.0]), f32s(&[13.0, 2.0, 13.0, 5.0, 7.0]));
+            let directions = (f32s(&[1.0, 2.0, 3.0, 4.0]), f32s(&[10.0, 20.0, 30.0, 40.0, 50.0]));
+            close(&f(&primals).to_vec::<f32>().unwrap(), &expected.y);
+            let (y, dy) = jvp(f, &primals, &directions);
+            close(&y.to_vec::<f32>().unwrap(), &expected.y);
+            close(&dy.to_vec::<f32>().unwrap(), &expected.dy);
+            let (y, pullback) = vjp(f, &primals);
+            close(&y.to_vec::<f32>().unwrap(), &expected.y);
+            let (ct_x, ct_updates) = pullback.apply(&f32s(&[1.0, 2.0, 4.0, 8.0]));
+            close(&ct_x.to_vec::<f32>().unwrap(), &expected.ct_x);
+            close(&ct_updates.to_vec::<f32>().unwrap(), &expected.ct_updates);
+        }
+
+        /// As JAX gives them.
+        #[test]
+        fn replacement_follows_the_update_that_wins() {
+            let clipped = Expected {
+                y: [5.0, 11.0, 12.0, 7.0],
+                dy: [40.0, 2.0, 3.0, 50.0],
+                ct_x: [0.0, 2.0, 4.0, 0.0],
+                ct_updates: [0.0, 0.0, 0.0, 1.0, 8.0],
+            };
+            check(Combiner::Update, GatherScatterMode::Clip, clipped);
+            let dropped = Expected {
+                y: [2.0, 11.0, 12.0, 13.0],
+                dy: [20.0, 2.0, 3.0, 30.0],
+                ct_x: [0.0, 2.0, 4.0, 0.0],
+                ct_updates: [0.0, 1.0, 8.0, 0.0, 0.0],
+            };
+            check(Combiner::Update, GatherScatterMode::FillOrDrop, dropped);
+        }
+
+        /// As JAX gives them.
+        #[test]
+        fn sums_are_linear() {
+            let clipped = Expected {
+                y: [17.0, 11.0, 12.0, 46.0],
+                dy: [61.0, 2.0, 3.0, 94.0],
+                ct_x: [1.0, 2.0, 4.0, 8.0],
+                ct_updates: [8.0, 1.0, 8.0, 1.0, 8.0],
+            };
+            check(Combiner::Add, GatherScatterMode::Clip, clipped);
+            let dropped = Expected {
+                y: [12.0, 11.0, 12.0, 39.0],
+                dy: [21.0, 2.0, 3.0, 44.0],
+                ct_updates: [8.0, 1.0, 8.0, 0.0, 0.0],
+                ..clipped
+            };
+            check(Combiner::Add, GatherScatterMode::FillOrDrop, dropped);
+        }
+
+        /// As JAX gives them where updates are dropped. Where indices are clamped JAX's own masks are
+        /// not (its tangents are infinite); the rule is the same here.
+        #[test]
+        fn those_that_tie_for_an_extremum_share() {
+            let third = 8.0 / 3.0;
+            let least = Expected {
+                y: [2.0, 11.0, 12.0, 13.0],
+                dy: [20.0, 2.0, 3.0, 44.0 / 3.0],
+                ct_x: [0.0, 2.0, 4.0, third],
+                ct_updates: [third, 1.0, third, 0.0, 0.0],
+            };
+            check(Combiner::Min, GatherScatterMode::FillOrDrop, least);
+            let clamped = Expected {
+                y: [2.0, 11.0, 12.0, 7.0],
+                dy: [20.0, 2.0, 3.0, 50.0],
+                ct_x: [0.0, 2.0, 4.0, 0.0],
+                ct_updates: [0.0, 1.0, 0.0, 0.0, 8.0],
+            };
+            check(Combiner::Min, GatherScatterMode::Clip, clamped);
+            let greatest = Expected {
+                y: [10.0, 11.0, 12.0, 13.0],
+                dy: [1.0, 2.0, 3.0, 44.0 / 3.0],
+                ct_x: [1.0, 2.0, 4.0, third],
+                ct_updates: [third, 0.0, third, 0.0, 0.0],
+            };
+            check(Combiner::Max, GatherScatterMode::FillOrDrop, greatest);
+            check(Combiner::Max, GatherScatterMode::Clip, greatest);
+        }
+
+        #[test]
+        fn a_product_with_overlapping_updates_has_no_derivative_in_them() {
+            let places = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
+            let x = f32s(&[10.0, 11.0, 12.0, 13.0]);
+            let updates = f32s(&[13.0, 2.0, 13.0, 5.0, 7.0]);
+            let times = |updates: &Array| {
+                scatter(&x, &places, updates, Combiner::Mul, &elements(), GatherScatterMode::Clip)
+            };
+            assert_eq!(times(&updates).to_vec::<f32>().unwrap(), [100.0, 11.0, 12.0, 15379.0]);
+            let error = crate::catch(|| jvp(times, &updates, &updates)).unwrap_err().to_string();
+            assert!(error.contains("takes unique indices"), "{error}");
+        }
+    }
 }

@@ -125,9 +125,8 @@ impl Primitive for DynamicSlice {
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [8, 3]);
 /// let i = Aval::new(DType::I32, []);
-/// let zero = |i: &Array| zeros_like(i);
-/// let aval = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zero(&i)], &[2, 3]), (x, i))?;
-/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// let y = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zeros_like(&i)], &[2, 3]), (x, i))?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -197,9 +196,19 @@ mod tests {
         let a = dynamic_slice(&x, &[-1], &[1]);
         let b = dynamic_index_in_dim(&x, &i, 0);
         let (program, _) = tracing.finish(&[a, b]);
-        let text = program.to_string();
-        assert!(text.contains("fill[dtype=i32, shape=[], value=3"), "{text}");
-        assert!(text.contains("select"), "{text}");
+        expect![[r#"
+            { lambda ; a:f32[4] b:i64[]. let
+                c:i32[] = fill[dtype="i32" shape=[] value=3 weak=false]
+                d:f32[1] = dynamic_slice[slice_sizes=[1]] a c
+                e:i64[] = fill[dtype="i64" shape=[] value=0 weak=false]
+                f:bool[] = compare[direction="LT" total_order=false] b e
+                g:i64[] = fill[dtype="i64" shape=[] value=4 weak=false]
+                h:i64[] = add b g
+                i:i64[] = select f h b
+                j:f32[1] = dynamic_slice[slice_sizes=[1]] a i
+                k:f32[] = reshape[shape=[]] j
+              in (d k) }"#]]
+        .assert_eq(&program.to_string());
     }
 
     #[test]
@@ -218,5 +227,40 @@ mod tests {
         let error = catch(|| dynamic_slice(&x, &[0, 0], &[1, 3])).unwrap_err();
         expect!["error[shape]: dynamic_slice: a slice of shape [1,3] does not fit in f32[4,2]"]
             .assert_eq(&first(error));
+    }
+
+    mod on_cpu {
+        use super::*;
+        use crate::primitives::dynamic_update_slice;
+
+        /// As JAX gives them: negative starts wrap once, then everything is clamped.
+        #[test]
+        fn starts_wrap_and_clamp() {
+            let x = Array::from_slice(&[10.0f32, 11.0, 12.0, 13.0], [4]).unwrap();
+            let starts = [
+                (Array::from_slice(&[-1i32], []).unwrap(), [12.0, 13.0]),
+                (Array::from_slice(&[-9i64], []).unwrap(), [10.0, 11.0]),
+                (Array::from_slice(&[-3i8], []).unwrap(), [11.0, 12.0]),
+                (Array::from_slice(&[200u8], []).unwrap(), [12.0, 13.0]),
+            ];
+            for (start, expected) in starts {
+                let y = dynamic_slice(&x, &[&start], &[2]).to_vec::<f32>().unwrap();
+                assert_eq!(y, expected, "{}", start.aval());
+            }
+            assert_eq!(dynamic_slice(&x, &[-1], &[2]).to_vec::<f32>().unwrap(), [12.0, 13.0]);
+            let update = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
+            let y = dynamic_update_slice(&x, &update, &[-3]);
+            assert_eq!(y.to_vec::<f32>().unwrap(), [10.0, 1.0, 2.0, 13.0]);
+        }
+
+        /// Along an axis longer than the index dtype can say, negative starts still wrap.
+        #[test]
+        fn narrow_starts_wrap_along_long_axes() {
+            let x: Vec<f32> = (0..300).map(|i| i as f32).collect();
+            let x = Array::from_slice(&x, [300]).unwrap();
+            let start = Array::from_slice(&[-1i8], []).unwrap();
+            let y = dynamic_slice(&x, &[&start], &[1]).to_vec::<f32>().unwrap();
+            assert_eq!(y, [299.0]);
+        }
     }
 }

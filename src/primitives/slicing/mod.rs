@@ -72,13 +72,19 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
                 })?;
         }
     }
-    let dtype = joint.0;
+    // Wide enough for every position and for what is added to negative ones.
+    let longest = x.shape().iter().max().copied().unwrap_or(0) as i128;
+    let dtype = match joint.0 {
+        narrow if narrow.bits() < 32 => DType::I32,
+        dtype if longest > dtype.int_range().1 => DType::I64,
+        dtype => dtype,
+    };
     let from_the_front = starts.iter().zip(x.shape().iter()).map(|(start, &size)| {
         match start.like() {
             Like::Scalar(Scalar::Int(start)) => {
                 let start = if start < 0 { start + size as i128 } else { start };
-                // Out of range is clamped anyway; here so that a narrow dtype can hold the number.
-                let start = start.clamp(0, dtype.int_range().1);
+                // Beyond the axis is clamped anyway; here so that the dtype can hold the number.
+                let start = start.clamp(0, size as i128);
                 Ok(fill_of(Scalar::Int(start), &Aval::new(dtype, Shape::scalar())))
             }
             Like::Scalar(other) => Err(RuleError::dtype(format!(
@@ -87,8 +93,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
             ))),
             Like::Array(start) => {
                 let start = convert_to(start, dtype, false);
-                // A narrow dtype may not hold the size; its values are below it all the same.
-                Ok(match dtype.is_signed() && size as i128 <= dtype.int_range().1 {
+                Ok(match dtype.is_signed() {
                     true => {
                         let size = Scalar::Int(size as i128);
                         select(&lt(&start, 0), &add(&start, size), &start)

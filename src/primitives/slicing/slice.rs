@@ -106,8 +106,8 @@ impl Primitive for Slice {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|x: Array| slice(&x, &[1, 0], &[3, 5], &[1, 2]), Aval::new(DType::F32, [4, 5]))?;
-/// assert_eq!(aval.to_string(), "f32[2,3]");
+/// let y = eval_shape(|x: Array| slice(&x, &[1, 0], &[3, 5], &[1, 2]), Aval::new(DType::F32, [4, 5]))?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

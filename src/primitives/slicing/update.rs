@@ -133,11 +133,11 @@ impl Primitive for DynamicUpdateSlice {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(
+/// let y = eval_shape(
 ///     |x: Array, row: Array| dynamic_update_slice(&x, &row, &[-1, 0]),
 ///     (Aval::new(DType::F32, [8, 3]), Aval::new(DType::F32, [1, 3])),
 /// )?;
-/// assert_eq!(aval.to_string(), "f32[8,3]");
+/// assert_eq!(y.aval().to_string(), "f32[8,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -122,11 +122,11 @@ fn joint_dtype(xs: &[&Array]) -> Rule<(DType, bool)> {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(
+/// let y = eval_shape(
 ///     |x: Array, y: Array| concatenate(&[x, y], -1),
 ///     (Aval::new(DType::F32, [2, 3]), Aval::new(DType::F32, [2, 4])),
 /// )?;
-/// assert_eq!(aval.to_string(), "f32[2,7]");
+/// assert_eq!(y.aval().to_string(), "f32[2,7]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "concat")]

@@ -34,8 +34,8 @@ fn distinct_axes(axes: &[isize], rank: usize) -> Rule<Vec<usize>> {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|x: Array| squeeze(&x, &[0, -1]), Aval::new(DType::F32, [1, 5, 1]))?;
-/// assert_eq!(aval.to_string(), "f32[5]");
+/// let y = eval_shape(|x: Array| squeeze(&x, &[0, -1]), Aval::new(DType::F32, [1, 5, 1]))?;
+/// assert_eq!(y.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -66,8 +66,8 @@ pub fn squeeze(x: &Array, axes: &[isize]) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|x: Array| expand_dims(&x, &[0, -1]), Aval::new(DType::F32, [5]))?;
-/// assert_eq!(aval.to_string(), "f32[1,5,1]");
+/// let y = eval_shape(|x: Array| expand_dims(&x, &[0, -1]), Aval::new(DType::F32, [5]))?;
+/// assert_eq!(y.aval().to_string(), "f32[1,5,1]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "unsqueeze")]

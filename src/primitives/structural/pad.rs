@@ -127,7 +127,7 @@ impl Primitive for Pad {
         let kept = self.unpad(ct);
         let value = operands[1].is_linear().then(|| {
             let total = |x: &Array| reduce_sum(x, &(0..x.rank() as isize).collect::<Vec<_>>());
-            sub(&total(ct), &total(&kept)).into()
+            sub(total(ct), total(&kept)).into()
         });
         Ok(vec![operands[0].is_linear().then(|| kept.into()), value])
     }
@@ -145,7 +145,7 @@ impl Pad {
             return dilated;
         }
         let strides: Vec<usize> = config.iter().map(|dim| dim.interior + 1).collect();
-        slice(&dilated, &vec![0; strides.len()], &dilated.shape().to_vec(), &strides)
+        slice(&dilated, &vec![0; strides.len()], dilated.shape(), &strides)
     }
 }
 
@@ -156,8 +156,8 @@ impl Pad {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::{PaddingDim, pad};
 /// let border = PaddingDim { low: 1, high: 1, interior: 0 };
-/// let aval = eval_shape(|x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
-/// assert_eq!(aval.to_string(), "f32[4,5]");
+/// let y = eval_shape(move |x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[4,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -212,5 +212,20 @@ mod tests {
         let error = cut(-2, -2).abstract_eval(&avals).unwrap_err();
         expect!["axis 0 of size 3 padded by -2 and -2 has a negative size"]
             .assert_eq(&error.message);
+    }
+
+    mod on_cpu {
+        use super::*;
+
+        #[test]
+        fn padding_crops_dilates_and_moves_out() {
+            let padded = |x: &[f32], low, high, interior| {
+                let x = Array::from_slice(x, [x.len()]).unwrap();
+                pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
+            };
+            assert_eq!(padded(&[1.0, 2.0, 3.0], -1, 2, 1), [9.0, 2.0, 9.0, 3.0, 9.0, 9.0]);
+            assert_eq!(padded(&[1.0], -2, 2, 0), [9.0]);
+            assert_eq!(padded(&[], 1, 1, 5), [9.0, 9.0]);
+        }
     }
 }

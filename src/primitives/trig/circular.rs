@@ -115,6 +115,7 @@ pub fn cos(x: &Array) -> Array {
 pub(in crate::primitives) fn exemplars_cos() -> Vec<Exemplar> {
     vec![
         Exemplar::new(Cos, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+        Exemplar::new(Cos, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
         Exemplar::new(Cos, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
     ]
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use oxidax_pjrt::{
     Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue, Plugin, Program,
 };
+use oxidax_plugin::{Config, Stderr, install, pins};
 
 /// The CPU plugins under test, named by the minor version of their C API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +28,15 @@ impl Api {
     }
 }
 
-/// The one place that knows where plugins are.
+/// The one place that knows where plugins are: installed from their pins on the first use.
 pub(crate) fn plugin_path(api: Api) -> PathBuf {
-    let file = match api {
-        Api::V81 => "xla_cpu_pjrt.so",
-        Api::V106 => "libpjrt_cpu.so",
-        Api::V115 => "pjrt_c_api_cpu_plugin.so",
+    let pin = match api {
+        Api::V81 => &pins::CPU_API_0_81,
+        Api::V106 => &pins::CPU_API_0_106,
+        Api::V115 => &pins::CPU,
     };
-    let folder = std::env::var_os("OXIDAX_TEST_PLUGIN_DIR")
-        .expect("set OXIDAX_TEST_PLUGIN_DIR to a folder that holds the CPU plugins under test");
-    PathBuf::from(folder).join(file)
+    let config = Config::from_env().expect("the environment makes sense");
+    install(pin, &config, &mut Stderr::new()).expect("the plugin installs")
 }
 
 pub(crate) fn plugin(api: Api) -> Plugin {
