@@ -45,7 +45,7 @@ fn files_that_are_no_checkpoints_are_refused() {
     file.extend([0; 7]);
     std::fs::write(&path, &file).unwrap();
     refuse(expect![[
-        r#"error[checkpoint]: DIR/model.safetensors: the 74 bytes are not a whole safetensors file: incomplete metadata, file not fully covered"#
+        r#"error[checkpoint]: DIR/model.safetensors: the 73 bytes are not a whole safetensors file: incomplete metadata, file not fully covered"#
     ]]);
 }
 
