@@ -2,6 +2,7 @@
 
 use num_complex::Complex32;
 use oxidax::prelude::*;
+use std::f32::consts::{FRAC_PI_2, PI};
 
 fn f32s(elements: &[f32]) -> Array {
     Array::from_slice(elements, [elements.len()]).unwrap()
@@ -232,8 +233,8 @@ mod on_cpu {
         let (dre, dim) = slopes(|re, im| abs(&complex(re, im)), &re, &im);
         exactly(&dre, &[0.6]);
         exactly(&dim, &[0.8]);
-        exactly(&angle(&c64s(&[(0.0, 2.0), (-1.0, 0.0)])), &[1.570_796_4, 3.141_592_7]);
-        exactly(&angle(&f32s(&[2.0, -2.0, 0.0])), &[0.0, 3.141_592_7, 0.0]);
+        exactly(&angle(&c64s(&[(0.0, 2.0), (-1.0, 0.0)])), &[FRAC_PI_2, PI]);
+        exactly(&angle(&f32s(&[2.0, -2.0, 0.0])), &[0.0, PI, 0.0]);
     }
 
     #[test]
