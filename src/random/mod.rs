@@ -11,9 +11,10 @@
 //!         let [weights, noise] = key.split();
 //!         (random::normal(weights, [784, 10], DType::F32), random::bits(noise, [3], DType::U8))
 //!     },
-//!     random::key(0),
-//! );
-//! # let _ = shapes;
+//!     random::Key::of_type(),
+//! )?;
+//! assert_eq!(shapes.1.aval().to_string(), "u8[3]");
+//! # Ok::<(), oxidax::Error>(())
 //! ```
 //!
 //! An element's bits depend on the key and on its flat index alone, so that an array drawn on several
