@@ -85,8 +85,8 @@ fn node(dtype: DType, weak: bool) -> Node {
 /// The dtype and weakness that two operands, each given as dtype and weakness, promote to.
 ///
 /// `None` where JAX refuses: an 8-bit float with another float, `i4` with another narrow integer.
-/// A result in a weak category takes the width of the weak operand (`bool` with a weak `i32` is a
-/// weak `i32`); where neither operand fixes it, 32 bits.
+/// A result in a weak category has 32 bits (64 for complex numbers), unless an operand is the wider
+/// dtype of that category.
 pub fn promote(a: (DType, bool), b: (DType, bool)) -> Option<(DType, bool)> {
     if a.0 == b.0 {
         return Some((a.0, a.1 && b.1 && a.0 != Bool));
@@ -101,14 +101,12 @@ pub fn promote(a: (DType, bool), b: (DType, bool)) -> Option<(DType, bool)> {
 }
 
 fn dtype_of(node: Node, a: DType, b: DType) -> DType {
-    let widest = |fits: fn(DType) -> bool, default: DType| {
-        [a, b].into_iter().filter(|&dtype| fits(dtype)).max_by_key(|d| d.bits()).unwrap_or(default)
-    };
+    let either = |wide: DType, narrow: DType| if a == wide || b == wide { wide } else { narrow };
     match node {
         Node::Strong(dtype) => dtype,
-        Node::WeakInt => widest(DType::is_integer, I32),
-        Node::WeakFloat => widest(DType::is_float, F32),
-        Node::WeakComplex => widest(DType::is_complex, C64),
+        Node::WeakInt => either(I64, I32),
+        Node::WeakFloat => either(F64, F32),
+        Node::WeakComplex => either(C128, C64),
     }
 }
 

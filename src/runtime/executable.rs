@@ -73,7 +73,13 @@ fn load(
     signature: Signature,
 ) -> oxidax_pjrt::Result<LoadedExecutable> {
     let program = oxidax_pjrt::Program::mlir(text)?;
-    runtime.client.compile_with_signature(&program, &CompileOptions::default(), signature)
+    let mut options = CompileOptions::default();
+    if runtime.platform == "cpu" {
+        // By default XLA's CPU compiler takes the larger of a number and NaN to be the number; the
+        // StableHLO specification, and JAX, say NaN.
+        options = options.with_override("xla_cpu_enable_fast_min_max", false);
+    }
+    runtime.client.compile_with_signature(&program, &options, signature)
 }
 
 /// Keeps the text of a program that was refused, for the report; `None` if it cannot be written.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fixtures;
+mod known;
 mod mlp;
 mod nn;
 mod numpy;

@@ -299,8 +299,19 @@ mod tests {
     fn hyperbolic_functions_lower_to_chlo() {
         expect![[r#"
             func.func public @main(%0: tensor<complex<f32>>) -> (tensor<complex<f32>>) {
-            %1 = "chlo.sinh"(%0) : (tensor<complex<f32>>) -> tensor<complex<f32>>
-            "func.return"(%1) : (tensor<complex<f32>>) -> ()
+            %1 = "stablehlo.real"(%0) : (tensor<complex<f32>>) -> tensor<f32>
+            %2 = "stablehlo.imag"(%0) : (tensor<complex<f32>>) -> tensor<f32>
+            %3 = "stablehlo.sine"(%2) : (tensor<f32>) -> tensor<f32>
+            %4 = "stablehlo.cosine"(%2) : (tensor<f32>) -> tensor<f32>
+            %5 = "chlo.sinh"(%1) : (tensor<f32>) -> tensor<f32>
+            %6 = "chlo.cosh"(%1) : (tensor<f32>) -> tensor<f32>
+            %7 = "stablehlo.multiply"(%3, %6) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            %8 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %9 = "stablehlo.compare"(%2, %8) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %10 = "stablehlo.select"(%9, %2, %7) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %11 = "stablehlo.multiply"(%4, %5) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            %12 = "stablehlo.complex"(%11, %10) : (tensor<f32>, tensor<f32>) -> tensor<complex<f32>>
+            "func.return"(%12) : (tensor<complex<f32>>) -> ()
             }
         "#]]
         .assert_eq(&module_of(Sinh, [Aval::new(DType::C64, [])]));
