@@ -101,6 +101,8 @@ fn beside(path: &Path) -> PathBuf {
 
 fn write(temporary: &Path, path: &Path, tensors: Vec<(&str, Tensor)>) -> Result<(), Error> {
     let io_error = |source: io::Error| Error::Io { path: path.to_path_buf(), source };
+    // Fails here, with the system's own words, if the folder cannot be written to.
+    File::create_new(temporary).map_err(io_error)?;
     safetensors::serialize_to_file(tensors, None, temporary).map_err(|error| match error {
         SafeTensorError::IoError(source) => io_error(source),
         other => refused(path, other.to_string()),

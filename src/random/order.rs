@@ -32,7 +32,11 @@ fn shuffled(key: &[Array; 2], x: &Array, axis: usize) -> Array {
 
 #[track_caller]
 fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
-    resolve_axis(axis, x.rank()).unwrap_or_else(|error| throw_operands(name, error, &[x]))
+    // A closure would lose the user's line.
+    match resolve_axis(axis, x.rank()) {
+        Ok(axis) => axis,
+        Err(error) => throw_operands(name, error, &[x]),
+    }
 }
 
 /// The numbers `0..n` in random order: `i32[n]`.

@@ -28,17 +28,25 @@ fn files_that_are_no_checkpoints_are_refused() {
     let path = folder.path().join("model.safetensors");
     let template = Array::of_type(Aval::new(DType::F32, [2]));
     let refuse = |expected| refused(checkpoint::load(&path, &template), folder.path(), expected);
-    refuse(expect![[r#""#]]);
+    refuse(expect![[
+        r#"error[io]: DIR/model.safetensors: No such file or directory (os error 2)"#
+    ]]);
     std::fs::write(&path, b"").unwrap();
-    refuse(expect![[r#""#]]);
+    refuse(expect![[
+        r#"error[checkpoint]: DIR/model.safetensors: the 0 bytes are not a whole safetensors file: header too small"#
+    ]]);
     std::fs::write(&path, b"this is some text, not a checkpoint").unwrap();
-    refuse(expect![[r#""#]]);
+    refuse(expect![[
+        r#"error[checkpoint]: DIR/model.safetensors: the 35 bytes are not a whole safetensors file: header too large"#
+    ]]);
     let header = br#"{"array":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header);
     file.extend([0; 7]);
     std::fs::write(&path, &file).unwrap();
-    refuse(expect![[r#""#]]);
+    refuse(expect![[
+        r#"error[checkpoint]: DIR/model.safetensors: the 73 bytes are not a whole safetensors file: incomplete metadata, file not fully covered"#
+    ]]);
 }
 
 mod on_cpu {
@@ -122,7 +130,16 @@ mod on_cpu {
         other.layers[1].bias = Some(zeros([1], DType::F32));
         other.layers[0].bias = None;
         other.scale = zeros([], DType::BF16);
-        refused(checkpoint::load(&path, &other), folder.path(), expect![[r#""#]]);
+        refused(
+            checkpoint::load(&path, &other),
+            folder.path(),
+            expect![[r#"
+            error[checkpoint]: DIR/model.safetensors: leaf `layers[0].weight` is f32[2,3], expected f32[2,4]
+              leaf `layers[1].weight` is f32[3,1], expected f32[4,1]
+              leaf `layers[1].bias` (f32[1]) is missing
+              leaf `scale` is f32[], expected bf16[]
+              `layers[0].bias` (f32[3]) belongs to no leaf"#]],
+        );
     }
 
     #[test]
@@ -132,16 +149,29 @@ mod on_cpu {
         checkpoint::save(&path, &model(3)).unwrap();
         let before = std::fs::read(&path).unwrap();
         let wide = vec![zeros([2], DType::C128)];
-        refused(checkpoint::save(&path, &wide), folder.path(), expect![[r#""#]]);
-        let inner = BTreeMap::from([("b".to_string(), zeros([1], DType::F32))]);
-        let twice = (BTreeMap::from([("a.b".to_string(), zeros([1], DType::F32))]), inner);
-        let twice = BTreeMap::from([
-            ("a.b".to_string(), twice.0),
-            ("a".to_string(), BTreeMap::from([("b.a.b".to_string(), twice.1["b"].clone())])),
-        ]);
-        refused(checkpoint::save(&path, &twice), folder.path(), expect![[r#""#]]);
+        refused(
+            checkpoint::save(&path, &wide),
+            folder.path(),
+            expect![[
+                r#"error[checkpoint]: DIR/model.safetensors: leaf `[0]` is c128[2]: safetensors files have no such dtype; convert it with `astype` before saving"#
+            ]],
+        );
+        let leaf = |name: &str| BTreeMap::from([(name.to_string(), zeros([1], DType::F32))]);
+        let twice =
+            BTreeMap::from([("a".to_string(), leaf("b.c")), ("a.b".to_string(), leaf("c"))]);
+        refused(
+            checkpoint::save(&path, &twice),
+            folder.path(),
+            expect![[r#"error[checkpoint]: DIR/model.safetensors: two leaves are called `a.b.c`"#]],
+        );
         let nowhere = folder.path().join("nowhere").join("model.safetensors");
-        refused(checkpoint::save(&nowhere, &model(3)), folder.path(), expect![[r#""#]]);
+        refused(
+            checkpoint::save(&nowhere, &model(3)),
+            folder.path(),
+            expect![[
+                r#"error[io]: DIR/nowhere/model.safetensors: No such file or directory (os error 2)"#
+            ]],
+        );
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }
