@@ -7,6 +7,10 @@ pub(crate) const KNOWN: &[&str] = &[
     "log_softmax_bf16",
     "prod_02_drop_f32",
     // `div` here is true division, which makes floats of integers; JAX recorded `lax.div`.
+    "div_u8",
+    "div_u16",
+    "div_u32",
+    "div_u64",
     "div_i8",
     "div_i16",
     "div_i32",

@@ -1,7 +1,7 @@
 //! Which room may use which (ARCHITECTURE, invariants): every path that begins with `crate::` is
 //! an arrow from the file's room to another.
 
-use crate::sources::{Source, closing, line_of, root, rust_below, words};
+use crate::sources::{Source, closing, line_of, root, rust_below, without_tests, words};
 
 /// Rooms in the order in which they may build on each other, each with those it may use.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -227,9 +227,9 @@ fn room_of(source: &Source) -> Option<&str> {
     (room != "lib").then_some(room)
 }
 
-/// Everything after `crate::`, groups taken apart.
+/// Everything after `crate::`, groups taken apart. Unit tests may look up at the rooms above.
 fn mentions(source: &Source) -> Vec<Mention> {
-    let code = &source.code;
+    let code = &without_tests(&source.code);
     let mut found = Vec::new();
     for at in words(code, "crate") {
         // `$crate` in a macro names whoever expands it; `pub(crate)` is no path.
