@@ -14,7 +14,7 @@ os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
 
 SUITES = ["promotion", "random", "mlp", "fashion", "ops", "numpy", "transforms", "nn"]
 # One case in so many is recomputed by `--check`; 1 takes every case.
-STRIDE = {"random": 12, "mlp": 1, "ops": 12, "numpy": 6, "transforms": 3, "nn": 2}
+STRIDE = {"random": 20, "mlp": 1, "ops": 24, "numpy": 16, "transforms": 12, "nn": 5}
 
 
 def main() -> int:
