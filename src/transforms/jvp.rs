@@ -3,7 +3,7 @@
 use super::staging::{short_name, staged, trace_function};
 use crate::core::{Array, Error, OpErrorKind, Program, RuleError, Tangent, TreeError, trace};
 use crate::primitives::rules;
-use crate::tree::{Tree, leaves_of, paths, rebuild};
+use crate::tree::{Tree, leaves_of, paths, rebuild, rooted};
 use std::panic::Location;
 
 /// Interprets a program with the `jvp` rules: outputs and their tangents.
@@ -73,7 +73,7 @@ pub(super) fn checked_tangent(
 ) -> Tangent {
     if tangent.shape() != primal.shape() || tangent.dtype() != primal.dtype() {
         trace::throw(Error::Tree(Box::new(TreeError {
-            path: display_path(path),
+            path: rooted(path),
             message: format!("{name}: expected {}, got {}", primal.aval(), tangent.aval()),
             location: Some(location),
             help: Some("it must have the shape and dtype of the value it belongs to".into()),
@@ -82,14 +82,6 @@ pub(super) fn checked_tangent(
     match primal.dtype().is_inexact() {
         true => Tangent::Dense(tangent.clone()),
         false => Tangent::zero_like(primal),
-    }
-}
-
-/// A leaf's path as errors show it.
-pub(super) fn display_path(path: &str) -> String {
-    match path.is_empty() || path.starts_with('[') {
-        true => format!("${path}"),
-        false => format!("$.{path}"),
     }
 }
 

@@ -3,13 +3,13 @@
 //! The closure is traced with the logical shapes of one example, so that its errors show what the
 //! user wrote; the batch rules run afterwards, on the program.
 
-use super::jvp::{display_path, throw_rule_of};
+use super::jvp::throw_rule_of;
 use super::staging::{staged, trace_function};
 use crate::core::{
     Array, Aval, BatchAxis, Error, OpErrorKind, Program, RuleError, TreeError, trace,
 };
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild};
+use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -228,7 +228,7 @@ fn throw_value(what: &str, error: RuleError, location: &'static Location<'static
 
 fn throw_leaf(path: &str, message: String, location: &'static Location<'static>) -> ! {
     trace::throw(Error::Tree(Box::new(TreeError {
-        path: display_path(path),
+        path: rooted(path),
         message,
         location: Some(location),
         help: Some("pass `None` in `in_axes` for an argument that is not mapped".into()),
@@ -253,7 +253,7 @@ fn batch_size(
     if let Some((path, axis, other)) = mapped.find(|(_, _, other)| *other != size) {
         let message = format!(
             "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is {size}",
-            display_path(first)
+            rooted(first)
         );
         throw_leaf(path, message, location);
     }

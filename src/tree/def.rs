@@ -252,7 +252,7 @@ pub(crate) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
 }
 
 /// A place as errors print it: from the root, which is `$`.
-pub(super) fn rooted(path: &str) -> String {
+pub(crate) fn rooted(path: &str) -> String {
     let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
     format!("${dot}{path}")
 }

@@ -14,7 +14,7 @@ mod tests;
 
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, rebuild};
+pub(crate) use def::{expect_alike, leaves_of, rebuild, rooted};
 pub use oxidax_macros::Tree;
 pub use signature::Signature;
 
