@@ -1,6 +1,8 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
-pub use crate::control_flow::parse_program;
+pub use crate::control_flow::{
+    ScanOptions, cond, parse_program, scan, scan_with, switch, while_loop,
+};
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
 pub use crate::jit::{CallError, Jit, jit};

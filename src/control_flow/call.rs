@@ -1,15 +1,17 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::partial::{PartialEval, partial_eval};
+use super::derived::{
+    Derived, jvp_of, same_size, tangents_of, transpose_of, with_kept_inputs, with_used_outputs,
+};
+use super::partial::partial_eval;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind,
 };
 use crate::ensure_shape;
+use crate::passes;
 use crate::stablehlo::Value;
-use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::transpose::transpose_program;
 use crate::transforms::vmap::batch_program;
 use serde::Serialize;
 use std::sync::Arc;
@@ -67,40 +69,14 @@ impl Primitive for Call {
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
-        let dense: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
-        let avals = self.program.avals_in().into_iter();
-        let avals = avals.chain(dense.iter().map(|tangent| tangent.aval().clone()));
-        let mut out_tangents = Vec::new();
-        let program = trace_rules(avals, |inputs| {
-            let (primals, mut rest) = {
-                let (primals, rest) = inputs.split_at(tangents.len());
-                (primals, rest.iter())
-            };
-            let tangents: Vec<Tangent> = tangents
-                .iter()
-                .map(|tangent| match tangent {
-                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                    Tangent::Dense(_) => {
-                        Tangent::Dense(rest.next().expect("one per dense tangent").clone())
-                    }
-                })
-                .collect();
-            let (mut outputs, tangents) = jvp_program(&self.program, primals, &tangents);
-            outputs.extend(tangents.iter().filter_map(Tangent::array).cloned());
-            out_tangents = tangents;
-            outputs
-        });
+        let varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
+        let avals = self.program.avals_out();
+        let Derived { program, marks } = jvp_of(&self.program, &varies, &vec![false; avals.len()]);
+        let dense = tangents.iter().filter_map(Tangent::array);
         let operands: Vec<&Array> = primals.iter().chain(dense).collect();
         let mut outputs = bind(self.of("jvp", program), &operands);
-        let mut dense = outputs.split_off(out_tangents.len()).into_iter();
-        let tangents = out_tangents
-            .into_iter()
-            .map(|tangent| match tangent {
-                Tangent::Zero(aval) => Tangent::Zero(aval),
-                Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense tangent")),
-            })
-            .collect();
-        Ok((outputs, tangents))
+        let dense = outputs.split_off(avals.len());
+        Ok((outputs, tangents_of(&marks, avals, dense)))
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
@@ -119,47 +95,25 @@ impl Primitive for Call {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        crate::passes::cost(&self.program)
+        passes::cost(&self.program)
     }
 
     fn effects(&self) -> Effects {
-        let effects = self.program.eqns().iter().map(|eqn| eqn.primitive.effects());
-        effects.fold(Effects::None, |a, b| match (a, b) {
-            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
-            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
-            _ => Effects::None,
-        })
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-        let known: Vec<&Array> = operands.iter().filter_map(Operand::known).collect();
-        let dense: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
-        let arguments: Vec<&Array> = known.iter().chain(&dense).copied().collect();
-        let mut operand_cts = Vec::new();
-        let program = trace_rules(arguments.iter().map(|x| x.aval().clone()), |inputs| {
-            let (known, rest) = inputs.split_at(known.len());
-            let mut rest = rest.iter();
-            let cts: Vec<Tangent> = cts
-                .iter()
-                .map(|ct| match ct {
-                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                    Tangent::Dense(_) => {
-                        Tangent::Dense(rest.next().expect("one per dense cotangent").clone())
-                    }
-                })
-                .collect();
-            operand_cts = transpose_program(&self.program, &linear, known, &cts);
-            operand_cts.iter().filter_map(Tangent::array).cloned().collect()
-        });
-        let mut dense = bind(self.of("transpose", program), &arguments).into_iter();
-        let mut operand_cts = operand_cts.into_iter();
-        let ct = |linear: bool| {
-            linear.then(|| match operand_cts.next().expect("one per linear operand") {
-                Tangent::Zero(aval) => Tangent::Zero(aval),
-                Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense cotangent")),
-            })
-        };
+        let there: Vec<bool> = cts.iter().map(|ct| !ct.is_zero()).collect();
+        let n_linear = linear.iter().filter(|linear| **linear).count();
+        let Derived { program, marks } =
+            transpose_of(&self.program, &linear, &there, &vec![false; n_linear]);
+        let known = operands.iter().filter_map(Operand::known);
+        let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
+        let dense = bind(self.of("transpose", program), &arguments);
+        let avals = operands.iter().filter(|x| x.is_linear()).map(|x| x.aval().clone());
+        let mut operand_cts = tangents_of(&marks, avals, dense).into_iter();
+        let ct = |linear: bool| linear.then(|| operand_cts.next().expect("one per linear operand"));
         Ok(linear.into_iter().map(ct).collect())
     }
 
@@ -177,20 +131,35 @@ impl HigherOrder for Call {
         if !known.contains(&true) {
             return None;
         }
-        let PartialEval { known: ahead, unknown, unknown_inputs, n_residuals, outputs } =
-            partial_eval(&self.program, known);
-        if ahead.eqns().is_empty() && outputs.iter().all(Result::is_err) {
+        let halves = partial_eval(&self.program, known, &vec![false; self.program.outputs().len()]);
+        if halves.is_idle() {
             // Nothing can be done ahead: the whole is recorded.
             return None;
         }
         Some(Split {
-            known: Arc::new(self.of("", ahead)),
+            known: Arc::new(self.of("", halves.known)),
             known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
-            unknown: Arc::new(self.of("", unknown)),
-            unknown_operands: unknown_inputs,
-            n_residuals,
-            outputs,
+            unknown: Arc::new(self.of("", halves.unknown)),
+            unknown_operands: halves.sources,
+            outputs: halves.outputs,
         })
+    }
+
+    fn prune(&self, used: &[bool]) -> Option<Pruned> {
+        let (program, kept) = with_used_outputs(&self.program, used);
+        if !used.contains(&false) && !kept.contains(&false) && same_size(&program, &self.program) {
+            return None;
+        }
+        let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
+        Some(Pruned {
+            primitive: Arc::new(self.of("", with_kept_inputs(&program, &kept))),
+            operands: positions(&kept),
+            results: positions(used),
+        })
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.program, operands))
     }
 }
 
@@ -206,12 +175,17 @@ pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Ar
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
-    let aval = || Aval::new(DType::F32, [2, 3]);
-    let program = trace_rules([aval(), aval()], |inputs| {
-        let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
-        vec![product, inputs[1].clone()]
-    });
-    let call = Call { name: "f".into(), program: Arc::new(program) };
-    let sample = || Sample::uniform(DType::F32, [2, 3], -2.0, 2.0);
-    vec![Exemplar::new(call, [sample(), sample()])]
+    // The laws of derivatives are checked in f64, and a program keeps its types.
+    [DType::F32, DType::F64]
+        .map(|dtype| {
+            let aval = || Aval::new(dtype, [2, 3]);
+            let program = trace_rules([aval(), aval()], |inputs| {
+                let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
+                vec![product, inputs[1].clone()]
+            });
+            let call = Call { name: "f".into(), program: Arc::new(program) };
+            let sample = || Sample::uniform(dtype, [2, 3], -2.0, 2.0);
+            Exemplar::new(call, [sample(), sample()])
+        })
+        .into()
 }

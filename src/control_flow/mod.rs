@@ -1,17 +1,29 @@
 //! Primitives that hold programs, and the functions that bind them.
 
 mod call;
+mod closure;
+mod cond;
+mod derived;
 mod partial;
+mod scan;
+mod while_loop;
 
 pub use call::Call;
+pub use cond::{Cond, cond, switch};
+pub use scan::{Scan, ScanOptions, scan, scan_with};
+pub use while_loop::{WhileLoop, while_loop};
 
 use crate::core::{Entry, Error, Program};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
 /// Every primitive that holds programs, sorted by name.
-pub const HOLDERS: &[Entry] =
-    &[Entry { name: "call", make: call::make, exemplars: call::exemplars }];
+pub const HOLDERS: &[Entry] = &[
+    Entry { name: "call", make: call::make, exemplars: call::exemplars },
+    Entry { name: "cond", make: cond::make, exemplars: cond::exemplars },
+    Entry { name: "scan", make: scan::make, exemplars: scan::exemplars },
+    Entry { name: "while_loop", make: while_loop::make, exemplars: while_loop::exemplars },
+];
 
 /// Reads a program as it prints.
 ///

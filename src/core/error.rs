@@ -248,6 +248,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The same with a remedy, if it is an error of an operation.
+    pub(crate) fn with_help(mut self, help: &str) -> Error {
+        if let Error::Op(error) = &mut self {
+            error.help = Some(help.into());
+        }
+        self
+    }
+}
+
 fn trailer(
     f: &mut fmt::Formatter<'_>,
     location: Loc,

@@ -32,7 +32,8 @@ pub use element::Element;
 pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError};
 pub use lowering::LowerCtx;
 pub use primitive::{
-    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Split,
+    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, Source,
+    Split,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;

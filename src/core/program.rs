@@ -2,7 +2,7 @@
 
 use super::aval::Aval;
 use super::error::Loc;
-use super::primitive::Primitive;
+use super::primitive::{Effects, Primitive};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -109,6 +109,39 @@ impl Program {
     pub(crate) fn permute_inputs(&self, order: &[usize]) -> Program {
         let inputs: Vec<Var> = order.iter().map(|&position| self.inputs[position]).collect();
         Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
+    }
+
+    /// The same equations with other inputs: each is an old one, or one of a type that nothing uses.
+    /// Old inputs that are left out must be unused.
+    pub(crate) fn with_inputs(&self, inputs: &[Result<usize, Aval>]) -> Program {
+        let mut avals = self.avals.clone();
+        let inputs: Vec<Var> = inputs
+            .iter()
+            .map(|input| match input {
+                Ok(position) => self.inputs[*position],
+                Err(aval) => {
+                    avals.push(aval.clone());
+                    (avals.len() - 1) as Var
+                }
+            })
+            .collect();
+        Program::new(&avals, &inputs, self.eqns.clone(), &self.outputs)
+    }
+
+    /// For each input, whether an equation or output uses it.
+    pub(crate) fn used_inputs(&self) -> Vec<bool> {
+        let mut used = vec![false; self.avals.len()];
+        let operands = self.eqns.iter().flat_map(|eqn| &eqn.operands);
+        for &var in operands.chain(&self.outputs) {
+            used[var as usize] = true;
+        }
+        self.inputs.iter().map(|&var| used[var as usize]).collect()
+    }
+
+    /// The side effects of its equations together.
+    pub(crate) fn effects(&self) -> Effects {
+        let effects = self.eqns.iter().map(|eqn| eqn.primitive.effects());
+        effects.fold(Effects::None, Effects::and)
     }
 
     /// The same equations with other outputs.

@@ -7,7 +7,7 @@ use crate::control_flow::Call;
 use crate::core::{Array, Error, bind, catch, trace};
 use crate::passes;
 use crate::runtime::{Cache, Executable, is_deleted, strong_count};
-use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
+use crate::transforms::staging::{Traced, short_name, trace_function};
 use crate::tree::{
     Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild,
 };
@@ -133,7 +133,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
         let kept = |error| Failure { error, consumed: false };
         Counters::add(&self.counters.calls, 1);
-        if jit_disabled() {
+        if trace::jit_disabled() {
             let copy =
                 A::unflatten(arguments, &mut leaves_of(&Arguments::<A>(arguments)).into_iter());
             return catch(|| (self.function)(copy)).map_err(kept);
@@ -203,7 +203,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     #[track_caller]
     fn inline(&self, arguments: A::Refs<'_>) -> O {
         let leaves = leaves_of(&Arguments::<A>(arguments));
-        if jit_disabled() {
+        if trace::jit_disabled() {
             return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
         }
         let traced = self.trace(arguments);

@@ -13,8 +13,8 @@ mod signature;
 mod tests;
 
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub(crate) use def::{Difference, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, rebuild, rooted};
 pub use oxidax_macros::Tree;
 pub use signature::Signature;
 
