@@ -1,7 +1,8 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
 pub use crate::control_flow::{
-    ScanOptions, cond, parse_program, scan, scan_with, switch, while_loop,
+    AssociativeScanOptions, ScanOptions, associative_scan, associative_scan_with, cond, fori_loop,
+    map, map_batched, parse_program, scan, scan_with, switch, while_loop,
 };
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;

@@ -2,8 +2,27 @@
 
 use crate::core::{Array, Aval, Error, Loc, Program, TreeError, promote, trace};
 use crate::primitives::convert_to;
-use crate::transforms::staging::trace_function;
+use crate::transforms::staging::{short_name, trace_function};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
+use std::panic::Location;
+
+/// The user's call that control flow is built for.
+pub(super) struct Caller {
+    /// The function that was called.
+    pub(super) name: &'static str,
+    /// The place in the path of transforms while the user's function is traced.
+    pub(super) scope: String,
+    /// Where it was called.
+    pub(super) location: Loc,
+}
+
+impl Caller {
+    /// A call of the function `name` with a user's function of type `F`.
+    pub(super) fn of<F>(name: &'static str, location: &'static Location<'static>) -> Caller {
+        let scope = format!("{name}({})", short_name::<F>());
+        Caller { name, scope, location: Some(location) }
+    }
+}
 
 /// A traced function whose captured values are inputs in front of its own.
 pub(super) struct Closure<O> {
@@ -44,12 +63,12 @@ pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loca
 /// Weakly typed leaves that come back in another dtype are promoted to it: gives the leaves to begin
 /// again with. `None` if the types are the same; throws `Tree` if they differ otherwise.
 pub(super) fn promoted_carry<C: Tree>(
-    name: &str,
+    caller: &Caller,
     taken: &C,
     leaves: &[Array],
     given: &C,
-    location: Loc,
 ) -> Option<Vec<Array>> {
+    let &Caller { name, location, .. } = caller;
     let structure = TreeDef::of(taken);
     if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(given)) {
         let message = format!(

@@ -1,15 +1,21 @@
 //! Primitives that hold programs, and the functions that bind them.
 
+mod associative_scan;
 mod call;
 mod closure;
 mod cond;
 mod derived;
+mod fori_loop;
+mod map;
 mod partial;
 mod scan;
 mod while_loop;
 
+pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use call::Call;
 pub use cond::{Cond, cond, switch};
+pub use fori_loop::fori_loop;
+pub use map::{map, map_batched};
 pub use scan::{Scan, ScanOptions, scan, scan_with};
 pub use while_loop::{WhileLoop, while_loop};
 

@@ -1,24 +1,25 @@
 //! `cond`: one of several programs, chosen by a number.
 
+mod exemplars;
 mod function;
+mod split;
 
+pub(super) use exemplars::exemplars;
 pub use function::{cond, switch};
 
 use super::derived::{
-    Derived, batch_of, jvp_of, marked, same_size, tangents_of, transpose_of, with_kept_inputs,
+    Derived, batch_of, jvp_of, same_size, tangents_of, transpose_of, with_kept_inputs,
     with_used_outputs,
 };
-use super::partial::{PartialEval, partial_eval};
 use super::scan::grow;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Source, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
+    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
-use crate::primitives::{broadcast_in_dim, cos, eq, select, sin, zeros_of};
+use crate::primitives::{broadcast_in_dim, eq, select};
 use crate::stablehlo::{TensorType, Value};
-use crate::transforms::staging::trace_rules;
 use crate::transforms::vmap::batch_program;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::Serialize;
@@ -242,28 +243,8 @@ impl HigherOrder for Cond {
         self.branches.iter().map(|branch| ("branch", &**branch)).collect()
     }
 
-    /// Known is what is known in every branch. Residuals of different branches share a place if they
-    /// are of one type; where the chosen branch has none, there are zeros.
     fn split(&self, known: &[bool]) -> Option<Split> {
-        let [true, known @ ..] = known else { return None };
-        let n_out = self.n_out();
-        let mut unknown = vec![false; n_out];
-        let halves: Vec<PartialEval> = loop {
-            let halves: Vec<PartialEval> =
-                self.branches.iter().map(|branch| partial_eval(branch, known, &unknown)).collect();
-            let found = |half: &PartialEval| -> Vec<bool> {
-                half.outputs.iter().map(Result::is_err).collect()
-            };
-            if halves.iter().filter(|half| grow(&mut unknown, &found(half))).count() == 0
-                || halves.iter().all(|half| found(half) == unknown)
-            {
-                break halves;
-            }
-        };
-        if halves.iter().all(PartialEval::is_idle) {
-            return None;
-        }
-        Some(Joined::of(&halves, known).split(&halves, known))
+        split::split(self, known)
     }
 
     fn prune(&self, used: &[bool]) -> Option<Pruned> {
@@ -295,168 +276,7 @@ impl HigherOrder for Cond {
     }
 }
 
-/// What the halves of all branches have in common.
-struct Joined {
-    n_known: usize,
-    /// Known operands that some unknown half uses as they are.
-    handed_on: Vec<usize>,
-    /// The types of the places for residuals.
-    places: Vec<Aval>,
-    /// For each branch, which of its known half's outputs, behind the known results, stands where.
-    residuals: Vec<Vec<(usize, usize)>>,
-}
-
-impl Joined {
-    fn of(halves: &[PartialEval], known: &[bool]) -> Joined {
-        let n_known = halves[0].outputs.iter().filter(|output| output.is_ok()).count();
-        let mut joined =
-            Joined { n_known, handed_on: Vec::new(), places: Vec::new(), residuals: Vec::new() };
-        for half in halves {
-            let mut residuals: Vec<(usize, usize)> = Vec::new();
-            for source in &half.sources {
-                match *source {
-                    Source::Operand(at) if known[at] && !joined.handed_on.contains(&at) => {
-                        joined.handed_on.push(at);
-                    }
-                    Source::Known(at) if at >= n_known => {
-                        let aval = half.known.aval(half.known.outputs()[at]);
-                        let taken = |place: usize| residuals.iter().any(|&(_, p)| p == place);
-                        let free = (0..joined.places.len())
-                            .find(|&place| joined.places[place] == *aval && !taken(place));
-                        let place = free.unwrap_or_else(|| {
-                            joined.places.push(aval.clone());
-                            joined.places.len() - 1
-                        });
-                        residuals.push((at, place));
-                    }
-                    Source::Operand(_) | Source::Known(_) => {}
-                }
-            }
-            joined.residuals.push(residuals);
-        }
-        joined
-    }
-
-    /// The known half of a branch, with something in every place.
-    fn known_branch(&self, half: &PartialEval, residuals: &[(usize, usize)]) -> Program {
-        trace_rules(half.known.avals_in(), |inputs| {
-            let outputs = passes::eval(&half.known, inputs);
-            let in_place = |(place, aval): (usize, &Aval)| {
-                let mine = residuals.iter().find(|&&(_, other)| other == place);
-                mine.map_or_else(|| zeros_of(aval), |&(at, _)| outputs[at].clone())
-            };
-            let places = self.places.iter().enumerate().map(in_place);
-            outputs[..self.n_known].iter().cloned().chain(places).collect()
-        })
-    }
-
-    fn split(&self, halves: &[PartialEval], known: &[bool]) -> Split {
-        // What every unknown half takes, in order.
-        let sources: Vec<Source> = (0..known.len())
-            .filter(|&at| !known[at])
-            .chain(self.handed_on.iter().copied())
-            .map(Source::Operand)
-            .chain((0..self.n_known + self.places.len()).map(Source::Known))
-            .collect();
-        let places = halves.iter().zip(&self.residuals);
-        // Known results serve as residuals too, if a branch needs them.
-        let mut needed = vec![false; sources.len()];
-        let positions: Vec<Vec<usize>> = places
-            .clone()
-            .map(|(half, residuals)| {
-                let position = |source: &Source| {
-                    let placed = match *source {
-                        Source::Known(at) if at >= self.n_known => {
-                            let mine = residuals.iter().find(|&&(residual, _)| residual == at);
-                            let (_, place) = mine.expect("every residual has its place");
-                            Source::Known(self.n_known + place)
-                        }
-                        other => other,
-                    };
-                    let at = sources.iter().position(|&other| other == placed);
-                    at.expect("every source is among those of all branches")
-                };
-                half.sources.iter().map(position).collect()
-            })
-            .collect();
-        for &at in positions.iter().flatten() {
-            needed[at] = true;
-        }
-        let avals: Vec<Aval> = self.source_avals(halves, &positions, &needed);
-        let unknown = halves.iter().zip(&positions).map(|(half, positions)| {
-            let inputs = (0..sources.len()).filter(|&at| needed[at]).zip(&avals);
-            let inputs: Vec<Result<usize, Aval>> = inputs
-                .map(|(at, aval)| {
-                    positions.iter().position(|&other| other == at).ok_or_else(|| aval.clone())
-                })
-                .collect();
-            half.unknown.with_inputs(&inputs)
-        });
-        let unknown = Cond::of(unknown);
-        let ahead = places.map(|(half, residuals)| self.known_branch(half, residuals));
-        let shifted = |source: Source| match source {
-            Source::Operand(at) => Source::Operand(at + 1),
-            known => known,
-        };
-        let operands = marked(&sources, &needed).into_iter().map(shifted);
-        let known_operands = (0..known.len()).filter(|&at| known[at]).map(|at| at + 1);
-        Split {
-            known: Arc::new(Cond::of(ahead)),
-            known_operands: std::iter::once(0).chain(known_operands).collect(),
-            unknown: Arc::new(unknown),
-            unknown_operands: std::iter::once(Source::Operand(0)).chain(operands).collect(),
-            outputs: halves[0].outputs.clone(),
-        }
-    }
-
-    /// The types of the needed sources, each as some branch takes it.
-    fn source_avals(
-        &self,
-        halves: &[PartialEval],
-        positions: &[Vec<usize>],
-        needed: &[bool],
-    ) -> Vec<Aval> {
-        let aval = |at: usize| {
-            halves.iter().zip(positions).find_map(|(half, positions)| {
-                let input = positions.iter().position(|&other| other == at)?;
-                Some(half.unknown.aval(half.unknown.inputs()[input]).clone())
-            })
-        };
-        let each = (0..needed.len()).filter(|&at| needed[at]);
-        each.map(|at| aval(at).expect("a needed source is taken by some branch")).collect()
-    }
-}
-
 pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
     ensure!(!programs.is_empty(), "cond holds at least one program, got none");
     Ok(Arc::new(Cond::of(programs)))
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let f64s = || Aval::new(DType::F64, [2]);
-    let branch = |body: fn(&[Array]) -> Vec<Array>| trace_rules([f64s(), f64s()], body);
-    let three = Cond::of([
-        branch(|x| vec![sin(&x[0]) * &x[1], x[1].clone()]),
-        branch(|x| vec![x[0].clone(), cos(&(&x[0] * &x[1]))]),
-        branch(|x| vec![zeros_of(x[0].aval()), &x[0] * &x[0]]),
-    ]);
-    let counts = Aval::new(DType::I32, [2]);
-    let integers = Cond::of([
-        trace_rules([counts.clone()], |x| vec![x[0].clone()]),
-        trace_rules([counts.clone()], |x| vec![&x[0] + 1]),
-    ]);
-    let floats = || Sample::uniform(DType::F64, [2], -1.0, 1.0);
-    vec![
-        // Another branch in each example of a batch, and numbers that no branch has.
-        Exemplar::new(
-            three.clone(),
-            [Sample::uniform(DType::I32, [], 0.0, 3.0), floats(), floats()],
-        ),
-        Exemplar::new(three.clone(), [Sample::listed(DType::I32, [], &[-1.0]), floats(), floats()]),
-        Exemplar::new(three, [Sample::listed(DType::I32, [], &[1.0]), floats(), floats()]),
-        Exemplar::new(
-            integers,
-            [Sample::uniform(DType::I32, [], 0.0, 2.0), Sample::uniform(DType::I32, [2], 0.0, 9.0)],
-        ),
-    ]
 }

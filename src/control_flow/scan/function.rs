@@ -1,10 +1,9 @@
 //! The function `scan`.
 
 use super::Scan;
-use crate::control_flow::closure::{Closure, avals_of, close, promoted_carry, throw_tree};
+use crate::control_flow::closure::{Caller, Closure, avals_of, close, promoted_carry, throw_tree};
 use crate::core::{Array, Aval, Error, Loc, OpErrorKind, Primitive, Shape, bind, trace};
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
-use crate::transforms::staging::short_name;
 use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 use std::sync::Arc;
@@ -67,7 +66,8 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     init: impl Arg<C>,
     xs: impl Arg<X>,
 ) -> (C, Y) {
-    run("scan", &f, init.tree(), xs.tree(), ScanOptions::default(), Location::caller())
+    let caller = Caller::of::<F>("scan", Location::caller());
+    run(&caller, &f, init.tree(), xs.tree(), ScanOptions::default())
 }
 
 /// As [`scan`], with a length, a direction, and a number of steps to unroll.
@@ -91,52 +91,37 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
     options: ScanOptions,
 ) -> (C, Y) {
-    run("scan", &f, init.tree(), xs.tree(), options, Location::caller())
+    run(&Caller::of::<F>("scan", Location::caller()), &f, init.tree(), xs.tree(), options)
 }
 
-/// A scan on behalf of the function called `name`.
+/// A scan on behalf of `caller`.
 pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
-    name: &'static str,
+    caller: &Caller,
     f: &F,
     init: &C,
     xs: &X,
     options: ScanOptions,
-    location: &'static Location<'static>,
 ) -> (C, Y) {
-    let location = Some(location);
     let x_leaves = leaves_of(xs);
-    let length = common_length(name, xs, &x_leaves, options.length, location);
+    let length = common_length(caller, xs, &x_leaves, options.length);
     if trace::jit_disabled() && !trace::is_tracing() && length > 0 {
-        return step_by_step(
-            name,
-            f,
-            init,
-            xs,
-            ScanOptions { length: Some(length), ..options },
-            location,
-        );
+        return step_by_step(caller, f, init, xs, ScanOptions { length: Some(length), ..options });
     }
     let mut carry = leaves_of(init);
     let closure = loop {
         let elements = x_leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
         let avals: Vec<Aval> = avals_of(&carry).into_iter().chain(elements).collect();
-        let scope = format!("{name}({})", short_name::<F>());
-        let closure = close(scope, avals, |mut leaves| {
+        let closure = close(caller.scope.clone(), avals, |mut leaves| {
             let x = leaves.split_off(carry.len());
             f(rebuild(init, leaves), rebuild(xs, x))
         });
-        match promoted_carry(name, init, &carry, &closure.template.0, location) {
+        match promoted_carry(caller, init, &carry, &closure.template.0) {
             Some(promoted) => carry = promoted,
             None => break closure,
         }
     };
-    let outputs = apply(
-        &closure,
-        carry,
-        &x_leaves,
-        ScanOptions { length: Some(length), ..options },
-        location,
-    );
+    let options = ScanOptions { length: Some(length), ..options };
+    let outputs = apply(&closure, carry, &x_leaves, options, caller.location);
     rebuild(&closure.template, outputs)
 }
 
@@ -199,13 +184,13 @@ fn apply<O>(
 }
 
 /// How many elements the arrays have along their first axis, or how many steps were asked for.
-fn common_length<X: Tree>(
-    name: &str,
+pub(in crate::control_flow) fn common_length<X: Tree>(
+    caller: &Caller,
     xs: &X,
     leaves: &[Array],
     length: Option<usize>,
-    location: Loc,
 ) -> usize {
+    let &Caller { name, location, .. } = caller;
     let structure = TreeDef::of(xs);
     let each = || structure.paths().iter().zip(leaves);
     if let Some((path, x)) = each().find(|(_, x)| x.rank() == 0) {
@@ -233,12 +218,11 @@ fn common_length<X: Tree>(
 
 /// Runs the closure itself, on concrete arrays, for `disable_jit`.
 fn step_by_step<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
-    name: &str,
+    caller: &Caller,
     f: &F,
     init: &C,
     xs: &X,
     options: ScanOptions,
-    location: Loc,
 ) -> (C, Y) {
     let length = options.length.expect("the caller found the length");
     let x_leaves = leaves_of(xs);
@@ -250,7 +234,7 @@ fn step_by_step<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
         let x = elements(&x_leaves, index).unwrap_or_else(|error| trace::throw(error));
         let leaves = leaves_of(&carry);
         let (next, y) = f(rebuild(init, leaves.clone()), rebuild(xs, x));
-        promoted_carry(name, init, &leaves, &next, location);
+        promoted_carry(caller, init, &leaves, &next);
         carry = next;
         steps.push(leaves_of(&y));
         last = Some(y);
@@ -260,7 +244,7 @@ fn step_by_step<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     }
     let template = last.expect("there was a step");
     let avals = avals_of(&steps[0]);
-    (carry, trace::at_location(location, || rebuild(&template, stacked(&steps, &avals))))
+    (carry, trace::at_location(caller.location, || rebuild(&template, stacked(&steps, &avals))))
 }
 
 /// The elements of concrete arrays at `index` along their first axis.

@@ -8,6 +8,7 @@ mod split;
 
 pub(super) use exemplars::exemplars;
 pub use function::{ScanOptions, scan, scan_with};
+pub(super) use function::{common_length, run};
 
 use super::derived::{Derived, batch_of, jvp_of, marked, tangents_of};
 use crate::core::{

@@ -1,9 +1,8 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{avals_of, close, promoted_carry};
+use crate::control_flow::closure::{Caller, avals_of, close, promoted_carry};
 use crate::core::{Array, Error, OpErrorKind, Primitive, trace};
-use crate::transforms::staging::short_name;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
@@ -38,36 +37,35 @@ pub fn while_loop<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    run("while_loop", &cond_fun, &body_fun, init.tree(), Location::caller())
+    let caller = Caller::of::<F>("while_loop", Location::caller());
+    run(&caller, &cond_fun, &body_fun, init.tree())
 }
 
-/// A loop on behalf of the function called `name`.
+/// A loop on behalf of `caller`.
 pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
-    name: &'static str,
+    caller: &Caller,
     cond_fun: &P,
     body_fun: &F,
     init: &C,
-    location: &'static Location<'static>,
 ) -> C {
-    let location = Some(location);
     if trace::jit_disabled() && !trace::is_tracing() {
-        return step_by_step(name, cond_fun, body_fun, init, location)
+        return step_by_step(caller, cond_fun, body_fun, init)
             .unwrap_or_else(|error| trace::throw(error));
     }
     let mut carry = leaves_of(init);
     let body = loop {
-        let scope = format!("{name}({})", short_name::<F>());
-        let body = close(scope, avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
-        match promoted_carry(name, init, &carry, &body.template, location) {
+        let body =
+            close(caller.scope.clone(), avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
+        match promoted_carry(caller, init, &carry, &body.template) {
             Some(promoted) => carry = promoted,
             None => break body,
         }
     };
-    let scope = format!("{name}({})", short_name::<P>());
-    let cond = close(scope, avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+    let cond =
+        close(caller.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
     let go_on = cond.template.aval();
     if !go_on.dtype.is_bool() || go_on.rank() != 0 {
-        trace::throw(not_a_condition(name, &cond.template, location));
+        trace::throw(not_a_condition(caller, &cond.template));
     }
     let primitive: Arc<dyn Primitive> = Arc::new(WhileLoop {
         n_cond_consts: cond.captures.len(),
@@ -78,14 +76,14 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
     let found = match carry.is_empty() {
         true => Vec::new(),
-        false => trace::bind_at(&primitive, &operands, location),
+        false => trace::bind_at(&primitive, &operands, caller.location),
     };
     rebuild(&body.template, found)
 }
 
-fn not_a_condition(name: &str, found: &Array, location: crate::core::Loc) -> Error {
+fn not_a_condition(caller: &Caller, found: &Array) -> Error {
     let message = format!("the condition must give bool[], it gives {}", found.aval());
-    let error = trace::op_error(OpErrorKind::DType, name, message, location);
+    let error = trace::op_error(OpErrorKind::DType, caller.name, message, caller.location);
     match found.rank() {
         0 => error.with_help("compare: `ne(&x, 0)`"),
         _ => error.with_help("reduce it: `x.all()` or `x.any()`"),
@@ -94,24 +92,23 @@ fn not_a_condition(name: &str, found: &Array, location: crate::core::Loc) -> Err
 
 /// Runs the closures themselves, on concrete arrays, for `disable_jit`.
 fn step_by_step<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
-    name: &str,
+    caller: &Caller,
     cond_fun: &P,
     body_fun: &F,
     init: &C,
-    location: crate::core::Loc,
 ) -> Result<C, Error> {
     let mut carry = rebuild(init, leaves_of(init));
     loop {
         let leaves = leaves_of(&carry);
         let go_on = cond_fun(rebuild(init, leaves.clone()));
         if !go_on.dtype().is_bool() || go_on.rank() != 0 {
-            return Err(not_a_condition(name, &go_on, location));
+            return Err(not_a_condition(caller, &go_on));
         }
         if !go_on.item::<bool>()? {
             return Ok(carry);
         }
         let next = body_fun(rebuild(init, leaves.clone()));
-        promoted_carry(name, init, &leaves, &next, location);
+        promoted_carry(caller, init, &leaves, &next);
         carry = next;
     }
 }

@@ -1,22 +1,22 @@
 //! `while_loop`: a loop that runs as long as a condition holds.
 
+mod exemplars;
 mod function;
+mod split;
 
+pub(super) use exemplars::exemplars;
+pub(super) use function::run;
 pub use function::while_loop;
 
-use super::derived::{
-    Derived, batch_of, depends_on, jvp_of, marked, same_size, tangents_of, with_kept_inputs,
-    with_used_outputs,
-};
-use super::partial::partial_eval;
+use super::derived::{Derived, batch_of, jvp_of, marked, tangents_of};
 use super::scan::grow;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Source, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
+    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
-use crate::primitives::{broadcast_in_dim, lt, mul, reduce_or, select, sin};
+use crate::primitives::{broadcast_in_dim, reduce_or, select};
 use crate::stablehlo::{TensorType, Value};
 use crate::transforms::staging::trace_rules;
 use crate::{ensure, ensure_dtype, ensure_shape};
@@ -295,77 +295,12 @@ impl HigherOrder for WhileLoop {
         vec![("cond", &self.cond), ("body", &self.body)]
     }
 
-    /// The known half is a loop over the carries that known operands alone determine. The unknown half
-    /// is the whole loop again: values of every step cannot be kept.
     fn split(&self, known: &[bool]) -> Option<Split> {
-        let mut known = known.to_vec();
-        loop {
-            let unknown: Vec<bool> = known[self.carries()].iter().map(|known| !known).collect();
-            let halves = partial_eval(&self.body, &self.of_body(&known), &unknown);
-            let carries = known[self.carries()].iter_mut().zip(&halves.outputs);
-            let lost = carries.filter(|(known, output)| **known && output.is_err());
-            if lost.map(|(known, _)| *known = false).count() == 0 {
-                break;
-            }
-        }
-        let unknown: Vec<bool> = self.of_cond(&known).iter().map(|known| !known).collect();
-        let stops_unknown = depends_on(&self.cond, &unknown)[self.cond.outputs()[0] as usize];
-        let kept = known[self.carries()].to_vec();
-        if stops_unknown || !kept.contains(&true) {
-            return None;
-        }
-        let ahead = self.prune(&kept);
-        let (ahead, known_operands, results): (Arc<dyn Primitive>, Vec<usize>, Vec<usize>) =
-            match ahead {
-                Some(pruned) => (pruned.primitive, pruned.operands, pruned.results),
-                None => return None,
-            };
-        let outputs = (0..self.n_carry()).map(|at| match kept[at] {
-            true => Ok(results.iter().position(|&result| result == at).unwrap_or(at)),
-            false => Err(at),
-        });
-        Some(Split {
-            known: ahead,
-            known_operands,
-            outputs: outputs.collect(),
-            unknown: Arc::new(self.clone()),
-            unknown_operands: (0..known.len()).map(Source::Operand).collect(),
-        })
+        split::split(self, known)
     }
 
     fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        let (cond, cond_kept) = with_used_outputs(&self.cond, &[true]);
-        let mut needed = used.to_vec();
-        grow(&mut needed, &cond_kept[self.n_cond_consts..]);
-        let (body, body_kept) = loop {
-            let (body, kept) = with_used_outputs(&self.body, &needed);
-            if !grow(&mut needed, &kept[self.n_body_consts..]) {
-                break (body, kept);
-            }
-        };
-        let with_carries = |kept: &[bool], n_consts: usize| -> Vec<bool> {
-            kept[..n_consts].iter().chain(&needed).copied().collect()
-        };
-        let of_cond = with_carries(&cond_kept, self.n_cond_consts);
-        let of_body = with_carries(&body_kept, self.n_body_consts);
-        let all = !of_cond.contains(&false) && !of_body.contains(&false);
-        if all && same_size(&cond, &self.cond) && same_size(&body, &self.body) {
-            return None;
-        }
-        let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
-        let operands: Vec<bool> =
-            of_cond[..self.n_cond_consts].iter().chain(&of_body).copied().collect();
-        let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
-        Some(Pruned {
-            primitive: Arc::new(WhileLoop {
-                n_cond_consts: count(&of_cond[..self.n_cond_consts]),
-                n_body_consts: count(&of_body[..self.n_body_consts]),
-                cond: Arc::new(with_kept_inputs(&cond, &of_cond)),
-                body: Arc::new(with_kept_inputs(&body, &of_body)),
-            }),
-            operands: positions(&operands),
-            results: positions(&needed),
-        })
+        split::prune(self, used)
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
@@ -397,44 +332,4 @@ pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Ar
     );
     let (cond, body) = (Arc::new(cond), Arc::new(body));
     Ok(Arc::new(WhileLoop { n_cond_consts, n_body_consts, cond, body }))
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let scalar = |dtype| Aval::new(dtype, []);
-    let f64s = || Aval::new(DType::F64, [2]);
-    // As long as a counter, another in each example of a batch, is below a limit.
-    let below = trace_rules([scalar(DType::I32), scalar(DType::I32), f64s()], |inputs| {
-        vec![lt(&inputs[1], &inputs[0])]
-    });
-    let step = trace_rules([f64s(), scalar(DType::I32), f64s()], |inputs| {
-        vec![&inputs[1] + 1, sin(&inputs[2]) * &inputs[0]]
-    });
-    let counted = WhileLoop {
-        n_cond_consts: 1,
-        n_body_consts: 1,
-        cond: Arc::new(below),
-        body: Arc::new(step),
-    };
-    // As long as a float stays below 4, away from where the number of steps jumps.
-    let small = trace_rules([scalar(DType::F64)], |inputs| vec![lt(&inputs[0], 4.0)]);
-    let double = trace_rules([scalar(DType::F64)], |inputs| vec![mul(&inputs[0], 2.0)]);
-    let doubling = WhileLoop {
-        n_cond_consts: 0,
-        n_body_consts: 0,
-        cond: Arc::new(small),
-        body: Arc::new(double),
-    };
-    vec![
-        Exemplar::new(
-            counted,
-            [
-                Sample::uniform(DType::I32, [], 1.0, 5.0),
-                Sample::uniform(DType::F64, [2], -1.0, 1.0),
-                Sample::uniform(DType::I32, [], 0.0, 2.0),
-                Sample::uniform(DType::F64, [2], -1.0, 1.0),
-            ],
-        )
-        .forward_only(),
-        Exemplar::new(doubling, [Sample::uniform(DType::F64, [], 0.55, 0.95)]).forward_only(),
-    ]
 }
