@@ -115,10 +115,11 @@ fn integer(x: &Array) -> Result<i128, Error> {
     let bytes = x.to_bytes()?;
     let mut wide = [0; 16];
     wide[..bytes.len()].copy_from_slice(&bytes);
-    let unused = 128 - 8 * bytes.len() as u32;
+    // Of a narrow integer only the low bits count.
+    let unused = 128 - x.dtype().bits() as u32;
     let unsigned = u128::from_le_bytes(wide);
     Ok(match x.dtype().is_signed() {
         true => ((unsigned << unused) as i128) >> unused,
-        false => unsigned as i128,
+        false => ((unsigned << unused) >> unused) as i128,
     })
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod control_flow;
+mod control_flow_functions;
 mod fixtures;
 mod known;
 mod mlp;
