@@ -115,7 +115,7 @@ pub(super) fn promoted_carry<C: Tree>(
 fn remedy(taken: &Aval, given: &Aval) -> String {
     match taken.shape == given.shape {
         true => format!(
-            "start from an array of {:?}, or convert what the body gives with `astype(DType::{:?})`",
+            "start from an array of {}, or convert what the body gives with `astype(DType::{:?})`",
             given.dtype, taken.dtype
         ),
         false => "every step must give the shape that it takes; what grows belongs among the \

@@ -155,19 +155,20 @@ mod on_cpu {
             let (last, ys) = scan(outer, x, xs);
             last + (&ys * &ys).sum()
         };
+        let (x, xs) = (f64s(&[0.7], &[]), scattered(&[5], 3));
+        let signs = xs.to_vec::<f64>().unwrap();
         let plain = |x: &Array, xs: &Array| {
             let (mut c, mut total) = (x.clone(), zeros_like(x));
-            for at in 0..xs.shape()[0] {
+            for (at, &sign) in signs.iter().enumerate() {
                 let x_i = row(xs, at);
-                c = match x_i.item::<f64>() {
-                    Ok(number) if number > 0.0 => (0..3).fold(c, |y, _| sin(&(y * x)) + &x_i),
-                    _ => c * &x_i * x,
+                c = match sign > 0.0 {
+                    true => (0..3).fold(c, |y, _| sin(&(y * x)) + &x_i),
+                    false => c * &x_i * x,
                 };
                 total = total + &c * &c;
             }
             c + total
         };
-        let (x, xs) = (f64s(&[0.7], &[]), scattered(&[5], 3));
         close(&f(&x, &xs), &plain(&x, &xs));
         close(&grad(|x: &Array| f(x, &xs))(&x), &grad(|x: &Array| plain(x, &xs))(&x));
         let twice = grad(grad(|x: &Array| f(x, &xs)))(&x);
