@@ -62,7 +62,6 @@ pub(super) fn partial_eval(program: &Program, known: &[bool], unknown: &[bool]) 
     }
     let (unknown, captures) = above.finish(&unknown_results);
     let n_known_outputs = known_results.len();
-    let n_captures = captures.len();
     let input_of = |capture: &Array| {
         known_inputs
             .iter()
@@ -81,9 +80,9 @@ pub(super) fn partial_eval(program: &Program, known: &[bool], unknown: &[bool]) 
         .collect();
     let n_unknown = known.iter().filter(|known| !**known).count();
     let mut halves = Halves::new(&whole, n_known_outputs, &unknown, n_unknown, known);
-    for at in 0..n_captures {
+    for (at, input) in handed_on.into_iter().enumerate() {
         let captured = whole.outputs()[n_known_outputs + at];
-        match (handed_on[at], nullary.get(&captured)) {
+        match (input, nullary.get(&captured)) {
             (Some(input), _) => halves.handed_on.push((n_unknown + at, Source::Operand(input))),
             (None, Some(eqn)) => halves.make_again(n_unknown + at, eqn),
             (None, None) => halves.keep(n_unknown + at, captured),

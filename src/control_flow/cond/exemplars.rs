@@ -19,6 +19,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         trace_rules([counts.clone()], |x| vec![&x[0] + 1]),
     ]);
     let floats = || Sample::uniform(DType::F64, [2], -1.0, 1.0);
+    let linear = Cond::of([branch(|x| vec![&x[0] * 2.0 - &x[1]]), branch(|x| vec![-&x[1]])]);
     vec![
         // Another branch in each example of a batch, and numbers that no branch has.
         Exemplar::new(
@@ -27,6 +28,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         ),
         Exemplar::new(three.clone(), [Sample::listed(DType::I32, [], &[-1.0]), floats(), floats()]),
         Exemplar::new(three, [Sample::listed(DType::I32, [], &[1.0]), floats(), floats()]),
+        Exemplar::new(linear, [Sample::listed(DType::I32, [], &[0.0]), floats(), floats()]),
         Exemplar::new(
             integers,
             [Sample::uniform(DType::I32, [], 0.0, 2.0), Sample::uniform(DType::I32, [2], 0.0, 9.0)],

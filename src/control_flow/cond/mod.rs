@@ -205,7 +205,7 @@ impl Primitive for Cond {
         let avals = operands.iter().filter(|x| x.is_linear()).map(|x| x.aval().clone());
         let mut found = tangents_of(&marks, avals, found).into_iter();
         let ct = |linear: bool| linear.then(|| found.next().expect("one per linear operand"));
-        Ok(std::iter::once(None).chain(linear.iter().map(|&linear| linear).map(ct)).collect())
+        Ok(std::iter::once(None).chain(linear.iter().copied().map(ct)).collect())
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
