@@ -57,7 +57,7 @@ pub struct Jit<A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn jit<A: Args, F: Function<A>>(f: F) -> Jit<A, F::Output> {
+pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::Output> {
     Jit {
         name: short_name::<F>(),
         function: Box::new(move |arguments| f.apply(arguments)),

@@ -8,6 +8,7 @@ mod activations;
 mod arrange;
 mod axes;
 mod creation;
+mod display;
 mod einsum;
 mod elementwise;
 mod indexing;
