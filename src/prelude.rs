@@ -1,6 +1,6 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
-pub use crate::control_flow::parse_program;
+pub use crate::control_flow::{Policy, custom_jvp, custom_vjp, parse_program, remat, remat_with};
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
 pub use crate::jit::{CallError, Jit, jit};

@@ -42,65 +42,128 @@ impl Call {
     }
 }
 
+/// Whether `operands` are what `program` takes; then the avals of its outputs.
+pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    let expected = program.avals_in();
+    ensure_shape!(
+        operands.len() == expected.len(),
+        "`{name}` takes {} operands, got {}",
+        expected.len(),
+        operands.len()
+    );
+    for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
+        ensure_shape!(
+            operand.same_type(expected),
+            "operand {position} of `{name}` is {expected}, got {operand}"
+        );
+    }
+    Ok(program.avals_out())
+}
+
+/// The strongest effect of a program's equations.
+pub(super) fn effects_of(program: &Program) -> Effects {
+    let effects = program.eqns().iter().map(|eqn| eqn.primitive.effects());
+    effects.fold(Effects::None, |a, b| match (a, b) {
+        (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
+        (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
+        _ => Effects::None,
+    })
+}
+
+/// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own jvp, of primals and dense tangents to outputs and dense tangents.
+pub(super) fn jvp_call<P: Primitive>(
+    program: &Program,
+    primals: &[Array],
+    tangents: &[Tangent],
+    wrap: impl FnOnce(Program) -> P,
+) -> (Vec<Array>, Vec<Tangent>) {
+    let dense: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
+    let avals = program.avals_in().into_iter();
+    let avals = avals.chain(dense.iter().map(|tangent| tangent.aval().clone()));
+    let mut out_tangents = Vec::new();
+    let derived = trace_rules(avals, |inputs| {
+        let (primals, mut rest) = {
+            let (primals, rest) = inputs.split_at(tangents.len());
+            (primals, rest.iter())
+        };
+        let tangents: Vec<Tangent> = tangents
+            .iter()
+            .map(|tangent| match tangent {
+                Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+                Tangent::Dense(_) => {
+                    Tangent::Dense(rest.next().expect("one per dense tangent").clone())
+                }
+            })
+            .collect();
+        let (mut outputs, tangents) = jvp_program(program, primals, &tangents);
+        outputs.extend(tangents.iter().filter_map(Tangent::array).cloned());
+        out_tangents = tangents;
+        outputs
+    });
+    let operands: Vec<&Array> = primals.iter().chain(dense).collect();
+    let mut outputs = bind(wrap(derived), &operands);
+    let mut dense = outputs.split_off(out_tangents.len()).into_iter();
+    let tangents = out_tangents
+        .into_iter()
+        .map(|tangent| match tangent {
+            Tangent::Zero(aval) => Tangent::Zero(aval),
+            Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense tangent")),
+        })
+        .collect();
+    (outputs, tangents)
+}
+
+/// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own transpose, of known operands and dense cotangents to dense cotangents.
+pub(super) fn transpose_call<P: Primitive>(
+    program: &Program,
+    cts: &[Tangent],
+    operands: &[Operand],
+    wrap: impl FnOnce(Program) -> P,
+) -> Vec<Option<Tangent>> {
+    let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
+    let known: Vec<&Array> = operands.iter().filter_map(Operand::known).collect();
+    let dense: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
+    let arguments: Vec<&Array> = known.iter().chain(&dense).copied().collect();
+    let mut operand_cts = Vec::new();
+    let derived = trace_rules(arguments.iter().map(|x| x.aval().clone()), |inputs| {
+        let (known, rest) = inputs.split_at(known.len());
+        let mut rest = rest.iter();
+        let cts: Vec<Tangent> = cts
+            .iter()
+            .map(|ct| match ct {
+                Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+                Tangent::Dense(_) => {
+                    Tangent::Dense(rest.next().expect("one per dense cotangent").clone())
+                }
+            })
+            .collect();
+        operand_cts = transpose_program(program, &linear, known, &cts);
+        operand_cts.iter().filter_map(Tangent::array).cloned().collect()
+    });
+    let mut dense = bind(wrap(derived), &arguments).into_iter();
+    let mut operand_cts = operand_cts.into_iter();
+    let ct = |linear: bool| {
+        linear.then(|| match operand_cts.next().expect("one per linear operand") {
+            Tangent::Zero(aval) => Tangent::Zero(aval),
+            Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense cotangent")),
+        })
+    };
+    linear.into_iter().map(ct).collect()
+}
+
 impl Primitive for Call {
     fn name(&self) -> &'static str {
         "call"
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        let expected = self.program.avals_in();
-        ensure_shape!(
-            operands.len() == expected.len(),
-            "`{}` takes {} operands, got {}",
-            self.name,
-            expected.len(),
-            operands.len()
-        );
-        for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
-            ensure_shape!(
-                operand.same_type(expected),
-                "operand {position} of `{}` is {expected}, got {operand}",
-                self.name
-            );
-        }
-        Ok(self.program.avals_out())
+        expect_operands(&self.name, &self.program, operands)
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
-        let dense: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
-        let avals = self.program.avals_in().into_iter();
-        let avals = avals.chain(dense.iter().map(|tangent| tangent.aval().clone()));
-        let mut out_tangents = Vec::new();
-        let program = trace_rules(avals, |inputs| {
-            let (primals, mut rest) = {
-                let (primals, rest) = inputs.split_at(tangents.len());
-                (primals, rest.iter())
-            };
-            let tangents: Vec<Tangent> = tangents
-                .iter()
-                .map(|tangent| match tangent {
-                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                    Tangent::Dense(_) => {
-                        Tangent::Dense(rest.next().expect("one per dense tangent").clone())
-                    }
-                })
-                .collect();
-            let (mut outputs, tangents) = jvp_program(&self.program, primals, &tangents);
-            outputs.extend(tangents.iter().filter_map(Tangent::array).cloned());
-            out_tangents = tangents;
-            outputs
-        });
-        let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut outputs = bind(self.of("jvp", program), &operands);
-        let mut dense = outputs.split_off(out_tangents.len()).into_iter();
-        let tangents = out_tangents
-            .into_iter()
-            .map(|tangent| match tangent {
-                Tangent::Zero(aval) => Tangent::Zero(aval),
-                Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense tangent")),
-            })
-            .collect();
-        Ok((outputs, tangents))
+        Ok(jvp_call(&self.program, primals, tangents, |program| self.of("jvp", program)))
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
@@ -123,44 +186,11 @@ impl Primitive for Call {
     }
 
     fn effects(&self) -> Effects {
-        let effects = self.program.eqns().iter().map(|eqn| eqn.primitive.effects());
-        effects.fold(Effects::None, |a, b| match (a, b) {
-            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
-            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
-            _ => Effects::None,
-        })
+        effects_of(&self.program)
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-        let known: Vec<&Array> = operands.iter().filter_map(Operand::known).collect();
-        let dense: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
-        let arguments: Vec<&Array> = known.iter().chain(&dense).copied().collect();
-        let mut operand_cts = Vec::new();
-        let program = trace_rules(arguments.iter().map(|x| x.aval().clone()), |inputs| {
-            let (known, rest) = inputs.split_at(known.len());
-            let mut rest = rest.iter();
-            let cts: Vec<Tangent> = cts
-                .iter()
-                .map(|ct| match ct {
-                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                    Tangent::Dense(_) => {
-                        Tangent::Dense(rest.next().expect("one per dense cotangent").clone())
-                    }
-                })
-                .collect();
-            operand_cts = transpose_program(&self.program, &linear, known, &cts);
-            operand_cts.iter().filter_map(Tangent::array).cloned().collect()
-        });
-        let mut dense = bind(self.of("transpose", program), &arguments).into_iter();
-        let mut operand_cts = operand_cts.into_iter();
-        let ct = |linear: bool| {
-            linear.then(|| match operand_cts.next().expect("one per linear operand") {
-                Tangent::Zero(aval) => Tangent::Zero(aval),
-                Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense cotangent")),
-            })
-        };
-        Ok(linear.into_iter().map(ct).collect())
+        Ok(transpose_call(&self.program, cts, operands, |program| self.of("transpose", program)))
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -171,6 +201,10 @@ impl Primitive for Call {
 impl HigherOrder for Call {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("program", &self.program)]
+    }
+
+    fn inlined(&self) -> Option<&Program> {
+        Some(&self.program)
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

@@ -18,6 +18,7 @@ mod promotion;
 mod registry;
 mod scalar;
 mod shape;
+pub(crate) mod stand_ins;
 mod tangent;
 pub(crate) mod trace;
 
@@ -32,7 +33,7 @@ pub use element::Element;
 pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError};
 pub use lowering::LowerCtx;
 pub use primitive::{
-    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Split,
+    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, SaveHint, Split,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;

@@ -11,6 +11,7 @@ use super::backend::backend;
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, TracerError};
 use super::primitive::{Primitive, Split};
 use super::program::{Eqn, Program, Var};
+use super::stand_ins;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -159,6 +160,8 @@ impl Tracing {
     /// Ends the trace: the program, whose inputs are the declared ones and then the captures, and
     /// the captured arrays. Throws if an output belongs to a trace that has ended.
     pub(crate) fn finish(self, outputs: &[Array]) -> (Program, Vec<Array>) {
+        let resolved = stand_ins::resolve_all(&outputs.iter().collect::<Vec<_>>());
+        let outputs = resolved.as_deref().unwrap_or(outputs);
         for output in outputs {
             if STACK.with_borrow(|stack| escaped(&stack[..=self.depth], output)) {
                 throw_escaped(output, None);
@@ -272,7 +275,10 @@ pub(crate) fn bind_at(
     operands: &[&Array],
     caller: Loc,
 ) -> Vec<Array> {
-    bind_in(primitive, operands, caller, false)
+    match stand_ins::resolve_all(operands) {
+        Some(resolved) => bind_in(primitive, &resolved.iter().collect::<Vec<_>>(), caller, false),
+        None => bind_in(primitive, operands, caller, false),
+    }
 }
 
 fn bind_in(

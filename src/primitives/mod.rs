@@ -4,6 +4,7 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod barrier;
 mod bitcast;
 mod comparison;
 mod complex;
@@ -33,6 +34,7 @@ mod structural;
 mod trig;
 
 pub use arithmetic::*;
+pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
 pub use comparison::*;
 pub use complex::*;
@@ -84,6 +86,9 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // barrier
+    Entry::of::<OptimizationBarrier>("optimization_barrier", barrier::exemplars_barrier),
+    Entry::of::<Name>("name", barrier::exemplars_name),
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // comparison
