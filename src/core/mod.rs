@@ -42,4 +42,4 @@ pub use scalar::Scalar;
 pub use shape::Shape;
 pub use tangent::Tangent;
 pub(crate) use trace::bind_shared;
-pub use trace::{bind, bind1, catch, throw, throw_operands};
+pub use trace::{bind, bind1, catch, from_caller, throw, throw_operands};
