@@ -60,16 +60,6 @@ pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) 
     Ok(program.avals_out())
 }
 
-/// The strongest effect of a program's equations.
-pub(super) fn effects_of(program: &Program) -> Effects {
-    let effects = program.eqns().iter().map(|eqn| eqn.primitive.effects());
-    effects.fold(Effects::None, |a, b| match (a, b) {
-        (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
-        (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
-        _ => Effects::None,
-    })
-}
-
 /// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
 /// program's own jvp, of primals and dense tangents to outputs and dense tangents.
 pub(super) fn jvp_call<P: Primitive>(
@@ -186,7 +176,7 @@ impl Primitive for Call {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {

@@ -1,6 +1,6 @@
 //! `remat`: what the way back needs is computed again instead of being kept.
 
-use super::call::{Call, effects_of, expect_operands, jvp_call, transpose_call};
+use super::call::{Call, expect_operands, jvp_call, transpose_call};
 use super::partial::{PartialEval, partial_eval};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
@@ -83,7 +83,7 @@ impl Primitive for Remat {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {

@@ -7,10 +7,13 @@
 mod array;
 mod aval;
 mod backend;
+pub(crate) mod callback;
 mod cost;
+mod display;
 mod dtype;
 mod element;
 mod error;
+mod host;
 mod lowering;
 mod primitive;
 mod program;
@@ -21,16 +24,19 @@ mod shape;
 pub(crate) mod stand_ins;
 mod tangent;
 pub(crate) mod trace;
+pub(crate) mod watch;
 
 pub(crate) use array::Kind;
 pub use array::{Array, Buffer};
 pub use aval::Aval;
 pub use backend::Backend;
 pub(crate) use backend::backend;
+pub use callback::HostFunction;
 pub use cost::Cost;
 pub use dtype::DType;
 pub use element::Element;
 pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError};
+pub use host::HostArray;
 pub use lowering::LowerCtx;
 pub use primitive::{
     BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, SaveHint, Split,

@@ -420,7 +420,7 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-fn path() -> Vec<String> {
+pub(super) fn path() -> Vec<String> {
     STACK.with_borrow(|stack| stack.iter().filter_map(|builder| builder.scope.clone()).collect())
 }
 

@@ -8,7 +8,6 @@ mod activations;
 mod arrange;
 mod axes;
 mod creation;
-mod display;
 mod einsum;
 mod elementwise;
 mod indexing;

@@ -6,6 +6,7 @@
 mod arithmetic;
 mod barrier;
 mod bitcast;
+mod callback;
 mod comparison;
 mod complex;
 mod constant;
@@ -36,6 +37,7 @@ mod trig;
 pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub use callback::{Callback, callback};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -91,6 +93,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Name>("name", barrier::exemplars_name),
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
+    // callback
+    Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex

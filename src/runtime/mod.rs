@@ -4,6 +4,7 @@
 
 mod buffer;
 mod cache;
+mod callbacks;
 mod client;
 mod config;
 mod evaluator;
@@ -11,5 +12,5 @@ mod executable;
 
 pub(crate) use buffer::{is_deleted, strong_count};
 pub(crate) use cache::Cache;
-pub(crate) use evaluator::evaluator;
+pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::Executable;
