@@ -35,6 +35,7 @@ mod stop_gradient;
 mod structural;
 mod top_k;
 mod trig;
+mod window;
 
 pub use arithmetic::*;
 pub use bitcast::*;
@@ -64,6 +65,7 @@ pub use stop_gradient::*;
 pub use structural::*;
 pub use top_k::*;
 pub use trig::*;
+pub use window::*;
 
 use crate::core::Entry;
 
@@ -202,4 +204,11 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sin>("sin", trig::circular::exemplars_sin),
     Entry::of::<Sinh>("sinh", trig::hyperbolic::exemplars_sinh),
     Entry::of::<Tan>("tan", trig::circular::exemplars_tan),
+    // window
+    Entry::of::<ReduceWindowMax>("reduce_window_max", window::exemplars_max),
+    Entry::of::<ReduceWindowMin>("reduce_window_min", window::exemplars_min),
+    Entry::of::<ReduceWindowProd>("reduce_window_prod", window::exemplars_prod),
+    Entry::of::<ReduceWindowSum>("reduce_window_sum", window::exemplars_sum),
+    Entry::of::<SelectAndGatherAdd>("select_and_gather_add", window::exemplars_gather_add),
+    Entry::of::<SelectAndScatterAdd>("select_and_scatter_add", window::exemplars_scatter_add),
 ];
