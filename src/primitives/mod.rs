@@ -10,6 +10,7 @@ mod complex;
 mod composite;
 mod constant;
 mod convert;
+mod convolution;
 mod cumulative;
 mod dot;
 mod exponential;
@@ -43,6 +44,7 @@ pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
+pub use convolution::*;
 pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
@@ -106,6 +108,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // convolution
+    Entry::of::<ConvGeneralDilated>("conv_general_dilated", convolution::exemplars),
     // cumulative
     Entry::of::<Cumlogsumexp>("cumlogsumexp", cumulative::exemplars_cumlogsumexp),
     Entry::of::<Cummax>("cummax", cumulative::exemplars_cummax),

@@ -247,6 +247,7 @@ mod tests {
         let window = ReduceWindowMin { window: two() };
         expect![[r#"
             error[dtype]: reduce_window_min: needs an operand with an order, got c64
-              operand: c64[4,5]"#]].assert_eq(&error_of(window, [Aval::new(DType::C64, [4, 5])]));
+              operand: c64[4,5]"#]]
+        .assert_eq(&error_of(window, [Aval::new(DType::C64, [4, 5])]));
     }
 }

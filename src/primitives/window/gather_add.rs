@@ -178,6 +178,7 @@ mod tests {
         expect![[r#"
             error[shape]: select_and_gather_add: what is moved must have shape [5], got [4]
               lhs: f32[4]
-              rhs: f32[5]"#]].assert_eq(&error_of(gather, avals));
+              rhs: f32[5]"#]]
+        .assert_eq(&error_of(gather, avals));
     }
 }

@@ -129,6 +129,6 @@ mod tests {
         expect![[r#"
             error[shape]: reduce_window_prod: strides has 2 entries, the operand 1 axes
               operand: f32[5]"#]]
-            .assert_eq(&error_of(ReduceWindowProd { window }, [Aval::new(DType::F32, [5])]));
+        .assert_eq(&error_of(ReduceWindowProd { window }, [Aval::new(DType::F32, [5])]));
     }
 }

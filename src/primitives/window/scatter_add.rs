@@ -150,6 +150,7 @@ mod tests {
         expect![[r#"
             error[shape]: select_and_scatter_add: what is moved must have shape [4], got [5]
               lhs: f32[5]
-              rhs: f32[5]"#]].assert_eq(&error_of(scatter, avals));
+              rhs: f32[5]"#]]
+        .assert_eq(&error_of(scatter, avals));
     }
 }

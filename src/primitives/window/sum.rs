@@ -201,14 +201,17 @@ mod tests {
     fn refusals() {
         expect![[r#"
             error[shape]: reduce_window_sum: dimensions has 1 entries, the operand 2 axes
-              operand: f32[5,2]"#]].assert_eq(&error_of(three(), [Aval::new(DType::F32, [5, 2])]));
+              operand: f32[5,2]"#]]
+        .assert_eq(&error_of(three(), [Aval::new(DType::F32, [5, 2])]));
         expect![[r#"
             error[dtype]: reduce_window_sum: needs a numeric operand, got bool
-              operand: bool[5]"#]].assert_eq(&error_of(three(), [Aval::new(DType::Bool, [5])]));
+              operand: bool[5]"#]]
+        .assert_eq(&error_of(three(), [Aval::new(DType::Bool, [5])]));
         let none = Window { dimensions: vec![0], ..Window::default() };
         let none = ReduceWindowSum { window: none };
         expect![[r#"
             error[shape]: reduce_window_sum: dimensions [0] must be positive
-              operand: f32[5]"#]].assert_eq(&error_of(none, [Aval::new(DType::F32, [5])]));
+              operand: f32[5]"#]]
+        .assert_eq(&error_of(none, [Aval::new(DType::F32, [5])]));
     }
 }
