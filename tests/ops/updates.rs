@@ -94,5 +94,6 @@ fn values_that_do_not_fit() {
     expect![[r#"
         error[shape]: at: values f32[2,2] do not broadcast to the [2] elements
           lhs: f32[2,3]
-          rhs: f32[2,2]"#]].assert_eq(&first.join("\n"));
+          rhs: f32[2,2]"#]]
+    .assert_eq(&first.join("\n"));
 }
