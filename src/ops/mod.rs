@@ -33,6 +33,8 @@ pub use creation::{
 };
 pub use einsum::einsum;
 pub use indexing::{At, Ellipsis, Index, NewAxis, by, take, take_along_axis};
-pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
+pub use numeric::{
+    clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
+};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use shapes::OpenShape;

@@ -64,6 +64,9 @@ fn composites_name_the_callers_line() {
         vec![
             clip(x, -1, 1),
             isnan(x),
+            signbit(x),
+            sort_descending(x, 0),
+            argsort_descending(x, -1),
             isinf(x),
             isfinite(x),
             nan_to_num(x),
