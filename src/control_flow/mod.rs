@@ -1,6 +1,8 @@
 //! Primitives that hold programs, and the functions that bind them.
 
 mod call;
+mod derived;
+mod memo;
 mod partial;
 
 pub use call::Call;

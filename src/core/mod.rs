@@ -7,6 +7,7 @@
 mod array;
 mod aval;
 mod backend;
+mod cache;
 mod cost;
 mod dtype;
 mod element;
@@ -26,6 +27,7 @@ pub use array::{Array, Buffer};
 pub use aval::Aval;
 pub use backend::Backend;
 pub(crate) use backend::backend;
+pub(crate) use cache::Cache;
 pub use cost::Cost;
 pub use dtype::DType;
 pub use element::Element;

@@ -1,10 +1,9 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
 use super::buffer::{element_type, wrap};
-use super::cache::Cache;
 use super::client::{runtime, runtime_error};
 use super::executable::Executable;
-use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program};
+use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};

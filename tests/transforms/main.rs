@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod remembered;
+
 use oxidax::prelude::*;
 
 fn f32s(elements: &[f32], shape: &[usize]) -> Array {
