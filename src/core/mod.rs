@@ -7,6 +7,7 @@
 mod array;
 mod aval;
 mod backend;
+mod cache;
 pub(crate) mod callback;
 mod cost;
 mod display;
@@ -31,6 +32,7 @@ pub use array::{Array, Buffer};
 pub use aval::Aval;
 pub use backend::Backend;
 pub(crate) use backend::backend;
+pub(crate) use cache::Cache;
 pub use callback::HostFunction;
 pub use cost::Cost;
 pub use dtype::DType;

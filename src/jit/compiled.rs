@@ -4,9 +4,9 @@ use super::error::CallError;
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Error, bind, catch, trace};
+use crate::core::{Array, Cache, Error, bind, catch, trace};
 use crate::passes;
-use crate::runtime::{Cache, Executable, blame, is_deleted, is_watched, strong_count};
+use crate::runtime::{Executable, blame, is_deleted, is_watched, strong_count};
 use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
 use crate::tree::{
     Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild,

@@ -1,12 +1,11 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
 use super::buffer::{element_type, wrap};
-use super::cache::Cache;
 use super::client::{runtime, runtime_error};
 use super::executable::Executable;
 use crate::core::callback::refuse_inside;
 use crate::core::watch::{made, made_by, not_reproduced, watched};
-use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program, catch};
+use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
 use crate::passes;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};

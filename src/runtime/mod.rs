@@ -3,7 +3,6 @@
 //! The only room that uses `oxidax-pjrt`.
 
 mod buffer;
-mod cache;
 mod callbacks;
 mod client;
 mod config;
@@ -11,6 +10,5 @@ mod evaluator;
 mod executable;
 
 pub(crate) use buffer::{is_deleted, strong_count};
-pub(crate) use cache::Cache;
 pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::Executable;
