@@ -1,8 +1,9 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
 pub use crate::control_flow::{
-    AssociativeScanOptions, ScanOptions, associative_scan, associative_scan_with, cond, fori_loop,
-    map, map_batched, parse_program, scan, scan_with, switch, while_loop,
+    AssociativeScanOptions, Policy, ScanOptions, associative_scan, associative_scan_with, cond,
+    custom_jvp, custom_vjp, fori_loop, map, map_batched, parse_program, remat, remat_with, scan,
+    scan_with, switch, while_loop,
 };
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
@@ -11,4 +12,4 @@ pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, nn, optim, random};
+pub use crate::{checkpoint, data, debug, nn, optim, random};

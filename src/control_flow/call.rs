@@ -1,9 +1,7 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::derived::{
-    Derived, jvp_of, same_size, tangents_of, transpose_of, with_kept_inputs, with_used_outputs,
-};
-use super::partial::partial_eval;
+use super::derived;
+use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
     Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind,
@@ -12,7 +10,6 @@ use crate::ensure_shape;
 use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::vmap::batch_program;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -35,13 +32,66 @@ pub struct Call {
 }
 
 impl Call {
-    fn of(&self, name: &str, program: Program) -> Call {
+    fn of(&self, name: &str, program: Arc<Program>) -> Call {
         let name = match name {
             "" => self.name.clone(),
             name => format!("{name}_{}", self.name),
         };
-        Call { name, program: Arc::new(program) }
+        Call { name, program }
     }
+}
+
+/// Whether `operands` are what `program` takes; then the avals of its outputs.
+pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    let expected = program.avals_in();
+    ensure_shape!(
+        operands.len() == expected.len(),
+        "`{name}` takes {} operands, got {}",
+        expected.len(),
+        operands.len()
+    );
+    for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
+        ensure_shape!(
+            operand.same_type(expected),
+            "operand {position} of `{name}` is {expected}, got {operand}"
+        );
+    }
+    Ok(program.avals_out())
+}
+
+/// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own jvp, of primals and dense tangents to outputs and dense tangents.
+pub(super) fn jvp_call<P: Primitive>(
+    program: &Arc<Program>,
+    primals: &[Array],
+    tangents: &[Tangent],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> (Vec<Array>, Vec<Tangent>) {
+    let (program, results) = derived::jvp(program, tangents);
+    let dense = tangents.iter().filter_map(Tangent::array);
+    let operands: Vec<&Array> = primals.iter().chain(dense).collect();
+    let mut outputs = bind(wrap(program), &operands);
+    let mut dense = outputs.split_off(results.len()).into_iter();
+    (outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect())
+}
+
+/// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own transpose, of known operands and dense cotangents to dense cotangents.
+pub(super) fn transpose_call<P: Primitive>(
+    program: &Arc<Program>,
+    cts: &[Tangent],
+    operands: &[Operand],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Vec<Option<Tangent>> {
+    let (program, pulled) = derived::transpose(program, cts, operands);
+    let known = operands.iter().filter_map(Operand::known);
+    let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
+    let mut dense = bind(wrap(program), &arguments).into_iter();
+    let mut pulled = pulled.iter();
+    let ct = |operand: &Operand| {
+        operand.is_linear().then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
+    };
+    operands.iter().map(ct).collect()
 }
 
 impl Primitive for Call {
@@ -50,44 +100,17 @@ impl Primitive for Call {
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        let expected = self.program.avals_in();
-        ensure_shape!(
-            operands.len() == expected.len(),
-            "`{}` takes {} operands, got {}",
-            self.name,
-            expected.len(),
-            operands.len()
-        );
-        for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
-            ensure_shape!(
-                operand.same_type(expected),
-                "operand {position} of `{}` is {expected}, got {operand}",
-                self.name
-            );
-        }
-        Ok(self.program.avals_out())
+        expect_operands(&self.name, &self.program, operands)
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
-        let varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
-        let avals = self.program.avals_out();
-        let Derived { program, marks } = jvp_of(&self.program, &varies, &vec![false; avals.len()]);
-        let dense = tangents.iter().filter_map(Tangent::array);
-        let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut outputs = bind(self.of("jvp", program), &operands);
-        let dense = outputs.split_off(avals.len());
-        Ok((outputs, tangents_of(&marks, avals, dense)))
+        Ok(jvp_call(&self.program, primals, tangents, |program| self.of("jvp", program)))
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let mut out_axes = Vec::new();
-        let program = trace_rules(operands.iter().map(|x| x.aval().clone()), |inputs| {
-            let (outputs, axes) = batch_program(&self.program, inputs, axes, axis);
-            out_axes = axes;
-            outputs
-        });
+        let (program, axes) = derived::batch(&self.program, operands, axes, axis);
         let outputs = bind(self.of("vmap", program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes: out_axes })
+        Ok(Batched { outputs, axes })
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -103,18 +126,7 @@ impl Primitive for Call {
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-        let there: Vec<bool> = cts.iter().map(|ct| !ct.is_zero()).collect();
-        let n_linear = linear.iter().filter(|linear| **linear).count();
-        let Derived { program, marks } =
-            transpose_of(&self.program, &linear, &there, &vec![false; n_linear]);
-        let known = operands.iter().filter_map(Operand::known);
-        let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
-        let dense = bind(self.of("transpose", program), &arguments);
-        let avals = operands.iter().filter(|x| x.is_linear()).map(|x| x.aval().clone());
-        let mut operand_cts = tangents_of(&marks, avals, dense).into_iter();
-        let ct = |linear: bool| linear.then(|| operand_cts.next().expect("one per linear operand"));
-        Ok(linear.into_iter().map(ct).collect())
+        Ok(transpose_call(&self.program, cts, operands, |program| self.of("transpose", program)))
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -127,40 +139,47 @@ impl HigherOrder for Call {
         vec![("program", &self.program)]
     }
 
+    fn inlined(&self) -> Option<&Program> {
+        Some(&self.program)
+    }
+
     fn split(&self, known: &[bool]) -> Option<Split> {
-        if !known.contains(&true) {
-            return None;
-        }
-        let halves = partial_eval(&self.program, known, &vec![false; self.program.outputs().len()]);
-        if halves.is_idle() {
-            // Nothing can be done ahead: the whole is recorded.
-            return None;
-        }
+        let halves = derived::split(&self.program, known)?;
         Some(Split {
-            known: Arc::new(self.of("", halves.known)),
+            known: Arc::new(self.of("", halves.known.clone())),
             known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
-            unknown: Arc::new(self.of("", halves.unknown)),
-            unknown_operands: halves.sources,
-            outputs: halves.outputs,
+            unknown: Arc::new(self.of("", halves.unknown.clone())),
+            unknown_operands: halves.sources.clone(),
+            outputs: halves.outputs.clone(),
         })
     }
 
     fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        let (program, kept) = with_used_outputs(&self.program, used);
-        if !used.contains(&false) && !kept.contains(&false) && same_size(&program, &self.program) {
-            return None;
-        }
-        let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
-        Some(Pruned {
-            primitive: Arc::new(self.of("", with_kept_inputs(&program, &kept))),
-            operands: positions(&kept),
-            results: positions(used),
-        })
+        prune_call(&self.program, used, |program| self.of("", program))
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&self.program, operands))
     }
+}
+
+/// What is left of an equation that applies a program, without what only unused results need; `wrap` makes
+/// the primitive that applies the rest.
+pub(super) fn prune_call<P: Primitive>(
+    program: &Program,
+    used: &[bool],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Option<Pruned> {
+    let (pruned, kept) = with_used_outputs(program, used);
+    if !used.contains(&false) && !kept.contains(&false) && same_size(&pruned, program) {
+        return None;
+    }
+    let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
+    Some(Pruned {
+        primitive: Arc::new(wrap(Arc::new(with_kept_inputs(&pruned, &kept)))),
+        operands: positions(&kept),
+        results: positions(used),
+    })
 }
 
 pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {

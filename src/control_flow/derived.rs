@@ -1,172 +1,145 @@
-//! Programs derived from a program by the rules of its primitives: what the rules of primitives that
-//! hold programs are made of.
+//! What the rules of [`Call`](super::Call) make of its program, made once for each question.
 
-use crate::core::{Array, Aval, BatchAxis, Program, Tangent};
-use crate::passes;
-use crate::primitives::rules::{batch_at, dense};
+use super::memo::Memo;
+use super::partial::{PartialEval, partial_eval};
+use crate::core::{Array, Aval, BatchAxis, Operand, Program, Tangent};
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use crate::transforms::transpose::transpose_program;
 use crate::transforms::vmap::batch_program;
+use std::sync::Arc;
 
-/// A derived program, and which of the original's values it has something for.
-pub(super) struct Derived {
-    pub(super) program: Program,
-    /// For the derivative: which outputs have a tangent. For the batched program: which outputs are
-    /// batched. For the transposed one: which linear inputs have a cotangent.
-    pub(super) marks: Vec<bool>,
+/// A tangent or cotangent without its elements: its type, and whether it is a symbolic zero.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Slot {
+    aval: Aval,
+    dense: bool,
 }
 
-/// As many of `arrays` as there are marks, in order, zeros of the given types elsewhere.
-fn spread<'a>(
-    marks: &[bool],
-    avals: impl IntoIterator<Item = &'a Aval>,
-    arrays: &[Array],
-) -> Vec<Tangent> {
-    let mut arrays = arrays.iter();
-    let each = marks.iter().zip(avals).map(|(&marked, aval)| match marked {
-        true => Tangent::Dense(arrays.next().expect("one array per mark").clone()),
-        false => Tangent::Zero(aval.clone()),
-    });
-    each.collect()
-}
-
-/// Keeps the tangents that are dense or forced; gives them as arrays, and which they are.
-fn kept(tangents: &[Tangent], force: &[bool]) -> (Vec<Array>, Vec<bool>) {
-    let marks: Vec<bool> =
-        tangents.iter().zip(force).map(|(tangent, &force)| force || !tangent.is_zero()).collect();
-    let arrays = tangents.iter().zip(&marks).filter(|(_, mark)| **mark).map(|(t, _)| dense(t));
-    (arrays.collect(), marks)
-}
-
-/// The forward derivative. Inputs are the program's and then a tangent for each that `varies` marks;
-/// outputs are the program's and then the tangents of those that vary, or that `force` marks.
-pub(super) fn jvp_of(program: &Program, varies: &[bool], force: &[bool]) -> Derived {
-    let avals = program.avals_in();
-    let varying = avals.iter().zip(varies).filter(|(_, varies)| **varies).map(|(aval, _)| aval);
-    let inputs: Vec<Aval> = avals.iter().chain(varying).cloned().collect();
-    let mut marks = Vec::new();
-    let program = trace_rules(inputs, |inputs| {
-        let (primals, tangents) = inputs.split_at(avals.len());
-        let tangents = spread(varies, &avals, tangents);
-        let (mut outputs, tangents) = jvp_program(program, primals, &tangents);
-        let (tangents, found) = kept(&tangents, force);
-        marks = found;
-        outputs.extend(tangents);
-        outputs
-    });
-    Derived { program, marks }
-}
-
-/// The program on a batch, whose axis is in front of every input that `mapped` marks, and of every
-/// output that depends on one or that `force` marks.
-pub(super) fn batch_of(
-    program: &Program,
-    mapped: &[bool],
-    force: &[bool],
-    axis: &BatchAxis,
-) -> Derived {
-    let inputs = program.avals_in().into_iter().zip(mapped).map(|(aval, &mapped)| match mapped {
-        true => aval.with_shape(aval.shape.insert(0, axis.size)),
-        false => aval,
-    });
-    let axes: Vec<Option<usize>> = mapped.iter().map(|&mapped| mapped.then_some(0)).collect();
-    let mut marks = Vec::new();
-    let program = trace_rules(inputs, |inputs| {
-        let (outputs, axes) = batch_program(program, inputs, &axes, axis);
-        marks = axes.iter().zip(force).map(|(at, &force)| force || at.is_some()).collect();
-        let placed = outputs.iter().zip(axes.iter().zip(&marks));
-        placed
-            .map(|(output, (&at, &mark))| match mark {
-                true => batch_at(output, at, 0, axis),
-                false => output.clone(),
-            })
-            .collect()
-    });
-    Derived { program, marks }
-}
-
-/// The transpose in the inputs that `linear` marks. Inputs are the known ones and then a cotangent for
-/// each output that `cts` marks; outputs are the cotangents of the linear inputs that have one, or
-/// that `force` marks.
-pub(super) fn transpose_of(
-    program: &Program,
-    linear: &[bool],
-    cts: &[bool],
-    force: &[bool],
-) -> Derived {
-    let known = program.avals_in().into_iter().zip(linear).filter(|(_, linear)| !**linear);
-    let known: Vec<Aval> = known.map(|(aval, _)| aval).collect();
-    let outputs = program.avals_out();
-    let marked = outputs.iter().zip(cts).filter(|(_, marked)| **marked).map(|(aval, _)| aval);
-    let inputs: Vec<Aval> = known.iter().chain(marked).cloned().collect();
-    let mut marks = Vec::new();
-    let program = trace_rules(inputs, |inputs| {
-        let (known, dense) = inputs.split_at(known.len());
-        let cts = spread(cts, &outputs, dense);
-        let (arrays, found) = kept(&transpose_program(program, linear, known, &cts), force);
-        marks = found;
-        arrays
-    });
-    Derived { program, marks }
-}
-
-/// The marked ones of `items`.
-pub(super) fn marked<T: Clone>(items: &[T], marks: &[bool]) -> Vec<T> {
-    items.iter().zip(marks).filter(|(_, mark)| **mark).map(|(item, _)| item.clone()).collect()
-}
-
-/// Results in order where marks are, symbolic zeros of the given types elsewhere.
-pub(super) fn tangents_of(
-    marks: &[bool],
-    avals: impl IntoIterator<Item = Aval>,
-    arrays: impl IntoIterator<Item = Array>,
-) -> Vec<Tangent> {
-    let mut arrays = arrays.into_iter();
-    let each = marks.iter().zip(avals).map(|(&marked, aval)| match marked {
-        true => Tangent::Dense(arrays.next().expect("one array per mark")),
-        false => Tangent::Zero(aval),
-    });
-    each.collect()
-}
-
-/// For each variable, whether it depends on an input that `roots` marks.
-pub(super) fn depends_on(program: &Program, roots: &[bool]) -> Vec<bool> {
-    let mut depends = vec![false; program.avals().len()];
-    for (&var, &root) in program.inputs().iter().zip(roots) {
-        depends[var as usize] = root;
+impl Slot {
+    pub(super) fn of(tangent: &Tangent) -> Slot {
+        Slot { aval: tangent.aval().clone(), dense: !tangent.is_zero() }
     }
-    for eqn in program.eqns() {
-        if eqn.operands.iter().any(|&var| depends[var as usize]) {
-            for &var in &eqn.results {
-                depends[var as usize] = true;
-            }
+
+    /// The tangent, whose elements are the next of `dense` if it has some.
+    pub(super) fn fill(&self, dense: &mut impl Iterator<Item = Array>) -> Tangent {
+        match self.dense {
+            true => Tangent::Dense(dense.next().expect("one per dense tangent")),
+            false => Tangent::Zero(self.aval.clone()),
         }
     }
-    depends
-}
 
-/// The program with the chosen outputs, without dead code, and which of its inputs are used.
-pub(super) fn with_used_outputs(program: &Program, used: &[bool]) -> (Program, Vec<bool>) {
-    let program = passes::dce(&program.with_outputs(&marked(program.outputs(), used)));
-    let inputs = program.used_inputs();
-    (program, inputs)
-}
-
-/// The program with the inputs that `keep` marks; the others must be unused.
-pub(super) fn with_kept_inputs(program: &Program, keep: &[bool]) -> Program {
-    let order: Vec<usize> = (0..keep.len()).filter(|&at| keep[at]).collect();
-    program.permute_inputs(&order)
-}
-
-/// Whether two programs have as many equations, those of programs inside counted: as dead code
-/// elimination leaves one that has no dead code.
-pub(super) fn same_size(a: &Program, b: &Program) -> bool {
-    fn size(program: &Program) -> usize {
-        let inner = program.eqns().iter().flat_map(|eqn| eqn.primitive.as_higher_order());
-        let inner = inner.flat_map(|holder| holder.programs());
-        let inner: usize = inner.map(|(_, program)| size(program) + program.outputs().len()).sum();
-        program.eqns().len() + inner
+    fn dense_avals(slots: &[Slot]) -> impl Iterator<Item = Aval> {
+        slots.iter().filter(|slot| slot.dense).map(|slot| slot.aval.clone())
     }
-    size(a) == size(b)
+
+    fn fill_all(slots: &[Slot], dense: &[Array]) -> Vec<Tangent> {
+        let mut dense = dense.iter().cloned();
+        slots.iter().map(|slot| slot.fill(&mut dense)).collect()
+    }
+}
+
+fn slots_of(tangents: &[Tangent]) -> Vec<Slot> {
+    tangents.iter().map(Slot::of).collect()
+}
+
+/// The elements of those that are not zero.
+fn dense_of(tangents: &[Tangent]) -> impl Iterator<Item = Array> {
+    tangents.iter().filter_map(Tangent::array).cloned()
+}
+
+/// From the primals and the dense tangents to the outputs and their dense tangents; the outputs'
+/// tangents.
+pub(super) fn jvp(program: &Arc<Program>, tangents: &[Tangent]) -> (Arc<Program>, Vec<Slot>) {
+    static ANSWERS: Memo<Vec<Slot>, (Arc<Program>, Vec<Slot>)> = Memo::new();
+    ANSWERS.get_or_derive(program, slots_of(tangents), |program, slots| {
+        let avals = program.avals_in().into_iter().chain(Slot::dense_avals(slots));
+        let mut results = Vec::new();
+        let derived = trace_rules(avals, |inputs| {
+            let (primals, dense) = inputs.split_at(slots.len());
+            let (mut outputs, tangents) =
+                jvp_program(program, primals, &Slot::fill_all(slots, dense));
+            outputs.extend(dense_of(&tangents));
+            results = slots_of(&tangents);
+            outputs
+        });
+        (Arc::new(derived), results)
+    })
+}
+
+/// What a batched program is asked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Mapping {
+    operands: Vec<Aval>,
+    axes: Vec<Option<usize>>,
+    size: usize,
+}
+
+/// The batched program, and where its outputs have the batch axis.
+pub(super) fn batch(
+    program: &Arc<Program>,
+    operands: &[Array],
+    axes: &[Option<usize>],
+    axis: &BatchAxis,
+) -> (Arc<Program>, Vec<Option<usize>>) {
+    static ANSWERS: Memo<Mapping, (Arc<Program>, Vec<Option<usize>>)> = Memo::new();
+    let operands = operands.iter().map(|x| x.aval().clone()).collect();
+    let mapping = Mapping { operands, axes: axes.to_vec(), size: axis.size };
+    ANSWERS.get_or_derive(program, mapping, |program, mapping| {
+        let mut out_axes = Vec::new();
+        let derived = trace_rules(mapping.operands.iter().cloned(), |inputs| {
+            let axis = BatchAxis { size: mapping.size };
+            let (outputs, axes) = batch_program(program, inputs, &mapping.axes, &axis);
+            out_axes = axes;
+            outputs
+        });
+        (Arc::new(derived), out_axes)
+    })
+}
+
+/// What a transposed program is asked for: the operands, which of them are linear, and the outputs'
+/// cotangents.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Pulling {
+    operands: Vec<Aval>,
+    linear: Vec<bool>,
+    cts: Vec<Slot>,
+}
+
+/// From the known operands and the dense cotangents of the outputs to the dense cotangents of the
+/// linear operands; the linear operands' cotangents.
+pub(super) fn transpose(
+    program: &Arc<Program>,
+    cts: &[Tangent],
+    operands: &[Operand],
+) -> (Arc<Program>, Vec<Slot>) {
+    static ANSWERS: Memo<Pulling, (Arc<Program>, Vec<Slot>)> = Memo::new();
+    let pulling = Pulling {
+        operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
+        linear: operands.iter().map(Operand::is_linear).collect(),
+        cts: slots_of(cts),
+    };
+    ANSWERS.get_or_derive(program, pulling, |program, Pulling { operands, linear, cts }| {
+        let operands = operands.iter().zip(linear);
+        let known: Vec<Aval> =
+            operands.filter(|(_, linear)| !**linear).map(|(aval, _)| aval.clone()).collect();
+        let n_known = known.len();
+        let mut pulled = Vec::new();
+        let derived = trace_rules(known.into_iter().chain(Slot::dense_avals(cts)), |inputs| {
+            let (known, dense) = inputs.split_at(n_known);
+            let cts = transpose_program(program, linear, known, &Slot::fill_all(cts, dense));
+            pulled = slots_of(&cts);
+            dense_of(&cts).collect()
+        });
+        (Arc::new(derived), pulled)
+    })
+}
+
+/// The two halves of a program whose inputs are partly known; `None` if nothing can be done ahead.
+pub(super) fn split(program: &Arc<Program>, known: &[bool]) -> Option<Arc<PartialEval>> {
+    if !known.contains(&true) {
+        return None;
+    }
+    let halves = partial_eval(program, known, &vec![false; program.outputs().len()]);
+    (!halves.is_idle()).then_some(halves)
 }

@@ -1,16 +1,18 @@
 //! Partial evaluation of a program: what its known inputs alone determine, and the rest.
 
+use super::memo::Memo;
 use crate::core::trace::{Mode, Tracing, same_variable};
 use crate::core::{Array, Eqn, Program, Source, Var};
 use crate::passes;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// A program in two halves.
 pub(super) struct PartialEval {
     /// From the known inputs, in order, to the known outputs, then the residuals.
-    pub(super) known: Program,
+    pub(super) known: Arc<Program>,
     /// From what `sources` says to the unknown outputs.
-    pub(super) unknown: Program,
+    pub(super) unknown: Arc<Program>,
     /// Where each input of the unknown half comes from: all unknown inputs of the whole in order,
     /// then known ones that it uses as they are, then outputs of the known half.
     pub(super) sources: Vec<Source>,
@@ -32,7 +34,19 @@ impl PartialEval {
 /// records what touches an unknown input. What the second captures of the first is a residual, unless
 /// it is an input, which is handed on as it is, or the result of an equation without operands, which
 /// is made again: an array of one number is not worth keeping.
-pub(super) fn partial_eval(program: &Program, known: &[bool], unknown: &[bool]) -> PartialEval {
+pub(super) fn partial_eval(
+    program: &Arc<Program>,
+    known: &[bool],
+    unknown: &[bool],
+) -> Arc<PartialEval> {
+    static ANSWERS: Memo<[Vec<bool>; 2], Arc<PartialEval>> = Memo::new();
+    let question = [known.to_vec(), unknown.to_vec()];
+    ANSWERS.get_or_derive(program, question, |program, [known, unknown]| {
+        Arc::new(evaluate(program, known, unknown))
+    })
+}
+
+fn evaluate(program: &Program, known: &[bool], unknown: &[bool]) -> PartialEval {
     let below = Tracing::begin(Mode::All, None);
     let known_inputs: Vec<Option<Array>> = program
         .inputs()
@@ -146,8 +160,8 @@ impl<'a> Halves<'a> {
         eqns.extend(self.unknown.eqns().iter().cloned());
         let unknown = Program::new(self.unknown.avals(), &inputs, eqns, self.unknown.outputs());
         PartialEval {
-            known: passes::dce(&self.whole.with_outputs(&self.known_outputs)),
-            unknown,
+            known: Arc::new(passes::dce(&self.whole.with_outputs(&self.known_outputs))),
+            unknown: Arc::new(unknown),
             sources: order.into_iter().map(|(_, source)| source).collect(),
             outputs,
         }

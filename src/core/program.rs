@@ -138,15 +138,23 @@ impl Program {
         self.inputs.iter().map(|&var| used[var as usize]).collect()
     }
 
-    /// The side effects of its equations together.
-    pub(crate) fn effects(&self) -> Effects {
-        let effects = self.eqns.iter().map(|eqn| eqn.primitive.effects());
-        effects.fold(Effects::None, Effects::and)
-    }
-
     /// The same equations with other outputs.
     pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)
+    }
+
+    /// The strongest side effect of its equations.
+    pub fn effects(&self) -> Effects {
+        self.eqns.iter().map(|eqn| eqn.primitive.effects()).fold(Effects::None, Effects::and)
+    }
+
+    /// Whether an equation here or in a program held by one holds a closure.
+    pub fn is_opaque(&self) -> bool {
+        self.eqns.iter().any(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            eqn.primitive.is_opaque()
+                || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| inner.is_opaque()))
+        })
     }
 
     /// The structural hash, computed once.

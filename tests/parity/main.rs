@@ -4,7 +4,9 @@
 
 mod control_flow;
 mod control_flow_functions;
+mod difference;
 mod fixtures;
+mod joined;
 mod known;
 mod mlp;
 mod nn;

@@ -7,7 +7,7 @@ mod split;
 pub(super) use exemplars::exemplars;
 pub use function::{cond, switch};
 
-use super::derived::{
+use super::masked::{
     Derived, batch_of, jvp_of, same_size, tangents_of, transpose_of, with_kept_inputs,
     with_used_outputs,
 };
@@ -43,8 +43,8 @@ pub struct Cond {
 }
 
 impl Cond {
-    fn of(branches: impl IntoIterator<Item = Program>) -> Cond {
-        Cond { branches: branches.into_iter().map(Arc::new).collect() }
+    fn of<P: Into<Arc<Program>>>(branches: impl IntoIterator<Item = P>) -> Cond {
+        Cond { branches: branches.into_iter().map(Into::into).collect() }
     }
 
     fn n_out(&self) -> usize {
@@ -55,7 +55,7 @@ impl Cond {
     fn derived(
         &self,
         n: usize,
-        derive: impl Fn(&Program, &[bool]) -> Derived,
+        derive: impl Fn(&Arc<Program>, &[bool]) -> Derived,
     ) -> (Cond, Vec<bool>) {
         let mut force = vec![false; n];
         loop {
@@ -136,6 +136,11 @@ impl Primitive for Cond {
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         if let Some(at) = axes[0] {
+            if self.effects() != Effects::None {
+                return Err(RuleError::unsupported(
+                    "has side effects in its branches, of which a batch of predicates runs all",
+                ));
+            }
             let index = move_axis(&operands[0], at, 0);
             let outputs = self.selected(&index, &operands[1..], &axes[1..], axis);
             let axes = vec![Some(0); outputs.len()];
@@ -160,14 +165,29 @@ impl Primitive for Cond {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
+        let mut types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
+        // Ordered effects of all branches begin with one token, and the choice gives the next.
+        let token = (self.effects() == Effects::Ordered).then(|| ctx.token());
+        types.extend(token.as_ref().map(|token| token.ty().clone()));
         let mut regions = Vec::with_capacity(self.branches.len());
         for branch in &self.branches {
             let (outside, _) = ctx.open_region(&[]);
-            let outputs = ctx.inline(branch, &operands[1..])?;
+            if let Some(token) = &token {
+                ctx.set_token(token.clone());
+            }
+            let mut outputs = ctx.inline(branch, &operands[1..])?;
+            if token.is_some() {
+                outputs.push(ctx.token());
+            }
             regions.push(ctx.close_region(outside, &outputs));
         }
-        let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
-        Ok(ctx.op_full("case", &operands[..1], "", regions, &types))
+        let mut outputs = ctx.op_full("case", &operands[..1], "", regions, &types);
+        if token.is_some()
+            && let Some(token) = outputs.pop()
+        {
+            ctx.set_token(token);
+        }
+        Ok(outputs)
     }
 
     /// That of the most expensive branch, by each count.

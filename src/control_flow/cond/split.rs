@@ -1,7 +1,7 @@
 //! Splitting a choice into what is known ahead and the rest.
 
 use super::Cond;
-use crate::control_flow::derived::marked;
+use crate::control_flow::masked::marked;
 use crate::control_flow::partial::{PartialEval, partial_eval};
 use crate::control_flow::scan::grow;
 use crate::core::{Aval, Program, Source, Split};
@@ -16,8 +16,8 @@ pub(super) fn split(cond: &Cond, known: &[bool]) -> Option<Split> {
     let [true, known @ ..] = known else { return None };
     let n_out = cond.n_out();
     let mut unknown = vec![false; n_out];
-    let halves: Vec<PartialEval> = loop {
-        let halves: Vec<PartialEval> =
+    let halves: Vec<Arc<PartialEval>> = loop {
+        let halves: Vec<Arc<PartialEval>> =
             cond.branches.iter().map(|branch| partial_eval(branch, known, &unknown)).collect();
         let found =
             |half: &PartialEval| -> Vec<bool> { half.outputs.iter().map(Result::is_err).collect() };
@@ -27,7 +27,7 @@ pub(super) fn split(cond: &Cond, known: &[bool]) -> Option<Split> {
             break halves;
         }
     };
-    if halves.iter().all(PartialEval::is_idle) {
+    if halves.iter().all(|half| half.is_idle()) {
         return None;
     }
     Some(Joined::of(&halves, known).split(&halves, known))
@@ -45,7 +45,7 @@ struct Joined {
 }
 
 impl Joined {
-    fn of(halves: &[PartialEval], known: &[bool]) -> Joined {
+    fn of(halves: &[Arc<PartialEval>], known: &[bool]) -> Joined {
         let n_known = halves[0].outputs.iter().filter(|output| output.is_ok()).count();
         let mut joined =
             Joined { n_known, handed_on: Vec::new(), places: Vec::new(), residuals: Vec::new() };
@@ -88,7 +88,7 @@ impl Joined {
         })
     }
 
-    fn split(&self, halves: &[PartialEval], known: &[bool]) -> Split {
+    fn split(&self, halves: &[Arc<PartialEval>], known: &[bool]) -> Split {
         // What every unknown half takes, in order.
         let sources: Vec<Source> = (0..known.len())
             .filter(|&at| !known[at])
@@ -150,7 +150,7 @@ impl Joined {
     /// The types of the needed sources, each as some branch takes it.
     fn source_avals(
         &self,
-        halves: &[PartialEval],
+        halves: &[Arc<PartialEval>],
         positions: &[Vec<usize>],
         needed: &[bool],
     ) -> Vec<Aval> {

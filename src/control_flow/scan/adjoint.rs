@@ -1,7 +1,7 @@
 //! The transpose of a linear scan: a scan that runs the other way and carries cotangents.
 
 use super::{Groups, Scan, grow};
-use crate::control_flow::derived::{Derived, marked, transpose_of};
+use crate::control_flow::masked::{Derived, marked, transpose_of};
 use crate::core::{
     Array, Aval, HigherOrder, Operand, Rule, RuleError, Source, Tangent, bind, bind_shared,
 };

@@ -1,7 +1,7 @@
 //! Writing a scan: a loop with a counter, or its steps one after the other.
 
 use super::Scan;
-use crate::core::{Aval, LowerCtx, Rule, Scalar};
+use crate::core::{Aval, Effects, LowerCtx, Primitive, Rule, Scalar};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
 /// What is carried from step to step.
@@ -87,9 +87,13 @@ impl Loop<'_> {
     ) -> Rule<State> {
         let n_carry = state.carry.len();
         let mut initial = vec![self.number(ctx, 0)];
+        let ordered = self.scan.effects() == Effects::Ordered;
         let limit = self.number(ctx, trips * unroll);
         let stride = self.number(ctx, unroll);
         initial.extend(state.values());
+        if ordered {
+            initial.push(ctx.token());
+        }
         let types: Vec<TensorType> = initial.iter().map(|value| value.ty().clone()).collect();
 
         let (outside, arguments) = ctx.open_region(&types);
@@ -98,7 +102,10 @@ impl Loop<'_> {
         let more = ctx.op_as("compare", &[arguments[0].clone(), limit], less, &self.flag());
         let condition = ctx.close_region(outside, &[more]);
 
-        let (outside, arguments) = ctx.open_region(&types);
+        let (outside, mut arguments) = ctx.open_region(&types);
+        if ordered && let Some(token) = arguments.pop() {
+            ctx.set_token(token);
+        }
         let first = &arguments[0];
         let mut state = State::from(arguments[1..].to_vec(), n_carry);
         for offset in 0..unroll {
@@ -113,8 +120,14 @@ impl Loop<'_> {
         }
         let mut next = vec![ctx.op("add", &[first.clone(), stride])];
         next.extend(state.values());
+        if ordered {
+            next.push(ctx.token());
+        }
         let body = ctx.close_region(outside, &next);
         let mut results = ctx.op_full("while", &initial, "", vec![condition, body], &types);
+        if ordered && let Some(token) = results.pop() {
+            ctx.set_token(token);
+        }
         Ok(State::from(results.split_off(1), n_carry))
     }
 

@@ -10,7 +10,7 @@ pub(super) use exemplars::exemplars;
 pub use function::{ScanOptions, scan, scan_with};
 pub(super) use function::{common_length, run};
 
-use super::derived::{Derived, batch_of, jvp_of, marked, tangents_of};
+use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
     Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
@@ -91,8 +91,8 @@ impl Scan {
     }
 
     /// The same loop with another body, for operands in groups of these sizes.
-    fn with_body(&self, body: Program, n_consts: usize, n_carry: usize) -> Scan {
-        Scan { body: Arc::new(body), n_consts, n_carry, ..self.clone() }
+    fn with_body(&self, body: impl Into<Arc<Program>>, n_consts: usize, n_carry: usize) -> Scan {
+        Scan { body: body.into(), n_consts, n_carry, ..self.clone() }
     }
 
     /// The type of a stacked value, given that of one element.

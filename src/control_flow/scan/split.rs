@@ -2,7 +2,9 @@
 
 use super::{Groups, Scan, grow};
 use crate::control_flow::Call;
-use crate::control_flow::derived::{depends_on, same_size, with_kept_inputs, with_used_outputs};
+use crate::control_flow::masked::{
+    depends_on, same_size, with_kept_inputs, with_used_outputs, without_effects,
+};
 use crate::control_flow::partial::{PartialEval, partial_eval};
 use crate::core::{Array, Aval, Primitive, Program, Pruned, Source, Split, Var, bind};
 use crate::passes;
@@ -32,7 +34,7 @@ pub(super) fn split(scan: &Scan, known: &[bool]) -> Option<Split> {
     if halves.is_idle() {
         return None;
     }
-    Some(Parting::of(scan, &known, &halves).split(scan, &known, halves))
+    Some(Parting::of(scan, &known, &halves).split(scan, &known, &halves))
 }
 
 /// Where the inputs of the unknown half's body come from.
@@ -102,7 +104,7 @@ impl Parting {
         self.inputs.consts.push((position, Origin::Constant(at)));
     }
 
-    fn split(self, scan: &Scan, known: &[bool], halves: PartialEval) -> Split {
+    fn split(self, scan: &Scan, known: &[bool], halves: &PartialEval) -> Split {
         let carries = scan.carries();
         let count = |range: std::ops::Range<usize>| known[range].iter().filter(|k| **k).count();
         let (n_consts, n_carry) = (count(0..carries.start), count(carries));
@@ -111,7 +113,7 @@ impl Parting {
             body.outputs()[..n_carry].iter().chain(&self.stacked).copied().collect();
         let ahead = scan.with_body(passes::dce(&body.with_outputs(&outputs)), n_consts, n_carry);
         let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let constants = passes::dce(&body.with_outputs(&self.constant));
+        let constants = without_effects(&body.with_outputs(&self.constant));
         let ahead: Arc<dyn Primitive> = match self.constant.is_empty() {
             true => Arc::new(ahead),
             false => Arc::new(with_constants(scan, ahead, &constants, n_consts)),
@@ -131,7 +133,7 @@ impl Parting {
             known_operands,
             unknown: Arc::new(scan.with_body(unknown, unknown_consts, unknown_carry)),
             unknown_operands: inputs.iter().map(|(_, origin)| source(origin)).collect(),
-            outputs: halves.outputs,
+            outputs: halves.outputs.clone(),
         }
     }
 }

@@ -2,13 +2,14 @@
 
 mod exemplars;
 mod function;
+mod lower;
 mod split;
 
 pub(super) use exemplars::exemplars;
 pub(super) use function::run;
 pub use function::while_loop;
 
-use super::derived::{Derived, batch_of, jvp_of, marked, tangents_of};
+use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use super::scan::grow;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
@@ -17,7 +18,7 @@ use crate::core::{
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
 use crate::primitives::{broadcast_in_dim, reduce_or, select};
-use crate::stablehlo::{TensorType, Value};
+use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
@@ -182,6 +183,11 @@ impl Primitive for WhileLoop {
         let mut mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
         let (cond, body) = loop {
             let cond = batch_of(&self.cond, &self.of_cond(&mapped), &[false], axis);
+            if cond.marks[0] && self.effects() != Effects::None {
+                return Err(RuleError::unsupported(
+                    "has side effects, and examples of the batch that stop on their own",
+                ));
+            }
             // If each example stops on its own, each has carries of its own.
             let stops = vec![cond.marks[0]; self.n_carry()];
             if grow(&mut mapped[self.carries()], &stops) {
@@ -198,11 +204,7 @@ impl Primitive for WhileLoop {
             .map(|(x, (&at, &mapped))| if mapped { batch_at(x, at, 0, axis) } else { x.clone() })
             .collect();
         let batched = match cond.marks[0] {
-            false => WhileLoop {
-                cond: Arc::new(cond.program),
-                body: Arc::new(body.program),
-                ..self.clone()
-            },
+            false => WhileLoop { cond: cond.program, body: body.program, ..self.clone() },
             true => self.until_all_are_done(&cond.program, &body.program),
         };
         // The body looks at the condition too, if examples stop on their own.
@@ -215,23 +217,7 @@ impl Primitive for WhileLoop {
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        let initial = &operands[self.carries()];
-        if initial.is_empty() {
-            // Nothing is carried, so nothing comes out.
-            return Ok(Vec::new());
-        }
-        let types: Vec<TensorType> = initial.iter().map(|value| value.ty().clone()).collect();
-        let (outside, carries) = ctx.open_region(&types);
-        let mut inputs = operands[..self.n_cond_consts].to_vec();
-        inputs.extend(carries);
-        let go_on = ctx.inline(&self.cond, &inputs)?;
-        let cond = ctx.close_region(outside, &go_on);
-        let (outside, carries) = ctx.open_region(&types);
-        let mut inputs = operands[self.n_cond_consts..self.n_consts()].to_vec();
-        inputs.extend(carries);
-        let next = ctx.inline(&self.body, &inputs)?;
-        let body = ctx.close_region(outside, &next);
-        Ok(ctx.op_full("while", initial, "", vec![cond, body], &types))
+        lower::lower(self, ctx, operands)
     }
 
     /// That of one step: how many there are is not known.

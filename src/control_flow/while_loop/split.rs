@@ -1,7 +1,9 @@
 //! Splitting a loop into what is known ahead and the rest, and dropping what nobody needs.
 
 use super::WhileLoop;
-use crate::control_flow::derived::{depends_on, same_size, with_kept_inputs, with_used_outputs};
+use crate::control_flow::masked::{
+    depends_on, same_size, with_kept_inputs, with_used_outputs, without_effects,
+};
 use crate::control_flow::partial::partial_eval;
 use crate::control_flow::scan::grow;
 use crate::core::{Primitive, Pruned, Source, Split};
@@ -40,7 +42,12 @@ pub(super) fn split(whole: &WhileLoop, known: &[bool]) -> Option<Split> {
         known: ahead,
         known_operands,
         outputs: outputs.collect(),
-        unknown: Arc::new(whole.clone()),
+        // What has a side effect happens in the known half alone.
+        unknown: Arc::new(WhileLoop {
+            cond: Arc::new(without_effects(&whole.cond)),
+            body: Arc::new(without_effects(&whole.body)),
+            ..whole.clone()
+        }),
         unknown_operands: (0..known.len()).map(Source::Operand).collect(),
     })
 }
