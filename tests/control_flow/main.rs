@@ -5,6 +5,7 @@
 
 mod choices;
 mod errors;
+mod inside;
 mod loops;
 mod residuals;
 mod support;
