@@ -205,7 +205,7 @@ pub enum Error {
     /// .unwrap_err();
     /// assert!(error.to_string().contains("where_"));
     /// ```
-    /// Why: while tracing there are no elements yet. Fix: select with `where_`, make the value a
+    /// Why: while tracing there are no elements yet. Fix: choose with `where_` or `cond`, make the value a
     /// static argument, or return it from the traced function.
     Tracer(Box<TracerError>),
     /// Two trees differ in structure, or a tree's leaf in type.

@@ -561,8 +561,8 @@ pub(crate) fn throw_needs_value(
         aval: aval.clone(),
         location: Some(caller),
         path: path(),
-        help: "select with `where_`, pass the value as a static argument, or return the array and \
-               read it outside"
+        help: "choose with `where_` or `cond`, pass the value as a static argument, or return the \
+               array and read it outside"
             .into(),
     })))
 }
