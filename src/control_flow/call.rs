@@ -1,9 +1,9 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::derived;
+use super::derived::{self, batch_call, jvp_call, transpose_call};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind,
+    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent,
 };
 use crate::ensure_shape;
 use crate::stablehlo::Value;
@@ -39,43 +39,39 @@ impl Call {
     }
 }
 
+/// Whether `operands` are what `program` takes; then the avals of its outputs.
+pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    let expected = program.avals_in();
+    ensure_shape!(
+        operands.len() == expected.len(),
+        "`{name}` takes {} operands, got {}",
+        expected.len(),
+        operands.len()
+    );
+    for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
+        ensure_shape!(
+            operand.same_type(expected),
+            "operand {position} of `{name}` is {expected}, got {operand}"
+        );
+    }
+    Ok(program.avals_out())
+}
+
 impl Primitive for Call {
     fn name(&self) -> &'static str {
         "call"
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        let expected = self.program.avals_in();
-        ensure_shape!(
-            operands.len() == expected.len(),
-            "`{}` takes {} operands, got {}",
-            self.name,
-            expected.len(),
-            operands.len()
-        );
-        for (position, (operand, expected)) in operands.iter().zip(&expected).enumerate() {
-            ensure_shape!(
-                operand.same_type(expected),
-                "operand {position} of `{}` is {expected}, got {operand}",
-                self.name
-            );
-        }
-        Ok(self.program.avals_out())
+        expect_operands(&self.name, &self.program, operands)
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
-        let (program, results) = derived::jvp(&self.program, tangents);
-        let dense = tangents.iter().filter_map(Tangent::array);
-        let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut outputs = bind(self.of("jvp", program), &operands);
-        let mut dense = outputs.split_off(results.len()).into_iter();
-        Ok((outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect()))
+        Ok(jvp_call(&self.program, primals, tangents, |program| self.of("jvp", program)))
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of("vmap", program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of("vmap", program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -87,26 +83,11 @@ impl Primitive for Call {
     }
 
     fn effects(&self) -> Effects {
-        let effects = self.program.eqns().iter().map(|eqn| eqn.primitive.effects());
-        effects.fold(Effects::None, |a, b| match (a, b) {
-            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
-            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
-            _ => Effects::None,
-        })
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let (program, pulled) = derived::transpose(&self.program, cts, operands);
-        let known = operands.iter().filter_map(Operand::known);
-        let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
-        let mut dense = bind(self.of("transpose", program), &arguments).into_iter();
-        let mut pulled = pulled.iter();
-        let ct = |operand: &Operand| {
-            operand
-                .is_linear()
-                .then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
-        };
-        Ok(operands.iter().map(ct).collect())
+        Ok(transpose_call(&self.program, cts, operands, |program| self.of("transpose", program)))
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -117,6 +98,10 @@ impl Primitive for Call {
 impl HigherOrder for Call {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("program", &self.program)]
+    }
+
+    fn inlined(&self) -> Option<&Program> {
+        Some(&self.program)
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

@@ -250,7 +250,7 @@ impl Array {
 }
 
 impl fmt::Debug for Array {
-    /// The aval, and the elements if they are few and there.
+    /// The type alone, so that a model prints in a few lines; [`Display`](fmt::Display) shows the elements.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Concrete(_) => write!(f, "Array({})", self.aval),
