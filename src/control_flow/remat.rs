@@ -1,8 +1,7 @@
 //! `remat`: what the way back needs is computed again instead of being kept.
 
-use super::call::{Call, expect_operands, jvp_call, transpose_call};
-use super::derived;
-use super::partial::{PartialEval, partial_eval};
+use super::call::{Call, expect_operands};
+use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
@@ -58,9 +57,7 @@ impl Primitive for Remat {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, out_axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of(program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes: out_axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of(program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -104,22 +101,19 @@ impl HigherOrder for Remat {
         if !known.contains(&true) {
             return None;
         }
-        let PartialEval { known: ahead, unknown, unknown_inputs, n_residuals, outputs } =
-            partial_eval(&self.program, known);
-        if ahead.eqns().is_empty() && outputs.iter().all(Result::is_err) {
-            return None;
-        }
+        let halves = derived::split(&self.program, known)?;
         let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let hidden = hide_unsaved(&ahead, &unknown, n_residuals, &self.policy);
+        let hidden = hide_unsaved(&halves.known, &halves.unknown, halves.n_residuals, &self.policy);
         // The unknown half takes its own operands, all known ones, then what was kept.
-        let unknown_operands = unknown_inputs.iter().chain(&known_operands).copied().collect();
+        let unknown_operands =
+            halves.unknown_inputs.iter().chain(&known_operands).copied().collect();
         Some(Split {
             known: Arc::new(Call { name: self.name.clone(), program: Arc::new(hidden.ahead) }),
             known_operands,
             unknown: Arc::new(self.of(Arc::new(hidden.unknown))),
             unknown_operands,
             n_residuals: hidden.n_saved,
-            outputs,
+            outputs: halves.outputs.clone(),
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::passes;
 use crate::runtime::{Executable, blame, is_deleted, is_watched, strong_count};
 use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
 use crate::tree::{
-    Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild,
+    Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild, rooted,
 };
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -232,7 +232,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
 }
 
 fn name_lost_leaves(error: Error, paths: &[String], lost: &[usize]) -> Error {
-    let names: Vec<&str> = lost.iter().map(|&at| paths[at].as_str()).collect();
+    let names: Vec<String> = lost.iter().map(|&at| rooted(&paths[at])).collect();
     match error {
         Error::Runtime { doing, code, message, .. } => Error::Runtime {
             doing,
