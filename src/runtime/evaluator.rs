@@ -1,9 +1,9 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
-use super::buffer::{element_type, wrap};
+use super::buffer::{concrete, element_type, wrap};
 use super::cache::Cache;
 use super::client::{runtime, runtime_error};
-use super::executable::Executable;
+use super::executable::{Executable, Scratch};
 use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -41,6 +41,7 @@ impl Backend for Evaluator {
             .client
             .buffer_from_host(bytes, element_type(aval.dtype), &dims, &runtime.device)
             .map_err(|error| runtime_error(format!("copying {aval} to the device"), &error))?;
+        let buffer = buffer.into_unique().expect("nobody else knows of it yet");
         Ok(wrap(aval.clone(), buffer))
     }
 
@@ -66,10 +67,9 @@ impl Backend for Evaluator {
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
             let program = single(key, results, location);
-            Executable::compile(&program, primitive.name(), false)
+            Executable::compile(&program, primitive.name())
         })?;
-        let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
-        operation.value().execute(&arguments, &[])
+        evaluate(operation.value(), operands.iter().copied())
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
@@ -77,10 +77,21 @@ impl Backend for Evaluator {
             program.structural_hash(),
             |other| other == program,
             || program.clone(),
-            |program| Executable::compile(program, "staged", false),
+            |program| Executable::compile(program, "staged"),
         )?;
-        executable.value().execute(arguments, &[])
+        evaluate(executable.value(), arguments.iter())
     }
+}
+
+/// Runs a program that takes no donations.
+fn evaluate<'a>(
+    executable: &Executable,
+    arguments: impl Iterator<Item = &'a Array>,
+) -> Result<Vec<Array>, Error> {
+    let mut scratch = Scratch::default();
+    scratch.arguments.extend(arguments.map(|argument| concrete(argument).clone()));
+    let outputs = executable.execute(&mut scratch)?;
+    Ok(outputs.collect())
 }
 
 /// The program of one operation.
