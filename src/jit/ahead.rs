@@ -1,11 +1,11 @@
 //! [`Compiled`]: a function compiled ahead of time, for one signature.
 
 use super::calls::{call, for_each_arity};
-use super::entry::{Entry, Failure};
+use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
-use crate::core::{Array, Error, TracerError, TreeError, trace};
-use crate::runtime::MemoryAnalysis;
-use crate::tree::{Args, Arguments, Gathered, Signature, Tree};
+use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
+use crate::runtime::{MemoryAnalysis, blame, is_watched};
+use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,13 +29,23 @@ use std::panic::Location;
 pub struct Compiled<A, O> {
     entry: Entry<O>,
     signature: Signature,
+    /// To run again operation by operation, when `nan_check` looks for the one that made a NaN.
+    program: Program,
+    captures: Vec<Array>,
     counters: Counters,
     arguments: PhantomData<fn(A)>,
 }
 
 impl<A: Args, O: Tree> Compiled<A, O> {
-    pub(super) fn new(entry: Entry<O>, signature: Signature) -> Compiled<A, O> {
-        Compiled { entry, signature, counters: Counters::default(), arguments: PhantomData }
+    pub(super) fn new(staged: &Staged<O>, entry: Entry<O>, signature: Signature) -> Compiled<A, O> {
+        Compiled {
+            entry,
+            signature,
+            program: staged.program.clone(),
+            captures: staged.captures.clone(),
+            counters: Counters::default(),
+            arguments: PhantomData,
+        }
     }
 
     /// The memory that it takes on the device, in bytes.
@@ -74,7 +84,17 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let view = Arguments::<A>(arguments);
         let mut scratch = self.entry.scratch();
         match self.signature.gather(&view, &mut scratch.arguments) {
-            Gathered::All => self.entry.run::<A>(arguments, scratch, owned, &self.counters),
+            Gathered::All => {
+                let result = self.entry.run::<A>(arguments, scratch, owned, &self.counters)?;
+                if is_watched() {
+                    let operands =
+                        leaves_of(&view).into_iter().chain(self.captures.iter().cloned());
+                    let operands: Vec<Array> = operands.collect();
+                    blame(&self.program, &operands, &leaves_of(&result))
+                        .map_err(Failure::before)?;
+                }
+                Ok(result)
+            }
             Gathered::Differs => {
                 let found = Signature::of(&view);
                 Err(Failure::before(self.mismatch(&found, Location::caller())))

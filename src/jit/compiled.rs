@@ -5,9 +5,9 @@ use super::entry::{Entry, Failure, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Error, bind, catch, trace};
+use crate::core::{Array, Cache, Error, bind, catch, trace};
 use crate::passes;
-use crate::runtime::Cache;
+use crate::runtime::{blame, is_watched};
 use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
 use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, leaves_of, rebuild,
@@ -51,7 +51,7 @@ pub struct Jit<A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn jit<A: Args, F: Function<A>>(f: F) -> Jit<A, F::Output> {
+pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::Output> {
     Jit {
         name: short_name::<F>(),
         function: Box::new(move |arguments| f.apply(arguments)),
@@ -178,7 +178,19 @@ impl<A: Args, O: Tree> Jit<A, O> {
             // Nothing is being traced here, so it escaped its trace, or never had elements.
             return Err(Failure::before(trace::escaped_error(&leaf)));
         }
-        slot.value().run::<A>(arguments, scratch, owned, &self.counters)
+        let result = slot.value().run::<A>(arguments, scratch, owned, &self.counters)?;
+        if is_watched() {
+            self.blame(arguments, &result).map_err(Failure::before)?;
+        }
+        Ok(result)
+    }
+
+    /// Under `nan_check`, finds the operation that made a NaN.
+    fn blame(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
+        let traced = catch(|| self.trace(arguments))?;
+        let mut operands = leaves_of(&Arguments::<A>(arguments));
+        operands.extend(traced.captures);
+        blame(&traced.program, &operands, &leaves_of(result))
     }
 
     /// Becomes part of the program being traced.

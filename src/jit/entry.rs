@@ -2,7 +2,7 @@
 
 use super::stats::Counters;
 use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
-use crate::runtime::{Executable, Scratch, is_deleted};
+use crate::runtime::{Executable, Scratch, is_deleted, is_watched};
 use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,6 +140,11 @@ impl<O: Tree> Entry<O> {
         counters: &Counters,
     ) {
         let Scratch { arguments: buffers, kept, donated, .. } = scratch;
+        if is_watched() {
+            // A program that is to run again must keep its arguments.
+            kept.extend(0..buffers.len() as i64);
+            return;
+        }
         let mut not_donated = 0;
         let mut first = None;
         for (at, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {

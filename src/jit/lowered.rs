@@ -56,7 +56,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// ```
     pub fn compile(&self) -> Result<Compiled<A, O>, Error> {
         let entry = self.staged.load(&self.staged.lower()?)?;
-        Ok(Compiled::new(entry, self.signature.clone()))
+        Ok(Compiled::new(&self.staged, entry, self.signature.clone()))
     }
 }
 

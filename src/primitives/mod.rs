@@ -4,11 +4,16 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod barrier;
 mod bitcast;
+mod callback;
 mod comparison;
 mod complex;
+mod composite;
 mod constant;
 mod convert;
+mod convolution;
+mod cumulative;
 mod dot;
 mod exponential;
 mod gather;
@@ -18,6 +23,7 @@ mod logic;
 mod operators;
 mod promote;
 mod reduce;
+mod reduce_precision;
 mod rng_bits;
 pub mod rules;
 mod scatter;
@@ -30,14 +36,20 @@ mod sort;
 mod special;
 mod stop_gradient;
 mod structural;
+mod top_k;
 mod trig;
+mod window;
 
 pub use arithmetic::*;
+pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub use callback::{Callback, callback};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
+pub use convolution::*;
+pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
 pub use gather::*;
@@ -47,6 +59,7 @@ pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
+pub use reduce_precision::*;
 pub use rng_bits::*;
 pub use scatter::*;
 pub use select::*;
@@ -56,7 +69,9 @@ pub use sort::*;
 pub use special::*;
 pub use stop_gradient::*;
 pub use structural::*;
+pub use top_k::*;
 pub use trig::*;
+pub use window::*;
 
 use crate::core::Entry;
 
@@ -84,8 +99,13 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // barrier
+    Entry::of::<OptimizationBarrier>("optimization_barrier", barrier::exemplars_barrier),
+    Entry::of::<Name>("name", barrier::exemplars_name),
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
+    // callback
+    Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex
@@ -97,6 +117,15 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // convolution
+    Entry::of::<ConvGeneralDilated>("conv_general_dilated", convolution::exemplars),
+    // cumulative
+    Entry::of::<Cumlogsumexp>("cumlogsumexp", cumulative::exemplars_cumlogsumexp),
+    Entry::of::<Cummax>("cummax", cumulative::exemplars_cummax),
+    Entry::of::<Cummin>("cummin", cumulative::exemplars_cummin),
+    Entry::of::<Cumprod>("cumprod", cumulative::exemplars_cumprod),
+    Entry::of::<Cumsum>("cumsum", cumulative::exemplars_cumsum),
+    Entry::of::<LinearRecurrence>("linear_recurrence", cumulative::exemplars_linear_recurrence),
     // dot
     Entry::of::<DotGeneral>("dot_general", dot::exemplars),
     // exponential
@@ -142,6 +171,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceProd>("reduce_prod", reduce::exemplars_prod),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // reduce_precision
+    Entry::of::<ReducePrecision>("reduce_precision", reduce_precision::exemplars),
     // rng_bits
     Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // scatter
@@ -171,6 +202,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Concatenate>("concatenate", structural::exemplars_concatenate),
     Entry::of::<Pad>("pad", structural::exemplars_pad),
     Entry::of::<Rev>("rev", structural::exemplars_rev),
+    // top_k
+    Entry::of::<TopK>("top_k", top_k::exemplars),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),
@@ -184,4 +217,11 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sin>("sin", trig::circular::exemplars_sin),
     Entry::of::<Sinh>("sinh", trig::hyperbolic::exemplars_sinh),
     Entry::of::<Tan>("tan", trig::circular::exemplars_tan),
+    // window
+    Entry::of::<ReduceWindowMax>("reduce_window_max", window::exemplars_max),
+    Entry::of::<ReduceWindowMin>("reduce_window_min", window::exemplars_min),
+    Entry::of::<ReduceWindowProd>("reduce_window_prod", window::exemplars_prod),
+    Entry::of::<ReduceWindowSum>("reduce_window_sum", window::exemplars_sum),
+    Entry::of::<SelectAndGatherAdd>("select_and_gather_add", window::exemplars_gather_add),
+    Entry::of::<SelectAndScatterAdd>("select_and_scatter_add", window::exemplars_scatter_add),
 ];

@@ -1,12 +1,12 @@
 //! Sorting.
 
-use super::gather::{Gather, GatherDimensionNumbers, GatherScatterMode};
+use super::gather::elements_along;
 use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
-use super::structural::expand_dims;
+use super::structural::rev;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind, bind1, trace,
+    Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_shape};
@@ -80,34 +80,9 @@ impl Primitive for Sort {
         operands.push(broadcasted_iota(positions, shape, self.dimension));
         let mut sorted = self.apply(&operands);
         let order = sorted.pop().expect("there are as many results as operands");
-        let order = expand_dims(&order, &[-1]);
-        let others: Vec<usize> = (0..shape.rank()).filter(|&axis| axis != self.dimension).collect();
-        let by_order = Gather {
-            dimension_numbers: GatherDimensionNumbers {
-                offset_dims: Vec::new(),
-                collapsed_slice_dims: vec![self.dimension],
-                start_index_map: vec![self.dimension],
-                operand_batching_dims: others.clone(),
-                start_indices_batching_dims: others,
-            },
-            // Along an empty axis there is nothing to take even one of.
-            slice_sizes: match shape.size() {
-                0 => shape
-                    .iter()
-                    .enumerate()
-                    .map(|(axis, &size)| if axis == self.dimension { 1 } else { size.min(1) })
-                    .collect(),
-                _ => vec![1; shape.rank()],
-            },
-            unique_indices: true,
-            indices_are_sorted: false,
-            mode: GatherScatterMode::PromiseInBounds,
-            fill_value: None,
-        };
-        let reordered = tangents
-            .iter()
-            .zip(&sorted)
-            .map(|(tangent, y)| tangent.map(y.aval(), |dx| bind1(by_order.clone(), [dx, &order])));
+        let reordered = tangents.iter().zip(&sorted).map(|(tangent, y)| {
+            tangent.map(y.aval(), |dx| elements_along(dx, &order, self.dimension))
+        });
         let reordered = reordered.collect();
         Ok((sorted, reordered))
     }
@@ -286,6 +261,33 @@ pub fn argsort(x: &Array, axis: isize) -> Array {
     }
 }
 
+/// `x` sorted along `axis`, largest first: [`sort`] reversed, so NaN comes first.
+#[track_caller]
+pub fn sort_descending(x: &Array, axis: isize) -> Array {
+    rev(&sort(x, axis), &[axis])
+}
+
+/// The positions, `i32`, that sort `x` along `axis`, largest first; equal elements keep their order,
+/// so this is not [`argsort`] reversed.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| argsort_descending(&x, -1), Aval::new(DType::F32, [2, 5]))?;
+/// assert_eq!(y.aval().to_string(), "i32[2,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn argsort_descending(x: &Array, axis: isize) -> Array {
+    match resolve_axis(axis, x.rank()) {
+        Ok(dimension) => {
+            // Reversed before and after, so that the first of equal elements stays the first.
+            let positions = rev(&broadcasted_iota(DType::I32, x.shape(), dimension), &[axis]);
+            rev(&sort_key_val(&rev(x, &[axis]), &positions, axis).1, &[axis])
+        }
+        Err(error) => trace::throw_operands("argsort_descending", error, &[x]),
+    }
+}
+
 pub(super) fn exemplars_sort() -> Vec<Exemplar> {
     let by = |dimension, num_keys, operands: Vec<Sample>| {
         Exemplar::new(Sort { dimension, is_stable: true, num_keys }, operands)
@@ -391,6 +393,15 @@ mod tests {
             let nans = [f32::from_bits(0xFFC0_0000), f32::INFINITY, f32::NAN];
             let order = argsort(&Array::from_slice(&nans, [3]).unwrap(), 0);
             assert_eq!(order.to_vec::<i32>().unwrap(), [1, 0, 2]);
+        }
+
+        #[test]
+        fn downwards_equal_elements_keep_their_order() {
+            let x = Array::from_slice(&[1.0f32, f32::NAN, 1.0, 3.0], [4]).unwrap();
+            assert_eq!(argsort_descending(&x, 0).to_vec::<i32>().unwrap(), [1, 3, 0, 2]);
+            let sorted = sort_descending(&x, -1).to_vec::<f32>().unwrap();
+            assert!(sorted[0].is_nan());
+            assert_eq!(sorted[1..], [3.0, 1.0, 1.0]);
         }
 
         #[test]

@@ -2,7 +2,8 @@
 
 use super::buffer::{array_type, device_buffer, wrap};
 use super::client::{Runtime, runtime, runtime_error};
-use crate::core::{Array, Aval, Buffer, Error, Program};
+use crate::core::callback::refuse_inside;
+use crate::core::{Array, Aval, Buffer, Effects, Error, Program};
 use crate::passes;
 use oxidax_pjrt::{CompileOptions, ExecuteOptions, LoadedExecutable, Signature, Workspace};
 use std::path::PathBuf;
@@ -13,6 +14,10 @@ pub(crate) struct Executable {
     pub(super) loaded: LoadedExecutable,
     results: Vec<Arc<Aval>>,
     name: String,
+    /// Whether calls wait until the device is done, so that side effects come in the order of the calls.
+    ordered: bool,
+    /// Keeps the closures alive that the program calls.
+    _closures: Option<Program>,
 }
 
 /// The lists that a call is made of. Kept from call to call, because for hundreds of leaves they are
@@ -67,6 +72,10 @@ impl Executable {
         results: Vec<Arc<Aval>>,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
+        if runtime.platform == "tpu" && text.contains("is_host_transfer") {
+            let message = format!("{name}: callbacks from a TPU to the host do not run yet");
+            return Err(Error::Compile { message, dump: None });
+        }
         let parameters = program.avals_in().iter().map(array_type).collect::<Result<_, _>>();
         let loaded = parameters
             .and_then(|parameters| load(runtime, text, Signature { parameters }))
@@ -74,7 +83,13 @@ impl Executable {
                 message: format!("{name}: {error}"),
                 dump: dump(program, text),
             })?;
-        Ok(Executable { loaded, results, name: name.to_string() })
+        Ok(Executable {
+            loaded,
+            results,
+            name: name.to_string(),
+            ordered: program.effects() == Effects::Ordered,
+            _closures: program.is_opaque().then(|| program.clone()),
+        })
     }
 
     /// The name of the function that it came from.
@@ -91,13 +106,24 @@ impl Executable {
         &'a self,
         scratch: &'a mut Scratch,
     ) -> Result<impl Iterator<Item = Array>, Error> {
+        refuse_inside(&self.name)?;
         let Scratch { arguments, kept, donated, workspace } = scratch;
         let options = ExecuteOptions { non_donatable: kept, donated, ..Default::default() };
         let argument = |at: usize| device_buffer(&arguments[at]);
-        let outputs = self
-            .loaded
-            .execute_in(workspace, arguments.len(), argument, &options)
-            .map_err(|error| runtime_error(format!("executing {}", self.name), &error))?;
+        let failed = |error| runtime_error(format!("executing {}", self.name), &error);
+        let count = arguments.len();
+        let outputs = match self.ordered {
+            true => {
+                let started =
+                    self.loaded.execute_in_with_event(workspace, count, argument, &options);
+                let (outputs, done) = started.map_err(failed)?;
+                done.wait().map_err(failed)?;
+                outputs
+            }
+            false => {
+                self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
+            }
+        };
         Ok(self.results.iter().zip(outputs).map(|(aval, buffer)| wrap(aval.clone(), buffer)))
     }
 }

@@ -4,7 +4,7 @@
 
 mod analysis;
 mod buffer;
-mod cache;
+mod callbacks;
 mod client;
 mod config;
 mod evaluator;
@@ -12,6 +12,5 @@ mod executable;
 
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
-pub(crate) use cache::Cache;
-pub(crate) use evaluator::evaluator;
+pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::{Executable, Scratch};

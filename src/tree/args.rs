@@ -36,7 +36,7 @@ impl<A: Args> Walk for Arguments<'_, A> {
     note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, fixed ones as `Static`",
     note = "annotate the closure's parameters; up to eight are taken"
 )]
-pub trait Function<A: Args>: Send + Sync + 'static {
+pub trait Function<A: Args> {
     /// The result.
     type Output: Tree;
     /// Applies it.
@@ -155,7 +155,7 @@ macro_rules! arguments {
 
         impl<$($name: Tree,)* O: Tree, F> Function<($($name,)*)> for F
         where
-            F: Fn($($name),*) -> O + Send + Sync + 'static,
+            F: Fn($($name),*) -> O,
         {
             type Output = O;
             #[track_caller]

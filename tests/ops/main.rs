@@ -4,6 +4,7 @@
 
 mod activations;
 mod arranging;
+mod display;
 mod indexing;
 mod locations;
 mod products;

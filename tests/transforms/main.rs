@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod custom;
+mod jacobians;
+mod rematerialization;
+mod remembered;
+
 use oxidax::prelude::*;
 
 fn f32s(elements: &[f32], shape: &[usize]) -> Array {
@@ -48,10 +53,9 @@ mod on_cpu {
     fn vmap_of_grad_is_grad_of_each_row() {
         let xs = f32s(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], &[3, 2]);
         let w = f32s(&[2.0, -1.0], &[2]);
-        let per_row = {
-            let w = w.clone();
-            vmap(move |x: Array| grad(|x: &Array| reduce_sum(&(sin(x) * &w), &[0]))(&x)).call(&xs)
-        };
+        // Only `jit` keeps its closure, so only `jit`'s must own what it captures.
+        let per_row =
+            vmap(|x: Array| grad(|x: &Array| reduce_sum(&(sin(x) * &w), &[0]))(&x)).call(&xs);
         let expected: Vec<f32> = [0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6]
             .iter()
             .enumerate()

@@ -104,12 +104,42 @@ impl LoadedExecutable {
         argument: impl Fn(usize) -> &'b UniqueBuffer,
         options: &ExecuteOptions<'_>,
     ) -> Result<Results<'a>> {
+        self.run_in(workspace, count, argument, options, None)
+    }
+
+    /// Runs the program like [`execute_in`](Self::execute_in) and also returns an event that happens when it has finished.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn execute_in_with_event<'a, 'b>(
+        &'a self,
+        workspace: &'a mut Workspace,
+        count: usize,
+        argument: impl Fn(usize) -> &'b UniqueBuffer,
+        options: &ExecuteOptions<'_>,
+    ) -> Result<(Results<'a>, Event)> {
+        let mut event = std::ptr::null_mut();
+        let results = self.run_in(workspace, count, argument, options, Some(&mut event))?;
+        // SAFETY: the plugin made the event for us.
+        let event = unsafe { Event::from_raw(self.client(), event) }?;
+        Ok((results, event))
+    }
+
+    #[inline]
+    fn run_in<'a, 'b>(
+        &'a self,
+        workspace: &'a mut Workspace,
+        count: usize,
+        argument: impl Fn(usize) -> &'b UniqueBuffer,
+        options: &ExecuteOptions<'_>,
+        event: Option<&mut *mut sys::PJRT_Event>,
+    ) -> Result<Results<'a>> {
         ffi::refuse_inside_handler("execute")?;
         let device = self.only_device()?;
         let Workspace { arguments, outputs } = workspace;
         arguments.clear();
         self.check_arguments(count, &argument, device, options, arguments)?;
-        let launched = self.launch(arguments, outputs, options, std::ptr::null_mut(), None);
+        let launched = self.launch(arguments, outputs, options, std::ptr::null_mut(), event);
         // The pointers are of no use any more.
         arguments.clear();
         launched?;

@@ -13,7 +13,7 @@ use crate::types::{Dims, ElementType};
 
 impl UniqueBuffer {
     /// Copies the contents into `destination`, dense and row-major, once they are computed. Types below eight bits take
-    /// one byte per element.
+    /// one byte per element, which for the signed ones is the number as an `i8`.
     ///
     /// On a CPU device the bytes are copied straight from the buffer's memory, which for a scalar is two orders of
     /// magnitude faster than PJRT's own transfer.
@@ -41,7 +41,9 @@ impl UniqueBuffer {
             destination.copy_from_slice(hold.bytes("buffer to host")?);
             return Ok(());
         }
-        self.transfer(destination)
+        self.transfer(destination)?;
+        extend_signs(self.element_type(), destination);
+        Ok(())
     }
 
     /// The contents as [`to_host`](Self::to_host) copies them, in a new vector.
@@ -121,6 +123,17 @@ impl UniqueBuffer {
             && element_type != ElementType::Token
             && self.client().plugin().can_view_buffers()
             && (self.dims().len() < 2 || self.layout().is_ok_and(|layout| layout.is_row_major()))
+    }
+}
+
+/// Makes each byte the number it stands for: plugins leave the bits above a small signed integer's own at zero.
+fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
+    if !matches!(element_type, ElementType::S1 | ElementType::S2 | ElementType::S4) {
+        return;
+    }
+    let spare = 8 - element_type.bits();
+    for byte in bytes {
+        *byte = ((*byte << spare).cast_signed() >> spare).cast_unsigned();
     }
 }
 
@@ -222,5 +235,22 @@ impl Drop for HostView<'_> {
     fn drop(&mut self) {
         // SAFETY: the reference was taken when the view was made.
         unsafe { let_go(&self.buffer) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_signed_integers_keep_their_sign() {
+        let extended = |element_type, mut bytes: Vec<u8>| {
+            extend_signs(element_type, &mut bytes);
+            bytes.into_iter().map(u8::cast_signed).collect::<Vec<_>>()
+        };
+        assert_eq!(extended(ElementType::S4, vec![0, 7, 8, 15, 0xF9]), [0, 7, -8, -1, -7]);
+        assert_eq!(extended(ElementType::S2, vec![0, 1, 2, 3]), [0, 1, -2, -1]);
+        assert_eq!(extended(ElementType::S1, vec![0, 1]), [0, -1]);
+        assert_eq!(extended(ElementType::U4, vec![8, 15]), [8, 15]);
     }
 }
