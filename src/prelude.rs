@@ -7,7 +7,7 @@ pub use crate::control_flow::{
 };
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
-pub use crate::jit::{CallError, Jit, jit};
+pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};
 pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;

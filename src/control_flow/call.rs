@@ -1,10 +1,10 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::derived;
+use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -59,41 +59,6 @@ pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) 
     Ok(program.avals_out())
 }
 
-/// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
-/// program's own jvp, of primals and dense tangents to outputs and dense tangents.
-pub(super) fn jvp_call<P: Primitive>(
-    program: &Arc<Program>,
-    primals: &[Array],
-    tangents: &[Tangent],
-    wrap: impl FnOnce(Arc<Program>) -> P,
-) -> (Vec<Array>, Vec<Tangent>) {
-    let (program, results) = derived::jvp(program, tangents);
-    let dense = tangents.iter().filter_map(Tangent::array);
-    let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-    let mut outputs = bind(wrap(program), &operands);
-    let mut dense = outputs.split_off(results.len()).into_iter();
-    (outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect())
-}
-
-/// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
-/// program's own transpose, of known operands and dense cotangents to dense cotangents.
-pub(super) fn transpose_call<P: Primitive>(
-    program: &Arc<Program>,
-    cts: &[Tangent],
-    operands: &[Operand],
-    wrap: impl FnOnce(Arc<Program>) -> P,
-) -> Vec<Option<Tangent>> {
-    let (program, pulled) = derived::transpose(program, cts, operands);
-    let known = operands.iter().filter_map(Operand::known);
-    let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
-    let mut dense = bind(wrap(program), &arguments).into_iter();
-    let mut pulled = pulled.iter();
-    let ct = |operand: &Operand| {
-        operand.is_linear().then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
-    };
-    operands.iter().map(ct).collect()
-}
-
 impl Primitive for Call {
     fn name(&self) -> &'static str {
         "call"
@@ -108,9 +73,7 @@ impl Primitive for Call {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of("vmap", program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of("vmap", program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {

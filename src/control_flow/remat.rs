@@ -1,7 +1,7 @@
 //! `remat`: what the way back needs is computed again instead of being kept.
 
-use super::call::{Call, expect_operands, jvp_call, prune_call, transpose_call};
-use super::derived;
+use super::call::{Call, expect_operands, prune_call};
+use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
@@ -59,9 +59,7 @@ impl Primitive for Remat {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, out_axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of(program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes: out_axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of(program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod plugin;
+mod survival;
+
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
 
