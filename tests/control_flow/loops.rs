@@ -1,6 +1,6 @@
 //! Loops against plain Rust loops.
 
-use crate::support::{all_close, close, f64s, row, scattered};
+use crate::support::{all_close, close, f64s, row, scattered, steps};
 use oxidax::prelude::*;
 
 type Pair = (Array, Array);
@@ -326,6 +326,28 @@ mod on_cpu {
                 close(&by_columns, &transpose(&expected, &[1, 0]));
             }
         }
+    }
+
+    /// A random walk: the key is a part of the carry, split in every step.
+    #[test]
+    fn keys_are_carried() {
+        let step = |(key, x): (random::Key, Array), ()| {
+            let [key, now] = key.split();
+            let x = x + random::normal(now, [2], DType::F64);
+            ((key, x.clone()), x)
+        };
+        let walk =
+            |key: random::Key| scan_with(step, (key, zeros([2], DType::F64)), (), steps(4)).1;
+        let (mut carry, mut path) = ((random::key(7), zeros([2], DType::F64)), Vec::new());
+        for _ in 0..4 {
+            let (next, x) = step(carry, ());
+            carry = next;
+            path.push(x);
+        }
+        close(&walk(random::key(7)), &stack(path.iter().collect::<Vec<_>>(), 0));
+        let keys = random::split_batch(random::key(3), [2]);
+        let walks = vmap(walk).call(&keys);
+        assert_eq!(walks.shape().dims(), [2, 4, 2]);
     }
 
     #[test]
