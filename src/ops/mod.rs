@@ -10,6 +10,7 @@ mod axes;
 mod creation;
 mod einsum;
 mod elementwise;
+pub mod fft;
 mod indexing;
 pub mod linalg;
 mod methods;
