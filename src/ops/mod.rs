@@ -7,6 +7,7 @@
 mod activations;
 mod arrange;
 mod axes;
+mod convolve;
 mod creation;
 mod display;
 mod einsum;
@@ -15,8 +16,10 @@ mod indexing;
 pub mod linalg;
 mod methods;
 mod numeric;
+mod pooling;
 mod products;
 mod reductions;
+mod running;
 mod shapes;
 
 pub use activations::{
@@ -27,9 +30,12 @@ pub use arrange::{
     diagonal, flip, repeat, roll, split, split_at, stack, swapaxes, tile, trace, tri, tril, triu,
 };
 pub use axes::{Axes, axes};
+pub use convolve::{ConvolveMode, convolve, correlate};
 pub use creation::{Indexing, arange, eye, eye_offset, linspace, meshgrid, one_hot, one_hot_axis};
 pub use einsum::einsum;
 pub use indexing::{At, Ellipsis, Index, NewAxis, by, take, take_along_axis};
 pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
+pub use pooling::{AverageOver, avg_pool, max_pool, min_pool};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
+pub use running::{cumulative_prod, cumulative_sum};
 pub use shapes::OpenShape;

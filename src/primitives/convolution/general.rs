@@ -166,13 +166,15 @@ mod tests {
             error[shape]: conv_general_dilated: lhs has 3 features, rhs takes 4 in each of 1 groups
               lhs: f32[8,5,6,3]
               rhs: f32[3,3,4,4]
-              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]].assert_eq(&error_of(images(), avals([3, 3, 4, 4])));
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]]
+        .assert_eq(&error_of(images(), avals([3, 3, 4, 4])));
         let groups = ConvGeneralDilated { feature_group_count: 3, ..images() };
         expect![[r#"
             error[shape]: conv_general_dilated: the 4 output features do not divide into 3 groups
               lhs: f32[8,5,6,3]
               rhs: f32[3,3,1,4]
-              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]].assert_eq(&error_of(groups, avals([3, 3, 1, 4])));
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]]
+        .assert_eq(&error_of(groups, avals([3, 3, 1, 4])));
         let strides = ConvGeneralDilated { window_strides: vec![2], ..images() };
         expect![[r#"
             error[shape]: conv_general_dilated: window_strides has 1 entries, there are 2 spatial axes
