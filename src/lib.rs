@@ -74,8 +74,8 @@
 //!
 //! # Not yet
 //!
-//! Convolution, control flow (`scan`, `while_loop`, `cond`), `remat`, custom derivatives, several devices, and
-//! a compilation cache on disk.
+//! Control flow (`scan`, `while_loop`, `cond`), `remat`, custom derivatives, several devices, and a
+//! compilation cache on disk.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.

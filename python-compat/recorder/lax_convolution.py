@@ -47,12 +47,12 @@ def _general(suite):
             "window_strides": strides, "padding": padding, "lhs_dilation": lhs_dilation, "rhs_dilation": rhs_dilation,
             "dimension_numbers": layout, "feature_group_count": groups, "batch_group_count": batch_groups,
         }  # fmt: skip
-        for kind in ("f32", "f64"):
-            x, y = inside(f"cl{label}", (-2, 2), kind, left), inside(f"cr{label}", (-2, 2), kind, right)
-            plain_and_mapped(suite, f"conv_{label}_{kind}", "conv_general_dilated", [x, y], run, params, wrt=[0, 1])
+        points = lambda kind: (inside(f"cl{label}", (-2, 2), kind, left), inside(f"cr{label}", (-2, 2), kind, right))
+        suite.case(f"conv_{label}_f32", "conv_general_dilated", points("f32"), run, params, wrt=[0, 1])
+        plain_and_mapped(suite, f"conv_{label}_f64", "conv_general_dilated", points("f64"), run, params, wrt=[0, 1])
         for side, in_axes in (("lhs", [0, None]), ("rhs", [None, 0])):
-            name = f"conv_{label}_{side}_mapped"
-            plain_and_mapped(suite, name, "conv_general_dilated", [x, y], run, params, wrt=[0, 1], in_axes=in_axes)
+            name = f"conv_{label}_{side}"
+            plain_and_mapped(suite, name, "conv_general_dilated", points("f32"), run, params, wrt=[0, 1], in_axes=in_axes, plain=False)
 
 
 def _dtypes(suite):
@@ -76,7 +76,7 @@ def _transposed(suite):
                 x = inside("transposed", (-2, 2), "f32", (1, 3, 4, 2))
                 y = inside("kernel", (-2, 2), "f32", (3, 2, 2, 2))
                 name = f"conv_transpose_{stride}_{label}_{'turned' if turned else 'plain'}"
-                plain_and_mapped(suite, name, "conv_transpose", [x, y], run, params, wrt=[0, 1])
+                suite.case(name, "conv_transpose", [x, y], run, params, wrt=[0, 1])
 
 
 def _patches(suite):

@@ -30,7 +30,10 @@ def _running(suite):
                 run = lambda x, f=function, a=axis, r=reverse: f(x, a, r)
                 params = {"axis": axis, "reverse": reverse}
                 x = inside(f"{op}{label}", (-1.5, 1.5), kind, shape)
-                plain_and_mapped(suite, f"{op}_{label}_{kind}", op, [x], run, params, wrt=[0])
+                if kind == "f32":
+                    suite.case(f"{op}_{label}_{kind}", op, [x], run, params, wrt=[0])
+                else:
+                    plain_and_mapped(suite, f"{op}_{label}_{kind}", op, [x], run, params, wrt=[0])
         for kind in ("i32", "u8", "i64", "bf16"):
             if op == "cumlogsumexp" and kind != "bf16":
                 continue

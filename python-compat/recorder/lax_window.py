@@ -5,7 +5,6 @@ import numpy as np
 from jax import lax
 
 from .mapped import plain_and_mapped
-from .names import dtype
 from .ops_elementwise import WIDE, inside
 from .ops_shape import sample
 
@@ -31,9 +30,10 @@ def add(suite):
             run = lambda x, c=combine, i=identity, w=(dimensions, strides, padding, base, dilation): lax.reduce_window(x, dtype_of(x, i), c, *w)
             # JAX has no reverse mode for products, nor for extrema of dilated windows.
             smooth = op == "sum" or (op in ("max", "min") and label != "dilated")
-            for kind in WIDE:
-                x = inside(f"window{label}", (-2, 2), kind, shape)
-                plain_and_mapped(suite, f"reduce_window_{op}_{label}_{kind}", f"reduce_window_{op}", [x], run, params, wrt=[0] if smooth else None)
+            name, wrt = f"reduce_window_{op}_{label}", [0] if smooth else None
+            points = lambda kind: [inside(f"window{label}", (-2, 2), kind, shape)]
+            suite.case(f"{name}_f32", f"reduce_window_{op}", points("f32"), run if wrt else jax.jit(run), params, wrt=wrt)
+            plain_and_mapped(suite, f"{name}_f64", f"reduce_window_{op}", points("f64"), run, params, wrt=wrt)
     for op in ("sum", "prod"):
         combine, identity = REDUCERS[op]
         for kind in ("i32", "u8", "i64"):
@@ -56,11 +56,4 @@ def add(suite):
 
 def dtype_of(x, value):
     """`value` in the dtype of `x`, concrete, so that JAX recognizes the reduction."""
-    return np.array(value, dtype(str_of(x)))
-
-
-def str_of(x):
-    """The short name of an array's dtype."""
-    from .names import short
-
-    return short(x.dtype)
+    return np.array(value, x.dtype)

@@ -5,6 +5,7 @@ import numpy as np
 from jax import lax
 
 from .mapped import plain_and_mapped
+from .names import dtype
 from .ops_elementwise import WIDE, edges, inside
 from .suite import Suite
 
@@ -37,25 +38,18 @@ def build(stride: int, quick: bool) -> Suite:
         suite.case(f"{op}_bf16", op, operands, jax.jit(function))
         suite.case(f"{op}_empty", op, [np.zeros((0, 2), np.float32)] * len(domains), jax.jit(function))
     for kind in WIDE:
-        m = np.array([[0, 1, 2, 3, 5]] * 2, kind_of(kind))
+        m = np.array([[0, 1, 2, 3, 5]] * 2, dtype(kind))
         x = inside("polygamma", (0.3, 6), kind, (2, 5))
         plain_and_mapped(suite, f"polygamma_{kind}", "polygamma", [m, x], lax.polygamma, {}, wrt=[1])
         for op in ("lgamma", "digamma", "bessel_i0e", "bessel_i1e"):
             suite.case(f"{op}_edges_{kind}", op, [edges(kind)], jax.jit(dict((name, f) for name, f, *_ in FUNCTIONS)[op]))
         inf, nan = np.inf, np.nan
-        a = np.array([1, 0, 0.5, 2, -1, nan, 3, 2, 30, 30, 1e3, 1e3], kind_of(kind))
-        x = np.array([0, 2, inf, inf, 1, 1, -1, 1e5, 29, 31, 9.9e2, 1.1e3], kind_of(kind))
+        a = np.array([1, 0, 0.5, 2, -1, nan, 3, 2, 30, 30, 1e3, 1e3], dtype(kind))
+        x = np.array([0, 2, inf, inf, 1, 1, -1, 1e5, 29, 31, 9.9e2, 1.1e3], dtype(kind))
         for op in ("igamma", "igammac"):
             suite.case(f"{op}_edges_{kind}", op, [a, x], jax.jit(getattr(lax, op)), tolerance={"rtol": 2e-4 if kind == "f32" else 1e-10, "atol": 1e-6 if kind == "f32" else 1e-12})
-        a = np.array([0, 0, inf, 2, 1, 1, -1, nan, 1, 50, 0.01], kind_of(kind))
-        b = np.array([0, 2, 2, 0, 1, 2, 1, 1, 1, 60, 0.02], kind_of(kind))
-        x = np.array([0.5, 0.5, 0.5, 0.5, 0, 1, 0.5, 0.5, 1.5, 0.45, 0.3], kind_of(kind))
+        a = np.array([0, 0, inf, 2, 1, 1, -1, nan, 1, 50, 0.01], dtype(kind))
+        b = np.array([0, 2, 2, 0, 1, 2, 1, 1, 1, 60, 0.02], dtype(kind))
+        x = np.array([0.5, 0.5, 0.5, 0.5, 0, 1, 0.5, 0.5, 1.5, 0.45, 0.3], dtype(kind))
         suite.case(f"betainc_edges_{kind}", "betainc", [a, b, x], jax.jit(lax.betainc))
     return suite
-
-
-def kind_of(kind):
-    """numpy's dtype."""
-    from .names import dtype
-
-    return dtype(kind)

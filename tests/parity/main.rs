@@ -4,6 +4,7 @@
 
 mod fixtures;
 mod known;
+mod lax;
 mod mlp;
 mod nn;
 mod numpy;

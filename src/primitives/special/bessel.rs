@@ -260,7 +260,8 @@ mod tests {
     fn refusals() {
         expect![[r#"
             error[dtype]: bessel_i0e: needs a float operand, got i32
-              operand: i32[3]"#]].assert_eq(&error_of(BesselI0e, [Aval::new(DType::I32, [3])]));
+              operand: i32[3]"#]]
+        .assert_eq(&error_of(BesselI0e, [Aval::new(DType::I32, [3])]));
     }
 
     mod on_cpu {

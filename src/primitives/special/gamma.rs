@@ -321,12 +321,14 @@ mod tests {
     fn refusals() {
         expect![[r#"
             error[dtype]: lgamma: needs a float operand, got c64
-              operand: c64[3]"#]].assert_eq(&error_of(Lgamma, [Aval::new(DType::C64, [3])]));
+              operand: c64[3]"#]]
+        .assert_eq(&error_of(Lgamma, [Aval::new(DType::C64, [3])]));
         let avals = [Aval::new(DType::F32, [3]), Aval::new(DType::F64, [3])];
         expect![[r#"
             error[dtype]: zeta: operands must have one dtype, got f32 and f64
               lhs: f32[3]
-              rhs: f64[3]"#]].assert_eq(&error_of(Zeta, avals));
+              rhs: f64[3]"#]]
+        .assert_eq(&error_of(Zeta, avals));
     }
 
     mod on_cpu {

@@ -245,13 +245,11 @@ fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
     let x = [0.0, 2.0, 0.0, inf, 1.0, 2.0, 1.0, -1.0, 1e30, 1e-30];
     let listed = |list: &[f64]| Sample::listed(DType::F32, [10], list);
     vec![
-        // Where the series is used, where the fraction is, and both in one array.
-        of(DType::F32, &[2, 3], (3.0, 6.0), (0.5, 2.5)),
-        of(DType::F64, &[4], (0.5, 2.0), (3.0, 9.0)),
-        of(DType::F64, &[6], (0.5, 8.0), (0.2, 9.0)),
+        // The series is used for some elements and the fraction for others.
+        of(DType::F32, &[2, 3], (0.5, 6.0), (0.2, 9.0)),
+        of(DType::F64, &[3], (0.5, 6.0), (0.2, 9.0)),
         of(DType::BF16, &[], (1.0, 2.0), (1.0, 2.0)),
         of(DType::F16, &[0, 2], (1.0, 2.0), (1.0, 2.0)),
-        of(DType::F8E5M2, &[2, 1], (1.0, 2.0), (1.0, 2.0)),
         Exemplar::new(primitive.clone(), [listed(&a), listed(&x)]).without_derivative(),
     ]
 }
@@ -284,7 +282,8 @@ mod tests {
         expect![[r#"
             error[shape]: igamma: operands must have one shape, got [3] and [2]
               lhs: f32[3]
-              rhs: f32[2]"#]].assert_eq(&error_of(Igamma, avals));
+              rhs: f32[2]"#]]
+        .assert_eq(&error_of(Igamma, avals));
     }
 
     mod on_cpu {
