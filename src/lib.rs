@@ -74,8 +74,7 @@
 //!
 //! # Not yet
 //!
-//! Control flow (`scan`, `while_loop`, `cond`), `remat`, custom derivatives, several devices, and a
-//! compilation cache on disk.
+//! Control flow (`scan`, `while_loop`, `cond`), several devices, and a compilation cache on disk.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
@@ -85,6 +84,7 @@ pub mod checkpoint;
 pub mod control_flow;
 pub mod core;
 pub mod data;
+pub mod debug;
 pub mod jit;
 pub mod nn;
 pub mod ops;

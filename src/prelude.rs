@@ -1,6 +1,6 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
-pub use crate::control_flow::parse_program;
+pub use crate::control_flow::{Policy, custom_jvp, custom_vjp, parse_program, remat, remat_with};
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
 pub use crate::jit::{CallError, Jit, jit};
@@ -8,4 +8,4 @@ pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, nn, optim, random};
+pub use crate::{checkpoint, data, debug, nn, optim, random};

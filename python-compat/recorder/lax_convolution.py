@@ -48,11 +48,13 @@ def _general(suite):
             "dimension_numbers": layout, "feature_group_count": groups, "batch_group_count": batch_groups,
         }  # fmt: skip
         points = lambda kind: (inside(f"cl{label}", (-2, 2), kind, left), inside(f"cr{label}", (-2, 2), kind, right))
-        suite.case(f"conv_{label}_f32", "conv_general_dilated", points("f32"), run, params, wrt=[0, 1])
+        if label != "cropped":
+            # Negative padding in f32 reads beyond the operand: what was recorded would be whatever lies there.
+            suite.case(f"conv_{label}_f32", "conv_general_dilated", points("f32"), run, params, wrt=[0, 1])
         plain_and_mapped(suite, f"conv_{label}_f64", "conv_general_dilated", points("f64"), run, params, wrt=[0, 1])
         for side, in_axes in (("lhs", [0, None]), ("rhs", [None, 0])):
             name = f"conv_{label}_{side}"
-            plain_and_mapped(suite, name, "conv_general_dilated", points("f32"), run, params, wrt=[0, 1], in_axes=in_axes, plain=False)
+            plain_and_mapped(suite, name, "conv_general_dilated", points("f64"), run, params, wrt=[0, 1], in_axes=in_axes, plain=False)
 
 
 def _dtypes(suite):

@@ -1,17 +1,29 @@
 //! Primitives that hold programs, and the functions that bind them.
 
 mod call;
+mod custom;
+mod derived;
+mod memo;
 mod partial;
+mod policy;
+mod remat;
 
 pub use call::Call;
+pub use custom::{CustomJvp, CustomTangent, CustomVjp, custom_jvp, custom_vjp};
+pub use policy::Policy;
+pub use remat::{Remat, remat, remat_with};
 
 use crate::core::{Entry, Error, Program};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
 /// Every primitive that holds programs, sorted by name.
-pub const HOLDERS: &[Entry] =
-    &[Entry { name: "call", make: call::make, exemplars: call::exemplars }];
+pub const HOLDERS: &[Entry] = &[
+    Entry { name: "call", make: call::make, exemplars: call::exemplars },
+    Entry { name: "custom_jvp", make: custom::jvp::make, exemplars: custom::jvp::exemplars },
+    Entry { name: "custom_vjp", make: custom::vjp::make, exemplars: custom::vjp::exemplars },
+    Entry { name: "remat", make: remat::make, exemplars: remat::exemplars },
+];
 
 /// Reads a program as it prints.
 ///

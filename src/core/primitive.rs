@@ -63,6 +63,18 @@ pub enum Effects {
     Ordered,
 }
 
+impl Effects {
+    /// The stronger of the two.
+    #[must_use]
+    pub fn and(self, other: Effects) -> Effects {
+        match (self, other) {
+            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
+            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
+            _ => Effects::None,
+        }
+    }
+}
+
 /// The axis that `vmap` adds.
 #[derive(Clone, Debug)]
 pub struct BatchAxis {
@@ -78,6 +90,20 @@ pub struct Batched {
     pub outputs: Vec<Array>,
     /// Where each has its batch axis.
     pub axes: Vec<Option<usize>>,
+}
+
+/// What a policy of `remat` may want to know of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveHint<'a> {
+    /// Nothing in particular.
+    None,
+    /// It multiplies and sums: dear to compute, and its result is as small as any.
+    Contraction {
+        /// Whether it does so for each element of a batch.
+        batched: bool,
+    },
+    /// Its result has a name.
+    Named(&'a str),
 }
 
 /// An operand as a transpose rule sees it.
@@ -167,6 +193,16 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
         Err(RuleError::not_linear(self.name()))
     }
 
+    /// What a policy of `remat` may want to know of it.
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::None
+    }
+
+    /// Whether it holds a closure, so that its text cannot be read back.
+    fn is_opaque(&self) -> bool {
+        false
+    }
+
     /// For primitives that hold programs.
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         None
@@ -193,6 +229,12 @@ impl Hash for dyn Primitive {
 pub trait HigherOrder {
     /// The programs, each with its parameter name.
     fn programs(&self) -> Vec<(&'static str, &Program)>;
+
+    /// The program whose equations could stand in the equation's place, if that is all the primitive
+    /// means.
+    fn inlined(&self) -> Option<&Program> {
+        None
+    }
 
     /// Splits an equation into what the known operands alone determine and the rest; `None` if
     /// nothing can be done ahead.

@@ -11,6 +11,7 @@ use super::backend::backend;
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, TracerError};
 use super::primitive::{Primitive, Split};
 use super::program::{Eqn, Program, Var};
+use super::stand_ins;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -159,6 +160,8 @@ impl Tracing {
     /// Ends the trace: the program, whose inputs are the declared ones and then the captures, and
     /// the captured arrays. Throws if an output belongs to a trace that has ended.
     pub(crate) fn finish(self, outputs: &[Array]) -> (Program, Vec<Array>) {
+        let resolved = stand_ins::resolve_all(&outputs.iter().collect::<Vec<_>>());
+        let outputs = resolved.as_deref().unwrap_or(outputs);
         for output in outputs {
             if STACK.with_borrow(|stack| escaped(&stack[..=self.depth], output)) {
                 throw_escaped(output, None);
@@ -208,9 +211,21 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` with every operation it binds attributed to the caller of the function that calls this,
-/// for closures, which lose `#[track_caller]`.
+/// which must be `#[track_caller]`: closures do not pass the caller on.
+///
+/// ```
+/// use oxidax::core::from_caller;
+/// use oxidax::prelude::*;
+///
+/// #[track_caller]
+/// fn squares<T: Tree>(tree: &T) -> T {
+///     from_caller(|| tree::map(tree, |leaf| leaf * leaf))
+/// }
+/// let program = make_program(|x: Array| squares(&x), Aval::new(DType::F32, [])).unwrap();
+/// assert!(program.eqns()[0].location.is_some_and(|place| place.line() > 5));
+/// ```
 #[track_caller]
-pub(crate) fn from_caller<R>(f: impl FnOnce() -> R) -> R {
+pub fn from_caller<R>(f: impl FnOnce() -> R) -> R {
     let location = LOCATION.get().or(Some(Location::caller()));
     at_location(location, f)
 }
@@ -272,7 +287,10 @@ pub(crate) fn bind_at(
     operands: &[&Array],
     caller: Loc,
 ) -> Vec<Array> {
-    bind_in(primitive, operands, caller, false)
+    match stand_ins::resolve_all(operands) {
+        Some(resolved) => bind_in(primitive, &resolved.iter().collect::<Vec<_>>(), caller, false),
+        None => bind_in(primitive, operands, caller, false),
+    }
 }
 
 fn bind_in(
@@ -402,7 +420,7 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-fn path() -> Vec<String> {
+pub(super) fn path() -> Vec<String> {
     STACK.with_borrow(|stack| stack.iter().filter_map(|builder| builder.scope.clone()).collect())
 }
 

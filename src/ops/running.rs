@@ -114,7 +114,7 @@ fn with_initial(
             trace::throw_operands(name, error, &[x])
         }
     };
-    let totals = total(&widened(x), axis as isize, false);
+    let totals = total(x, axis as isize, false);
     if !include_initial {
         return totals;
     }
@@ -134,12 +134,13 @@ fn with_initial(
 /// ```
 #[track_caller]
 pub fn cumulative_sum(x: &Array, axis: isize, include_initial: bool) -> Array {
-    with_initial("cumulative_sum", x, axis, include_initial, cumsum, zeros_like)
+    with_initial("cumulative_sum", &widened(x), axis, include_initial, cumsum, zeros_like)
 }
 
 /// Product of the elements of `x` up to each along `axis`; if `include_initial`, the empty product, 1,
-/// stands in front, and the axis is one longer. Dtypes as [`cumulative_sum`].
+/// stands in front, and the axis is one longer. Booleans are multiplied in `i32`, everything else keeps its
+/// dtype.
 #[track_caller]
 pub fn cumulative_prod(x: &Array, axis: isize, include_initial: bool) -> Array {
-    with_initial("cumulative_prod", x, axis, include_initial, cumprod, ones_like)
+    with_initial("cumulative_prod", &counted(x), axis, include_initial, cumprod, ones_like)
 }

@@ -5,7 +5,7 @@ use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind1, promote, trace,
+    RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -345,6 +345,9 @@ impl Primitive for DotGeneral {
         // A complex product takes four real ones and two sums, and its sum two.
         let flops = if results[0].dtype.is_complex() { 8 } else { 2 } * products;
         Cost { flops, ..Cost::movement(operands, results) }
+    }
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

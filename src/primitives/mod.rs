@@ -4,7 +4,9 @@
 //! stand under their primitive. Primitives that hold programs live in `control_flow`.
 
 mod arithmetic;
+mod barrier;
 mod bitcast;
+mod callback;
 mod comparison;
 mod complex;
 mod composite;
@@ -39,7 +41,9 @@ mod trig;
 mod window;
 
 pub use arithmetic::*;
+pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub use callback::{Callback, callback};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -95,8 +99,13 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sign>("sign", arithmetic::sign::exemplars_sign),
     Entry::of::<Sqrt>("sqrt", arithmetic::roots::exemplars_sqrt),
     Entry::of::<Sub>("sub", arithmetic::basic::exemplars_sub),
+    // barrier
+    Entry::of::<OptimizationBarrier>("optimization_barrier", barrier::exemplars_barrier),
+    Entry::of::<Name>("name", barrier::exemplars_name),
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
+    // callback
+    Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex

@@ -3,6 +3,7 @@
 
 mod eval_shape;
 mod grad;
+mod jacobian;
 pub(crate) mod jvp;
 pub(crate) mod linearize;
 pub(crate) mod staging;
@@ -12,6 +13,7 @@ pub(crate) mod vmap;
 
 pub use eval_shape::{eval_shape, make_program};
 pub use grad::{grad, grad_aux, value_and_grad, value_and_grad_aux};
+pub use jacobian::{hessian, hvp, jacfwd, jacrev};
 pub use jvp::jvp;
 pub use linearize::{Linear, linearize};
 pub use staging::disable_jit;

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod difference;
 mod fixtures;
+mod joined;
 mod known;
 mod lax;
 mod mlp;

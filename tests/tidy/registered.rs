@@ -6,6 +6,10 @@ use crate::sources::{Source, closing, rust_below, without_tests, words};
 const REGISTRIES: &[(&str, &str)] =
     &[("src/primitives", "PRIMITIVES"), ("src/control_flow", "HOLDERS")];
 
+/// Primitives without a value, on which no law can be checked: the tangent of `custom_vjp` has a
+/// transpose only, which tests/transforms/custom.rs runs.
+const WITHOUT_VALUE: &[&str] = &["CustomTangent"];
+
 #[test]
 fn every_primitive_is_registered() {
     let mut wrong = Vec::new();
@@ -15,6 +19,9 @@ fn every_primitive_is_registered() {
         let registry = home.map_or("", |source| definition(source, list));
         for source in &sources {
             for name in primitives(&without_tests(&source.code)) {
+                if WITHOUT_VALUE.contains(&name.as_str()) {
+                    continue;
+                }
                 // Holders of programs are made by a function, so their entry says their name.
                 let spoken = format!("\"{}\"", snake_case(&name));
                 if words(registry, &name).next().is_none() && !registry.contains(&spoken) {

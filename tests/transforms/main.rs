@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod custom;
+mod jacobians;
+mod rematerialization;
+mod remembered;
+
 use oxidax::prelude::*;
 
 fn f32s(elements: &[f32], shape: &[usize]) -> Array {

@@ -1,14 +1,18 @@
 //! The logarithm of the gamma function and its derivatives, and the Hurwitz zeta function.
 
+use super::incomplete::in_float;
 use super::lower_chlo;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
     Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, mul, neg};
+use crate::primitives::comparison::eq;
+use crate::primitives::composite::lower_by;
 use crate::primitives::constant::full_like;
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
 use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
+use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +77,7 @@ pub fn lgamma(x: &Array) -> Array {
 /// | | |
 /// |-|-|
 /// | operand    | `x: float[…]` |
-/// | result     | same shape and dtype as `x`; NaN at negative integers, where it has poles |
+/// | result     | same shape and dtype as `x`; NaN at 0 and at negative integers, where it has poles |
 /// | lowering   | [`chlo.digamma`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `digamma(x)′ = polygamma(1, x)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,7 +105,14 @@ impl Primitive for Digamma {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
-        lower_chlo(ctx, "chlo.digamma", operands, &results[0])
+        // Plugins differ at the pole at 0: NaN, as at the others, or -∞.
+        in_float(ctx, operands, results[0].dtype, |ctx, operands| {
+            let y = ctx.op("chlo.digamma", operands);
+            lower_by(ctx, &[operands[0].clone(), y], |pair| {
+                let zero = eq(&pair[0], full_like(&pair[0], 0.0));
+                vec![select(&zero, &full_like(&pair[1], f64::NAN), &pair[1])]
+            })
+        })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)

@@ -1,0 +1,158 @@
+//! What keeps the compiler from moving work across a line, and names for values.
+
+use super::rules::{arity, batch_elementwise, dense, linear_jvp, one_cotangent};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, SaveHint, Tangent, bind, bind1,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Its operands, all of them computed before any result may be used.
+///
+/// | | |
+/// |-|-|
+/// | operands   | any number, `x: any[…]` |
+/// | results    | the operands |
+/// | lowering   | [`stablehlo.optimization_barrier`](https://openxla.org/stablehlo/spec#optimization_barrier) |
+/// | derivative | linear in all operands; the derivative has a barrier of its own |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OptimizationBarrier;
+
+impl Primitive for OptimizationBarrier {
+    fn name(&self) -> &'static str {
+        "optimization_barrier"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(operands.to_vec())
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let outputs = bind(OptimizationBarrier, &primals.iter().collect::<Vec<_>>());
+        let given: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
+        let mut passed = bind(OptimizationBarrier, &given).into_iter();
+        let tangents = tangents.iter().map(|tangent| match tangent {
+            Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+            Tangent::Dense(_) => Tangent::Dense(passed.next().expect("one per dense tangent")),
+        });
+        Ok((outputs, tangents.collect()))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let outputs = bind(OptimizationBarrier, &operands.iter().collect::<Vec<_>>());
+        Ok(Batched { outputs, axes: axes.to_vec() })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if operands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
+        Ok(ctx.op_full("stablehlo.optimization_barrier", operands, "", Vec::new(), &types))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let given: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
+        let mut passed = bind(OptimizationBarrier, &given).into_iter();
+        let pulled = cts.iter().zip(operands).map(|(ct, operand)| {
+            let ct = match ct {
+                Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+                Tangent::Dense(_) => Tangent::Dense(passed.next().expect("one per cotangent")),
+            };
+            operand.is_linear().then_some(ct)
+        });
+        Ok(pulled.collect())
+    }
+}
+
+/// The arrays themselves, all computed before any of them is used further: the compiler neither moves
+/// nor merges work across this line. See [`OptimizationBarrier`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let shapes = eval_shape(
+///     |x: Array, y: Array| optimization_barrier(&[&x, &y]),
+///     (Aval::new(DType::F32, [3]), Aval::new(DType::I32, [])),
+/// )?;
+/// assert_eq!(shapes[0].shape().dims(), [3]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn optimization_barrier(operands: &[&Array]) -> Vec<Array> {
+    bind(OptimizationBarrier, operands)
+}
+
+pub(super) fn exemplars_barrier() -> Vec<Exemplar> {
+    let float = |dtype| Sample::uniform(dtype, [2, 3], -1.0, 1.0);
+    vec![
+        Exemplar::new(OptimizationBarrier, [float(DType::F32), float(DType::BF16)]),
+        Exemplar::new(OptimizationBarrier, [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
+        Exemplar::new(
+            OptimizationBarrier,
+            [float(DType::C64), Sample::uniform(DType::I32, [0], 0.0, 1.0)],
+        ),
+    ]
+}
+
+/// A value with a name, which policies of `remat` may ask for.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | `x` |
+/// | lowering   | none: the value itself |
+/// | derivative | linear; the tangent has no name |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+}
+
+impl Primitive for Name {
+    fn name(&self) -> &'static str {
+        "name"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (outputs, _) = linear_jvp(self, primals, &[Tangent::zero_like(&primals[0])])?;
+        Ok((outputs, vec![Tangent::Dense(dense(&tangents[0]))]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(operands.to_vec())
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::Named(&self.name)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(one_cotangent(cts)?.clone().into())])
+    }
+}
+
+/// `x` itself, under a name by which [`Policy::names`](crate::control_flow::Policy::names) can ask for it
+/// to be saved. See [`Name`].
+#[track_caller]
+pub fn checkpoint_name(x: &Array, name: &str) -> Array {
+    bind1(Name { name: name.to_string() }, [x])
+}
+
+pub(super) fn exemplars_name() -> Vec<Exemplar> {
+    let of = |sample| Exemplar::new(Name { name: "h".into() }, [sample]);
+    vec![
+        of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        of(Sample::uniform(DType::C64, [], -1.0, 1.0)),
+        of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+    ]
+}
