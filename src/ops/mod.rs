@@ -7,6 +7,7 @@
 mod activations;
 mod arrange;
 mod axes;
+mod convolve;
 mod creation;
 mod einsum;
 mod elementwise;
@@ -15,8 +16,10 @@ mod indexing;
 pub mod linalg;
 mod methods;
 mod numeric;
+mod pooling;
 mod products;
 mod reductions;
+mod running;
 mod shapes;
 
 pub use activations::{
@@ -29,6 +32,7 @@ pub use arrange::{
     triu,
 };
 pub use axes::{Axes, axes};
+pub use convolve::{ConvolveMode, convolve, correlate};
 pub use creation::{
     Indexing, arange, eye, eye_offset, linspace, linspace_open, meshgrid, one_hot, one_hot_axis,
 };
@@ -37,5 +41,7 @@ pub use indexing::{At, Ellipsis, Index, NewAxis, by, take, take_along_axis};
 pub use numeric::{
     clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
 };
+pub use pooling::{AverageOver, avg_pool, max_pool, min_pool};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
+pub use running::{cumulative_prod, cumulative_sum};
 pub use shapes::OpenShape;

@@ -11,3 +11,4 @@ mod products;
 mod reductions;
 mod support;
 mod updates;
+mod windows;

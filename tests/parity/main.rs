@@ -8,6 +8,7 @@ mod difference;
 mod fixtures;
 mod joined;
 mod known;
+mod lax;
 mod linalg;
 mod mlp;
 mod nn;
