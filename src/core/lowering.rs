@@ -2,6 +2,7 @@
 
 use super::error::Rule;
 use super::program::Program;
+use super::trace;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -51,7 +52,9 @@ impl<'a> LowerCtx<'a> {
             let avals: Vec<_> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
             let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
             self.writer.set_location(place);
-            let results = eqn.primitive.lower(self, &operands, &avals)?;
+            // Rules that are themselves traced name the user's line too.
+            let lower = || eqn.primitive.lower(self, &operands, &avals);
+            let results = trace::at_location(eqn.location, lower)?;
             for (&var, value) in eqn.results.iter().zip(results) {
                 values[var as usize] = Some(value);
             }

@@ -29,9 +29,27 @@ use serde::{Deserialize, Serialize};
 pub struct LogAddExp;
 
 /// The share of an operand's tangent in the result's.
-fn share(own: &Array, z: &Array) -> Array {
+pub(super) fn share(own: &Array, z: &Array) -> Array {
     let finite = |x: &Array| select(&eq(x, full_like(x, f64::INFINITY)), &zeros_like(x), x);
     exp(&sub(finite(own), finite(z)))
+}
+
+/// Writes the function of two floats of one type.
+pub(super) fn lower_logaddexp(ctx: &mut LowerCtx<'_>, pair: &[Value]) -> Value {
+    let bool = pair[0].ty().with_element("i1");
+    let larger = ctx.op("maximum", pair);
+    let distance = ctx.op("subtract", pair);
+    let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>";
+    // Infinities of one sign, or a NaN: there the plain sum is right.
+    let special = ctx.op_as("compare", &[distance.clone(), distance.clone()], not_equal, &bool);
+    let distance = ctx.op("abs", &[distance]);
+    let distance = ctx.op("negate", &[distance]);
+    let ratio = ctx.op("exponential", &[distance]);
+    let above = ctx.op("log_plus_one", &[ratio]);
+    let usual = ctx.op("add", &[larger.clone(), above]);
+    let sum = ctx.op("add", pair);
+    let ty = larger.ty().clone();
+    ctx.op_as("select", &[special, sum, usual], "", &ty)
 }
 
 impl Primitive for LogAddExp {
@@ -51,26 +69,8 @@ impl Primitive for LogAddExp {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> Rule<Vec<Value>> {
-        let bool = results[0].with_dtype(DType::Bool).stablehlo();
-        let larger = ctx.op("maximum", operands);
-        let distance = ctx.op("subtract", operands);
-        let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>";
-        // Infinities of one sign, or a NaN: there the plain sum is right.
-        let special = ctx.op_as("compare", &[distance.clone(), distance.clone()], not_equal, &bool);
-        let distance = ctx.op("abs", &[distance]);
-        let distance = ctx.op("negate", &[distance]);
-        let ratio = ctx.op("exponential", &[distance]);
-        let above = ctx.op("log_plus_one", &[ratio]);
-        let usual = ctx.op("add", &[larger.clone(), above]);
-        let sum = ctx.op("add", operands);
-        let ty = larger.ty().clone();
-        Ok(vec![ctx.op_as("select", &[special, sum, usual], "", &ty)])
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(vec![lower_logaddexp(ctx, operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let elements = results[0].size() as u64;

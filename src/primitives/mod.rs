@@ -8,8 +8,10 @@ mod barrier;
 mod bitcast;
 mod comparison;
 mod complex;
+mod composite;
 mod constant;
 mod convert;
+mod cumulative;
 mod dot;
 mod exponential;
 mod gather;
@@ -19,6 +21,7 @@ mod logic;
 mod operators;
 mod promote;
 mod reduce;
+mod reduce_precision;
 mod rng_bits;
 pub mod rules;
 mod scatter;
@@ -31,6 +34,7 @@ mod sort;
 mod special;
 mod stop_gradient;
 mod structural;
+mod top_k;
 mod trig;
 
 pub use arithmetic::*;
@@ -40,6 +44,7 @@ pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
+pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
 pub use gather::*;
@@ -49,6 +54,7 @@ pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
 pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
+pub use reduce_precision::*;
 pub use rng_bits::*;
 pub use scatter::*;
 pub use select::*;
@@ -58,6 +64,7 @@ pub use sort::*;
 pub use special::*;
 pub use stop_gradient::*;
 pub use structural::*;
+pub use top_k::*;
 pub use trig::*;
 
 use crate::core::Entry;
@@ -102,6 +109,13 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // cumulative
+    Entry::of::<Cumlogsumexp>("cumlogsumexp", cumulative::exemplars_cumlogsumexp),
+    Entry::of::<Cummax>("cummax", cumulative::exemplars_cummax),
+    Entry::of::<Cummin>("cummin", cumulative::exemplars_cummin),
+    Entry::of::<Cumprod>("cumprod", cumulative::exemplars_cumprod),
+    Entry::of::<Cumsum>("cumsum", cumulative::exemplars_cumsum),
+    Entry::of::<LinearRecurrence>("linear_recurrence", cumulative::exemplars_linear_recurrence),
     // dot
     Entry::of::<DotGeneral>("dot_general", dot::exemplars),
     // exponential
@@ -147,6 +161,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReduceProd>("reduce_prod", reduce::exemplars_prod),
     Entry::of::<ReduceSum>("reduce_sum", reduce::exemplars_sum),
     Entry::of::<ReduceXor>("reduce_xor", reduce::exemplars_xor),
+    // reduce_precision
+    Entry::of::<ReducePrecision>("reduce_precision", reduce_precision::exemplars),
     // rng_bits
     Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
     // scatter
@@ -176,6 +192,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Concatenate>("concatenate", structural::exemplars_concatenate),
     Entry::of::<Pad>("pad", structural::exemplars_pad),
     Entry::of::<Rev>("rev", structural::exemplars_rev),
+    // top_k
+    Entry::of::<TopK>("top_k", top_k::exemplars),
     // trig
     Entry::of::<Acos>("acos", trig::inverse::exemplars_acos),
     Entry::of::<Acosh>("acosh", trig::hyperbolic::exemplars_acosh),

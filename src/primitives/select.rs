@@ -1,6 +1,6 @@
 //! Choosing between two arrays element by element.
 
-use super::comparison::ne;
+use super::comparison::{ge, ne};
 use super::constant::{zeros_like, zeros_of};
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
@@ -12,6 +12,7 @@ use crate::core::{
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 
 /// Selects between two tangents, of which one may be weakly typed and the other not.
 fn select_joint(mask: &Array, x: &Array, y: &Array) -> Array {
@@ -96,10 +97,59 @@ impl Primitive for Select {
 
 /// `x` where `mask` is true and `y` where it is false. Strict: `x` and `y` must be of one shape and
 /// dtype, `mask` of the same shape or of rank 0; [`where_`] promotes. See [`Select`] for its rules.
-#[doc(alias = "select_n")]
 #[track_caller]
 pub fn select(mask: &Array, x: &Array, y: &Array) -> Array {
     bind1(Select, [mask, x, y])
+}
+
+/// For each element, `cases[which]`: `which` says which array it is taken from.
+///
+/// `which` has rank 0 or the shape of the cases; it is `i32`, or `bool` for up to two cases, where
+/// `false` takes the first. Below 0 the first case is taken, past the end the last. All cases have
+/// one shape and dtype. Made of [`Select`]s, about `log2` of the number of cases for each element.
+///
+/// Throws `Op` (value) if there is no case, or more than two for a `bool`; `Op` (dtype) if `which` is
+/// neither.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let which = Aval::new(DType::I32, [4]);
+/// let x = Aval::new(DType::F32, [4]);
+/// let y = eval_shape(
+///     |which: Array, x: Array| select_n(&which, &[&x, &sin(&x), &cos(&x)]),
+///     (which, x),
+/// )?;
+/// assert_eq!(y.aval().to_string(), "f32[4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn select_n(which: &Array, cases: &[impl Borrow<Array>]) -> Array {
+    let error = match (which.dtype(), cases.len()) {
+        (_, 0) => RuleError::value("needs at least one case, got 0"),
+        (DType::Bool, n) if n > 2 => {
+            RuleError::value(format!("a bool chooses between two cases, got {n}"))
+        }
+        (DType::Bool | DType::I32, _) => {
+            let cases: Vec<&Array> = cases.iter().map(Borrow::borrow).collect();
+            return trace::from_caller(|| select_among(which, 0, &cases));
+        }
+        (other, _) => RuleError::dtype(format!("`which` must be bool or i32, got {other}")),
+    };
+    trace::throw_operands("select_n", error, &[which])
+}
+
+/// Halves the cases, of which the first has the number `first`, until one is left.
+fn select_among(which: &Array, first: usize, cases: &[&Array]) -> Array {
+    if let [only] = cases {
+        return (*only).clone();
+    }
+    let (low, high) = cases.split_at(cases.len() / 2);
+    let middle = first + low.len();
+    let above = match which.dtype() {
+        DType::Bool => which.clone(),
+        _ => ge(which, middle),
+    };
+    select(&above, &select_among(which, middle, high), &select_among(which, first, low))
 }
 
 /// `x` where `mask` is true and `y` where it is false, with promotion of `x` and `y` and broadcasting

@@ -1,12 +1,11 @@
 //! Sorting.
 
-use super::gather::{Gather, GatherDimensionNumbers, GatherScatterMode};
+use super::gather::elements_along;
 use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
-use super::structural::expand_dims;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind, bind1, trace,
+    Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_shape};
@@ -80,34 +79,9 @@ impl Primitive for Sort {
         operands.push(broadcasted_iota(positions, shape, self.dimension));
         let mut sorted = self.apply(&operands);
         let order = sorted.pop().expect("there are as many results as operands");
-        let order = expand_dims(&order, &[-1]);
-        let others: Vec<usize> = (0..shape.rank()).filter(|&axis| axis != self.dimension).collect();
-        let by_order = Gather {
-            dimension_numbers: GatherDimensionNumbers {
-                offset_dims: Vec::new(),
-                collapsed_slice_dims: vec![self.dimension],
-                start_index_map: vec![self.dimension],
-                operand_batching_dims: others.clone(),
-                start_indices_batching_dims: others,
-            },
-            // Along an empty axis there is nothing to take even one of.
-            slice_sizes: match shape.size() {
-                0 => shape
-                    .iter()
-                    .enumerate()
-                    .map(|(axis, &size)| if axis == self.dimension { 1 } else { size.min(1) })
-                    .collect(),
-                _ => vec![1; shape.rank()],
-            },
-            unique_indices: true,
-            indices_are_sorted: false,
-            mode: GatherScatterMode::PromiseInBounds,
-            fill_value: None,
-        };
-        let reordered = tangents
-            .iter()
-            .zip(&sorted)
-            .map(|(tangent, y)| tangent.map(y.aval(), |dx| bind1(by_order.clone(), [dx, &order])));
+        let reordered = tangents.iter().zip(&sorted).map(|(tangent, y)| {
+            tangent.map(y.aval(), |dx| elements_along(dx, &order, self.dimension))
+        });
         let reordered = reordered.collect();
         Ok((sorted, reordered))
     }

@@ -12,6 +12,7 @@ use super::constant::zeros_of;
 use super::rules::{arity, batched, element_dtype, move_axis, one_cotangent};
 use super::scatter::{Combiner, Scatter, ScatterDimensionNumbers};
 use super::slicing::widened_indices;
+use super::structural::expand_dims;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
     Scalar, Tangent, bind1,
@@ -263,6 +264,29 @@ pub fn gather(
         fill_value: None,
     };
     bind1(gather, [x, indices])
+}
+
+/// The elements of `x` at `positions` along one axis, of the shape of `positions`, which differs from
+/// that of `x` along that axis alone. The positions are in range and differ from each other.
+pub(super) fn elements_along(x: &Array, positions: &Array, axis: usize) -> Array {
+    let others: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
+    // Along an empty axis there is nothing to take even one of.
+    let slice_size = |(other, &size): (usize, &usize)| if other == axis { 1 } else { size.min(1) };
+    let gather = Gather {
+        dimension_numbers: GatherDimensionNumbers {
+            offset_dims: Vec::new(),
+            collapsed_slice_dims: vec![axis],
+            start_index_map: vec![axis],
+            operand_batching_dims: others.clone(),
+            start_indices_batching_dims: others,
+        },
+        slice_sizes: x.shape().iter().enumerate().map(slice_size).collect(),
+        unique_indices: true,
+        indices_are_sorted: false,
+        mode: GatherScatterMode::PromiseInBounds,
+        fill_value: None,
+    };
+    bind1(gather, [x, &expand_dims(positions, &[-1])])
 }
 
 #[cfg(test)]

@@ -14,7 +14,12 @@ use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Chooses one of two scalars. Complex numbers are ordered by real part, then by imaginary part.
-fn choose(ctx: &mut LowerCtx<'_>, pair: &[Value], op: &str, direction: &str) -> Value {
+pub(in crate::primitives) fn choose(
+    ctx: &mut LowerCtx<'_>,
+    pair: &[Value],
+    op: &str,
+    direction: &str,
+) -> Value {
     let ty = pair[0].ty().clone();
     let part = match ty.element() {
         "complex<f32>" => DType::F32,

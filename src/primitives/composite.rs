@@ -1,0 +1,65 @@
+//! Lowering by other primitives: for operations that StableHLO does not have.
+//!
+//! A rule that is written with ordinary functions of arrays is traced when it is lowered, and what was
+//! traced is written in its place. Loops are written around traced bodies, so that a series can be
+//! summed until it converges.
+
+use super::rules::element_dtype;
+use crate::core::trace::{Mode, Tracing};
+use crate::core::{Array, Aval, LowerCtx, Program, Rule};
+use crate::stablehlo::{Region, TensorType, Value};
+
+/// Traces `f` on operands of the values' types.
+fn traced(operands: &[Value], f: impl FnOnce(&[Array]) -> Vec<Array>) -> Program {
+    let tracing = Tracing::begin(Mode::All, None);
+    let inputs: Vec<Array> = operands
+        .iter()
+        .map(|value| tracing.input(Aval::new(element_dtype(value), value.ty().dims())))
+        .collect();
+    let outputs = f(&inputs);
+    let (program, captures) = tracing.finish(&outputs);
+    assert!(captures.is_empty(), "a lowering rule uses its operands alone");
+    program
+}
+
+/// Writes what `f` does with the operands, in place.
+pub(super) fn lower_by(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    f: impl FnOnce(&[Array]) -> Vec<Array>,
+) -> Rule<Vec<Value>> {
+    let program = traced(operands, f);
+    ctx.inline(&program, operands)
+}
+
+/// Writes what `f` does with the operands as a function called `name`, which equal uses share.
+pub(super) fn lower_as_function(
+    ctx: &mut LowerCtx<'_>,
+    name: &str,
+    operands: &[Value],
+    f: impl FnOnce(&[Array]) -> Vec<Array>,
+) -> Rule<Vec<Value>> {
+    let program = traced(operands, f);
+    ctx.call(&program, name, operands)
+}
+
+/// Writes a `stablehlo.while` around two traced functions of the state: whether to go on, a scalar
+/// `bool`, and the next state.
+pub(super) fn lower_while(
+    ctx: &mut LowerCtx<'_>,
+    state: &[Value],
+    go_on: impl FnOnce(&[Array]) -> Array,
+    next: impl FnOnce(&[Array]) -> Vec<Array>,
+) -> Rule<Vec<Value>> {
+    let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
+    let go_on = traced(state, |state| vec![go_on(state)]);
+    let next = traced(state, next);
+    let regions = vec![region(ctx, &types, &go_on)?, region(ctx, &types, &next)?];
+    Ok(ctx.op_full("while", state, "", regions, &types))
+}
+
+fn region(ctx: &mut LowerCtx<'_>, types: &[TensorType], program: &Program) -> Rule<Region> {
+    let (outside, arguments) = ctx.open_region(types);
+    let results = ctx.inline(program, &arguments)?;
+    Ok(ctx.close_region(outside, &results))
+}

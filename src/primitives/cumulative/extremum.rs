@@ -1,0 +1,248 @@
+//! Running maximum and minimum.
+
+use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
+use super::{LinearRecurrence, axis_of, predecessors, total_type};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::primitives::arithmetic::{div, maximum, minimum, mul};
+use crate::primitives::comparison::{eq, ne};
+use crate::primitives::constant::{full_like, ones_like, zeros_like};
+use crate::primitives::iota::broadcasted_iota;
+use crate::primitives::logic::bitwise_and;
+use crate::primitives::reduce::choose;
+use crate::primitives::rules::{batched, move_axis};
+use crate::primitives::select::select;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// The tangent of a running extremum `y` of `x`: an element's own share and that of the extremum before
+/// it, which are the derivatives of `maximum` and `minimum` of the two.
+fn chosen_tangent(x: &Array, y: &Array, dx: &Array, along: Along) -> Array {
+    let before = predecessors(y, along.axis, along.reverse, 0.0);
+    let places = broadcasted_iota(DType::I32, x.shape(), along.axis);
+    let first = if along.reverse { x.shape()[along.axis].saturating_sub(1) } else { 0 };
+    let is_own = eq(x, y);
+    // Nothing comes before the first.
+    let is_before = bitwise_and(eq(&before, y), ne(places, first));
+    let share = |mine: &Array, other: &Array| {
+        let whole = select(mine, &ones_like(x), &zeros_like(x));
+        div(whole, select(other, &full_like(x, 2), &ones_like(x)))
+    };
+    let recurrence = LinearRecurrence { axis: along.axis, reverse: along.reverse };
+    let own = mul(share(&is_own, &is_before), dx);
+    bind1(recurrence, [&share(&is_before, &is_own), &own])
+}
+
+/// Running maximum along an axis.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {int, float, complex}[…]` |
+/// | result     | same shape and dtype as `x`; each element is the maximum of those up to it, or from it on if `reverse`; NaN from the first NaN on; complex numbers by real, then imaginary part |
+/// | lowering   | a [`stablehlo.while`](https://openxla.org/stablehlo/spec#while) along the axis on CPU, elsewhere a tree |
+/// | derivative | the tangent of the element that was chosen, a [`LinearRecurrence`]; an element that equals the maximum before it shares with it half and half |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cummax {
+    /// The axis to go along.
+    pub axis: usize,
+    /// Whether from its end.
+    pub reverse: bool,
+}
+
+impl Primitive for Cummax {
+    fn name(&self) -> &'static str {
+        "cummax"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        total_type(operands, self.axis)
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = bind1(self.clone(), [x]);
+        let along = Along { axis: self.axis, reverse: self.reverse };
+        let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(x, &y, dx, along));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(Cummax { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].size() == 0 {
+            return Ok(operands.to_vec());
+        }
+        let along = Along { axis: self.axis, reverse: self.reverse };
+        if ctx.platform() != "cpu" {
+            let combine = |a: &[Array], b: &[Array]| vec![maximum(&a[0], &b[0])];
+            return lower_tree(ctx, "cummax", operands, along, &combine);
+        }
+        let carry = narrow_carry(results[0].dtype);
+        Ok(vec![lower_loop(ctx, operands, along, carry, |ctx, total, x| {
+            choose(ctx, &[total.clone(), x[0].clone()], "maximum", "GT")
+        })])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Largest element of `x` along `axis` (negative: from the back) up to each, or, if `reverse`, from each
+/// on. See [`Cummax`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| cummax(&x, 0, false), Aval::new(DType::F32, [5]))?;
+/// assert_eq!(y.aval().to_string(), "f32[5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn cummax(x: &Array, axis: isize, reverse: bool) -> Array {
+    bind1(Cummax { axis: axis_of("cummax", x, axis), reverse }, [x])
+}
+
+/// Running minimum along an axis.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {int, float, complex}[…]` |
+/// | result     | same shape and dtype as `x`; each element is the minimum of those up to it, or from it on if `reverse`; NaN from the first NaN on; complex numbers by real, then imaginary part |
+/// | lowering   | a [`stablehlo.while`](https://openxla.org/stablehlo/spec#while) along the axis on CPU, elsewhere a tree |
+/// | derivative | the tangent of the element that was chosen, a [`LinearRecurrence`]; an element that equals the minimum before it shares with it half and half |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cummin {
+    /// The axis to go along.
+    pub axis: usize,
+    /// Whether from its end.
+    pub reverse: bool,
+}
+
+impl Primitive for Cummin {
+    fn name(&self) -> &'static str {
+        "cummin"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        total_type(operands, self.axis)
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let x = &primals[0];
+        let y = bind1(self.clone(), [x]);
+        let along = Along { axis: self.axis, reverse: self.reverse };
+        let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(x, &y, dx, along));
+        Ok((vec![y], vec![dy]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(Cummin { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].size() == 0 {
+            return Ok(operands.to_vec());
+        }
+        let along = Along { axis: self.axis, reverse: self.reverse };
+        if ctx.platform() != "cpu" {
+            let combine = |a: &[Array], b: &[Array]| vec![minimum(&a[0], &b[0])];
+            return lower_tree(ctx, "cummin", operands, along, &combine);
+        }
+        let carry = narrow_carry(results[0].dtype);
+        Ok(vec![lower_loop(ctx, operands, along, carry, |ctx, total, x| {
+            choose(ctx, &[total.clone(), x[0].clone()], "minimum", "LT")
+        })])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+}
+
+/// Smallest element of `x` along `axis` (negative: from the back) up to each, or, if `reverse`, from each
+/// on. See [`Cummin`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| cummin(&x, 0, false), Aval::new(DType::F32, [5]))?;
+/// assert_eq!(y.aval().to_string(), "f32[5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn cummin(x: &Array, axis: isize, reverse: bool) -> Array {
+    bind1(Cummin { axis: axis_of("cummin", x, axis), reverse }, [x])
+}
+
+/// Axis, direction, operand, and whether a derivative exists there.
+fn samples() -> Vec<(usize, bool, Sample, bool)> {
+    let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
+    let edges = [1.0, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, 1.0];
+    let integers = [-128.0, 3.0, 127.0, 127.0, 0.0];
+    let mut all = vec![
+        (1, false, floats(DType::F32, &[2, 5]), true),
+        (0, true, floats(DType::F64, &[4, 3]), true),
+        (1, true, floats(DType::F64, &[2, 4, 2]), true),
+        // Complex numbers are ordered, but not smoothly.
+        (0, false, floats(DType::C64, &[4]), false),
+        // At ties the two one-sided derivatives differ.
+        (0, false, Sample::listed(DType::F32, [6], &[1.0, 1.0, 0.0, 1.0, 2.0, 2.0]), false),
+        (1, false, Sample::listed(DType::F32, [2, 4], &edges), false),
+        (0, false, floats(DType::BF16, &[1]), true),
+        (1, false, floats(DType::F32, &[3, 0]), true),
+        (0, false, floats(DType::F32, &[0]), true),
+        (0, false, Sample::listed(DType::I8, [5], &integers), true),
+        (0, true, Sample::listed(DType::I64, [3], &[-9.2e18, 9.2e18, 0.0]), true),
+    ];
+    for dtype in [DType::I4, DType::U4, DType::U8, DType::U32, DType::F16, DType::F8E4M3FN] {
+        all.push((0, false, Sample::uniform(dtype, [4], 0.0, 6.0), false));
+    }
+    all
+}
+
+fn exemplar(running: impl Primitive, x: Sample, differentiable: bool) -> Exemplar {
+    let exemplar = Exemplar::new(running, [x]);
+    if differentiable { exemplar } else { exemplar.without_derivative() }
+}
+
+pub(in crate::primitives) fn exemplars_cummax() -> Vec<Exemplar> {
+    let of = |(axis, reverse, x, smooth)| exemplar(Cummax { axis, reverse }, x, smooth);
+    samples().into_iter().map(of).collect()
+}
+
+pub(in crate::primitives) fn exemplars_cummin() -> Vec<Exemplar> {
+    let of = |(axis, reverse, x, smooth)| exemplar(Cummin { axis, reverse }, x, smooth);
+    samples().into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::error_of;
+    use expect_test::expect;
+
+    #[test]
+    fn refusals() {
+        let along = Cummax { axis: 0, reverse: false };
+        expect![[r#"
+            error[dtype]: cummax: needs a numeric operand, got bool
+              operand: bool[5]"#]].assert_eq(&error_of(along, [Aval::new(DType::Bool, [5])]));
+    }
+
+    mod on_cpu {
+        use super::*;
+        use crate::prelude::grad;
+
+        #[test]
+        fn an_element_shares_with_the_extremum_that_it_equals() {
+            let x = Array::from_slice(&[1.0f32, 3.0, 2.0, 3.0], [4]).unwrap();
+            let total = |x: &Array| crate::primitives::reduce_sum(&cummax(x, 0, false), &[0]);
+            assert_eq!(grad(total)(&x).to_vec::<f32>().unwrap(), [1.0, 2.5, 0.0, 0.5]);
+        }
+    }
+}

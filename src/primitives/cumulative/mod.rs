@@ -1,0 +1,63 @@
+//! Running totals along an axis: sums, products, extrema, and first-order linear recurrences, of which
+//! the derivatives of the others are made.
+//!
+//! On CPU they are written as one loop along the axis, elsewhere as a tree of about `2·log2(n)` steps over
+//! all elements.
+
+mod extremum;
+mod logsumexp;
+mod loops;
+mod prod;
+mod recurrence;
+mod sum;
+
+pub use extremum::{Cummax, Cummin, cummax, cummin};
+pub use logsumexp::{Cumlogsumexp, cumlogsumexp};
+pub use prod::{Cumprod, cumprod};
+pub use recurrence::{LinearRecurrence, linear_recurrence};
+pub use sum::{Cumsum, cumsum};
+
+pub(super) use extremum::{exemplars_cummax, exemplars_cummin};
+pub(super) use logsumexp::exemplars as exemplars_cumlogsumexp;
+pub(super) use prod::exemplars as exemplars_cumprod;
+pub(super) use recurrence::exemplars as exemplars_linear_recurrence;
+pub(super) use sum::exemplars as exemplars_cumsum;
+
+use super::rules::{arity, resolve_axis};
+use super::structural::{PaddingDim, pad};
+use crate::core::{Array, Aval, Rule, trace};
+use crate::{ensure_dtype, ensure_shape};
+
+/// The type of a running total of a numeric operand: the operand's.
+fn total_type(operands: &[Aval], axis: usize) -> Rule<Vec<Aval>> {
+    let [x] = arity(operands)?;
+    ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
+    ensure_along(x, axis)?;
+    Ok(vec![x.clone()])
+}
+
+fn ensure_along(x: &Aval, axis: usize) -> Rule<()> {
+    ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
+    Ok(())
+}
+
+/// An axis given by a user, or an error in the name of the function.
+#[track_caller]
+fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
+    match resolve_axis(axis, x.rank()) {
+        Ok(axis) => axis,
+        Err(error) => trace::throw_operands(name, error, &[x]),
+    }
+}
+
+/// Each element's predecessor along the axis, from the back if `reverse`; `fill` for the first.
+fn predecessors(x: &Array, axis: usize, reverse: bool, fill: f64) -> Array {
+    let mut config = vec![PaddingDim::default(); x.rank()];
+    let (low, high) = if reverse { (-1, 1) } else { (1, -1) };
+    config[axis] = PaddingDim { low, high, interior: 0 };
+    match x.shape()[axis] {
+        0 => x.clone(),
+        _ if x.dtype().is_integer() => pad(x, fill as i64, &config),
+        _ => pad(x, fill, &config),
+    }
+}

@@ -1,0 +1,129 @@
+//! Rounding to fewer bits without another dtype.
+
+use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Tangent, bind1,
+};
+use crate::stablehlo::Value;
+use crate::{ensure, ensure_dtype};
+use serde::{Deserialize, Serialize};
+
+/// Rounds every element to what a float of fewer bits could hold; the dtype stays.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: float[…]` |
+/// | result     | same shape and dtype as `x`; rounds to nearest even; what is too large becomes infinite, what is too small for a normal number zero |
+/// | lowering   | [`stablehlo.reduce_precision`](https://openxla.org/stablehlo/spec#reduce_precision) |
+/// | derivative | the tangent, rounded alike; transposes to itself |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReducePrecision {
+    /// Bits of the exponent, at least 1.
+    pub exponent_bits: u32,
+    /// Bits of the mantissa without the leading one.
+    pub mantissa_bits: u32,
+}
+
+impl Primitive for ReducePrecision {
+    fn name(&self) -> &'static str {
+        "reduce_precision"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        ensure_dtype!(x.dtype.is_float(), "needs a float operand, got {}", x.dtype);
+        ensure!(self.exponent_bits >= 1, "exponent_bits must be at least 1, got 0");
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        batch_elementwise(self, operands, axes, axis)
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        let attributes = format!(
+            "exponent_bits = {} : i32, mantissa_bits = {} : i32",
+            self.exponent_bits, self.mantissa_bits
+        );
+        let ty = operands[0].ty().clone();
+        Ok(vec![ctx.op_as("reduce_precision", operands, &attributes, &ty)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
+    }
+}
+
+/// `x` rounded to `exponent_bits` bits of exponent and `mantissa_bits` of mantissa, in its own dtype.
+/// The compiler keeps this rounding, where it may drop a conversion there and back. See
+/// [`ReducePrecision`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// // What bf16 would hold.
+/// let y = eval_shape(|x: Array| reduce_precision(&x, 8, 7), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn reduce_precision(x: &Array, exponent_bits: u32, mantissa_bits: u32) -> Array {
+    bind1(ReducePrecision { exponent_bits, mantissa_bits }, [x])
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let to = |exponent_bits, mantissa_bits, x: Sample| {
+        Exemplar::new(ReducePrecision { exponent_bits, mantissa_bits }, [x])
+    };
+    let edges = [f64::NAN, f64::INFINITY, -0.0, 1.0 + 1.0 / 512.0, 1e38, 1e-38, 70000.0, -3.1];
+    let listed = |dtype| Sample::listed(dtype, [8], &edges);
+    vec![
+        // As wide as the dtype of the derivative laws: the identity.
+        to(11, 52, Sample::uniform(DType::F64, [2, 3], -3.0, 3.0)),
+        to(11, 52, Sample::uniform(DType::F64, [], -3.0, 3.0)),
+        // Narrower ones jump.
+        to(8, 7, listed(DType::F32)).without_derivative(),
+        to(5, 10, listed(DType::F32)).without_derivative(),
+        to(8, 23, listed(DType::F64)).without_derivative(),
+        to(4, 3, listed(DType::BF16)).without_derivative(),
+        to(5, 0, Sample::uniform(DType::F16, [0, 2], -3.0, 3.0)).without_derivative(),
+        to(1, 2, Sample::uniform(DType::F16, [2, 1], -3.0, 3.0)).without_derivative(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    fn bfloat16() -> ReducePrecision {
+        ReducePrecision { exponent_bits: 8, mantissa_bits: 7 }
+    }
+
+    #[test]
+    fn lowering() {
+        expect![[r#"
+            func.func public @main(%0: tensor<3xf32>) -> (tensor<3xf32>) {
+            %1 = "stablehlo.reduce_precision"(%0) <{exponent_bits = 8 : i32, mantissa_bits = 7 : i32}> : (tensor<3xf32>) -> tensor<3xf32>
+            "func.return"(%1) : (tensor<3xf32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(bfloat16(), [Aval::new(DType::F32, [3])]));
+    }
+
+    #[test]
+    fn refusals() {
+        expect![[r#"
+            error[dtype]: reduce_precision: needs a float operand, got i32
+              operand: i32[3]"#]]
+        .assert_eq(&error_of(bfloat16(), [Aval::new(DType::I32, [3])]));
+        let none = ReducePrecision { exponent_bits: 0, mantissa_bits: 7 };
+        expect![[r#"
+            error[value]: reduce_precision: exponent_bits must be at least 1, got 0
+              operand: f32[3]"#]]
+        .assert_eq(&error_of(none, [Aval::new(DType::F32, [3])]));
+    }
+}

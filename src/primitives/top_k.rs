@@ -1,0 +1,257 @@
+//! The largest elements along an axis.
+
+use super::arithmetic::neg;
+use super::gather::elements_along;
+use super::rules::{arity, element_dtype, move_axis, resolve_axis};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
+    Sample, Tangent, bind, trace,
+};
+use crate::stablehlo::{Value, i64_array};
+use crate::{ensure_dtype, ensure_shape};
+use serde::{Deserialize, Serialize};
+
+/// The `k` largest elements along an axis, largest first, and where they stand.
+///
+/// The order is NaN > ∞ > … > 0 > -0 > … > -∞, and a NaN with its sign bit set comes last; of equal
+/// elements the one that comes first.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {bool, int, float}[…]` |
+/// | results    | values, dtype of `x`, and positions, `i32`; axis `axis` has size `k` |
+/// | lowering   | [`chlo.top_k`](https://openxla.org/stablehlo/generated/chlo) along the last axis |
+/// | derivative | the tangents of the chosen elements |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TopK {
+    /// How many, at most the size of the axis.
+    pub k: usize,
+    /// The axis along which to choose.
+    pub axis: usize,
+}
+
+impl Primitive for TopK {
+    fn name(&self) -> &'static str {
+        "top_k"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let (k, axis) = (self.k, self.axis);
+        ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
+        ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
+        ensure_shape!(
+            k <= x.shape[axis],
+            "k must be at most {}, the size of axis {axis} of {x}, got {k}",
+            x.shape[axis]
+        );
+        let mut shape = x.shape.to_vec();
+        shape[axis] = k;
+        Ok(vec![x.with_shape(&shape), Aval::new(DType::I32, shape)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let outputs = bind(self.clone(), &[&primals[0]]);
+        let positions = &outputs[1];
+        let chosen =
+            tangents[0].map(outputs[0].aval(), |dx| elements_along(dx, positions, self.axis));
+        let tangents = vec![chosen, Tangent::zero_like(positions)];
+        Ok((outputs, tangents))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        let outputs = bind(TopK { k: self.k, axis: self.axis + 1 }, &[&x]);
+        Ok(Batched { outputs, axes: vec![Some(0), Some(0)] })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let rank = results[0].rank();
+        let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != self.axis).collect();
+        order.push(self.axis);
+        let mut x = lower_transpose(ctx, &operands[0], &order);
+        // The expansion into a sort takes neither booleans nor elements smaller than a byte.
+        let dtype = element_dtype(&x);
+        let sorted = match dtype {
+            DType::I2 | DType::I4 => DType::I8,
+            DType::Bool | DType::U2 | DType::U4 => DType::U8,
+            DType::F4E2M1FN => DType::F32,
+            other => other,
+        };
+        if sorted != dtype {
+            let wide = x.ty().with_element(sorted.stablehlo());
+            x = ctx.op_as("convert", &[x], "", &wide);
+        }
+        let mut dims = x.ty().dims().to_vec();
+        dims[rank - 1] = self.k;
+        let values = x.ty().with_dims(&dims);
+        let types = [values.clone(), values.with_element("i32")];
+        let attributes = format!("k = {} : i64", self.k);
+        let chosen = ctx.op_full("chlo.top_k", &[x], &attributes, Vec::new(), &types);
+        let mut back = vec![0; rank];
+        for (position, &axis) in order.iter().enumerate() {
+            back[axis] = position;
+        }
+        let mut chosen: Vec<Value> =
+            chosen.iter().map(|value| lower_transpose(ctx, value, &back)).collect();
+        if sorted != dtype {
+            chosen[0] = ctx.op_as("convert", &chosen[..1], "", &results[0].stablehlo());
+        }
+        Ok(chosen)
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
+        // A heap of `k` elements, met by every other one.
+        Cost { flops: operands[0].size() as u64 * depth, ..Cost::movement(operands, results) }
+    }
+}
+
+fn lower_transpose(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> Value {
+    if order.windows(2).all(|pair| pair[0] < pair[1]) {
+        return x.clone();
+    }
+    let dims: Vec<usize> = order.iter().map(|&axis| x.ty().dims()[axis]).collect();
+    let attributes = format!("permutation = {}", i64_array(order));
+    let ty = x.ty().with_dims(&dims);
+    ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
+}
+
+fn chosen(name: &str, x: &Array, k: usize, axis: isize) -> (Array, Array) {
+    match resolve_axis(axis, x.rank()) {
+        Ok(axis) => {
+            let mut outputs = bind(TopK { k, axis }, &[x]);
+            let positions = outputs.swap_remove(1);
+            (outputs.swap_remove(0), positions)
+        }
+        Err(error) => trace::throw_operands(name, error, &[x]),
+    }
+}
+
+/// The `k` largest elements of `x` along `axis` (negative: from the back), largest first, and their
+/// positions, `i32`. See [`TopK`] for the order and the rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let best = |logits: Array| top_k(&logits, 5, -1);
+/// let (values, ids) = eval_shape(best, Aval::new(DType::BF16, [8, 1000]))?;
+/// assert_eq!(values.aval().to_string(), "bf16[8,5]");
+/// assert_eq!(ids.aval().to_string(), "i32[8,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn top_k(x: &Array, k: usize, axis: isize) -> (Array, Array) {
+    trace::from_caller(|| chosen("top_k", x, k, axis))
+}
+
+#[track_caller]
+fn check_recall(name: &str, x: &Array, recall_target: f64) {
+    if !(recall_target > 0.0 && recall_target <= 1.0) {
+        let message = format!("recall_target must lie in 0..=1 and above 0, got {recall_target}");
+        trace::throw_operands(name, RuleError::value(message), &[x]);
+    }
+}
+
+/// At least the fraction `recall_target` of the `k` largest elements of `x` along `axis`, largest first,
+/// and their positions, `i32`.
+///
+/// It is exact on every platform so far, that is [`top_k`]: any `recall_target` in `0.0..=1.0` is met.
+///
+/// Reference: Chern, Hechtman, Davis, Guo, Majnemer and Kumar, "TPU-KNN: K nearest neighbor search at
+/// peak FLOP/s", 2022, for the approximation.
+#[track_caller]
+pub fn approx_max_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
+    check_recall("approx_max_k", x, recall_target);
+    trace::from_caller(|| chosen("approx_max_k", x, k, axis))
+}
+
+/// At least the fraction `recall_target` of the `k` smallest elements of `x` along `axis`, smallest
+/// first, and their positions, `i32`; `x` must be float. Exact, as [`approx_max_k`] is.
+#[track_caller]
+pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
+    check_recall("approx_min_k", x, recall_target);
+    if !x.dtype().is_float() {
+        let message = format!("needs a float operand, got {}", x.dtype());
+        trace::throw_operands("approx_min_k", RuleError::dtype(message), &[x]);
+    }
+    trace::from_caller(|| {
+        let (values, positions) = chosen("approx_min_k", &neg(x), k, axis);
+        (neg(&values), positions)
+    })
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let of = |k, axis, x: Sample| Exemplar::new(TopK { k, axis }, [x]);
+    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+    let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
+    let mut all = vec![
+        of(2, 1, floats(&[2, 5])),
+        of(3, 0, floats(&[4, 2])),
+        of(2, 1, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
+        of(1, 0, floats(&[1])),
+        of(0, 1, floats(&[2, 3])),
+        of(0, 0, floats(&[0])),
+        of(2, 1, floats(&[0, 3])),
+        of(3, 0, Sample::listed(DType::I8, [4], &[-128.0, 127.0, 127.0, 0.0])),
+        of(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
+        of(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
+    ];
+    // Ties, where the two one-sided derivatives differ, and no neighbours.
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
+        all.push(of(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
+    }
+    for dtype in [DType::I4, DType::U4, DType::U8, DType::I32, DType::I64] {
+        all.push(of(3, 0, Sample::uniform(dtype, [6], 0.0, 6.0)));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::{error_of, module_of};
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn lowering() {
+        expect![[r#"
+            func.func public @main(%0: tensor<4x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {
+            %1 = "stablehlo.transpose"(%0) <{permutation = array<i64: 1, 0>}> : (tensor<4x3xf32>) -> tensor<3x4xf32>
+            %2:2 = "chlo.top_k"(%1) <{k = 2 : i64}> : (tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
+            %3 = "stablehlo.transpose"(%2#0) <{permutation = array<i64: 1, 0>}> : (tensor<3x2xf32>) -> tensor<2x3xf32>
+            %4 = "stablehlo.transpose"(%2#1) <{permutation = array<i64: 1, 0>}> : (tensor<3x2xi32>) -> tensor<2x3xi32>
+            "func.return"(%3, %4) : (tensor<2x3xf32>, tensor<2x3xi32>) -> ()
+            }
+        "#]]
+        .assert_eq(&module_of(TopK { k: 2, axis: 0 }, [Aval::new(DType::F32, [4, 3])]));
+    }
+
+    #[test]
+    fn refusals() {
+        expect![[r#"
+            error[shape]: top_k: k must be at most 4, the size of axis 1 of f32[3,4], got 5
+              operand: f32[3,4]"#]]
+        .assert_eq(&error_of(TopK { k: 5, axis: 1 }, [Aval::new(DType::F32, [3, 4])]));
+        expect![[r#"
+            error[dtype]: top_k: needs an operand with an order, got c64
+              operand: c64[4]"#]]
+        .assert_eq(&error_of(TopK { k: 1, axis: 0 }, [Aval::new(DType::C64, [4])]));
+    }
+
+    mod on_cpu {
+        use super::*;
+
+        /// As JAX orders them.
+        #[test]
+        fn the_largest_come_first() {
+            let edges =
+                [1.0, f32::NAN, f32::INFINITY, -0.0, 0.0, f32::NEG_INFINITY, -f32::NAN, 3.0];
+            let x = Array::from_slice(&edges, [8]).unwrap();
+            let (_, order) = top_k(&x, 8, 0);
+            assert_eq!(order.to_vec::<i32>().unwrap(), [1, 2, 7, 0, 4, 3, 5, 6]);
+            let (smallest, order) = approx_min_k(&x, 2, -1, 0.9);
+            assert_eq!(order.to_vec::<i32>().unwrap(), [6, 5]);
+            assert!(smallest.to_vec::<f32>().unwrap()[0].is_nan());
+        }
+    }
+}
