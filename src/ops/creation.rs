@@ -3,8 +3,9 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    ArrayLike, add, arange_step, broadcast_in_dim, broadcasted_iota as iota, concatenate,
-    convert_element_type, convert_to, div, eq, fill_of, mul, promote_inexact, reshape, sub,
+    ArrayLike, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota, concatenate,
+    convert_element_type, convert_to, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
+    reshape, sign, sub,
 };
 
 /// `0, 1, …` up to but without `stop`: `i32` for an integer, `f32` for a float. Empty if `stop` is
@@ -45,6 +46,63 @@ pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arra
     let high = mul(broadcast_in_dim(&stop, open, &inner), share);
     let last = reshape(&stop, stop.shape().insert(0, 1));
     concatenate(&[&add(low, high), &last], 0)
+}
+
+/// `num` numbers at equal distances from `start` up to but without `stop`, as [`linspace`] with
+/// `endpoint=False`.
+#[track_caller]
+pub fn linspace_open(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
+    let [start, stop] = promote_inexact("linspace_open", [start.like(), stop.like()]);
+    let part = start.dtype().real();
+    let steps = convert_element_type(&iota(DType::I32, [num], 0), part);
+    let share = div(&steps, Scalar::Float(num as f64));
+    let share = convert_element_type(&share, start.dtype());
+    let mut open = vec![num];
+    open.resize(start.rank() + 1, 1);
+    let share = reshape(&share, open);
+    let low = mul(&start, sub(fill_of(Scalar::Int(1), share.aval()), &share));
+    let whole = add(low, mul(&stop, &share));
+    convert_element_type(&whole, start.dtype())
+}
+
+/// `num` numbers from `base^start` to `base^stop`, both included, whose logarithms lie at equal
+/// distances: `[num, …]` for operands of shape `[…]`. NumPy's base is 10.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// assert_eq!(eval_shape(|| logspace(0.0, 3.0, 4, 10.0), ())?.aval().to_string(), "f32[4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn logspace(
+    start: impl ArrayLike,
+    stop: impl ArrayLike,
+    num: usize,
+    base: impl ArrayLike,
+) -> Array {
+    pow(base, linspace(start, stop, num))
+}
+
+/// `num` numbers from `start` to `stop`, both included, each the same multiple of the one before:
+/// `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are 0.
+#[track_caller]
+pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
+    let [start, stop] = promote_inexact("geomspace", [start.like(), stop.like()]);
+    // Between negative numbers the logarithms are those of their magnitudes.
+    let sign = match start.dtype().is_complex() {
+        true => div(&start, convert_element_type(&abs(&start), start.dtype())),
+        false => sign(&start),
+    };
+    let (low, high) = (div(&start, &sign), div(&stop, &sign));
+    let inner = exp(&linspace(log(&low), log(&high), num));
+    let middle = mul(&sign, inner);
+    if num < 2 {
+        return middle;
+    }
+    // Both ends as they are, without rounding.
+    let between = super::arrange::part(&middle, 0, 1, num - 1);
+    let end = |x: &Array| reshape(x, x.shape().insert(0, 1));
+    concatenate(&[&end(&start), &between, &end(&stop)], 0)
 }
 
 /// The identity matrix of shape `[n, n]`.

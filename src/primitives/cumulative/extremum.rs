@@ -231,7 +231,8 @@ mod tests {
         let along = Cummax { axis: 0, reverse: false };
         expect![[r#"
             error[dtype]: cummax: needs a numeric operand, got bool
-              operand: bool[5]"#]].assert_eq(&error_of(along, [Aval::new(DType::Bool, [5])]));
+              operand: bool[5]"#]]
+        .assert_eq(&error_of(along, [Aval::new(DType::Bool, [5])]));
     }
 
     mod on_cpu {

@@ -123,6 +123,7 @@ mod tests {
         let along = Cumlogsumexp { axis: 0, reverse: false };
         expect![[r#"
             error[dtype]: cumlogsumexp: needs a float operand, got i32
-              operand: i32[5]"#]].assert_eq(&error_of(along, [Aval::new(DType::I32, [5])]));
+              operand: i32[5]"#]]
+        .assert_eq(&error_of(along, [Aval::new(DType::I32, [5])]));
     }
 }

@@ -158,6 +158,7 @@ mod tests {
         expect![[r#"
             error[shape]: linear_recurrence: operands must have one shape, got [5] and [4]
               lhs: f32[5]
-              rhs: f32[4]"#]].assert_eq(&error_of(along, avals));
+              rhs: f32[4]"#]]
+        .assert_eq(&error_of(along, avals));
     }
 }

@@ -151,10 +151,12 @@ mod tests {
         let along = |axis| Cumsum { axis, reverse: false };
         expect![[r#"
             error[shape]: cumsum: axis 1 must lie below the rank 1 of f32[5]
-              operand: f32[5]"#]].assert_eq(&error_of(along(1), [Aval::new(DType::F32, [5])]));
+              operand: f32[5]"#]]
+        .assert_eq(&error_of(along(1), [Aval::new(DType::F32, [5])]));
         expect![[r#"
             error[dtype]: cumsum: needs a numeric operand, got bool
-              operand: bool[5]"#]].assert_eq(&error_of(along(0), [Aval::new(DType::Bool, [5])]));
+              operand: bool[5]"#]]
+        .assert_eq(&error_of(along(0), [Aval::new(DType::Bool, [5])]));
     }
 
     mod on_cpu {

@@ -1,0 +1,23 @@
+//! Probability distributions and ranks, as `jax.scipy.stats` has them: a module for each distribution
+//! with the logarithm of its density `logpdf` (of its mass `logpmf`), the density `pdf`, distribution
+//! function `cdf`, its complement `sf`, and quantiles `ppf`, each as far as it is there.
+//!
+//! Densities are per unit of `x`, logarithms in nats. Operands promote and broadcast; integers become
+//! floats. Outside a distribution's support the density is 0 and its logarithm `-inf`.
+
+pub mod bernoulli;
+pub mod cauchy;
+pub mod expon;
+pub mod geom;
+pub mod gumbel_l;
+pub mod gumbel_r;
+pub mod laplace;
+pub mod logistic;
+pub mod norm;
+pub mod pareto;
+mod ranks;
+pub mod truncnorm;
+pub mod uniform;
+pub mod wrapcauchy;
+
+pub use ranks::{RankMethod, mode, rankdata, sem};
