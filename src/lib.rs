@@ -84,6 +84,7 @@ pub mod checkpoint;
 pub mod control_flow;
 pub mod core;
 pub mod data;
+pub mod debug;
 pub mod jit;
 pub mod nn;
 pub mod ops;

@@ -8,4 +8,4 @@ pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, nn, optim, random};
+pub use crate::{checkpoint, data, debug, nn, optim, random};

@@ -1,16 +1,13 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::partial::{PartialEval, partial_eval};
+use super::derived;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
     Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind,
 };
 use crate::ensure_shape;
 use crate::stablehlo::Value;
-use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::transpose::transpose_program;
-use crate::transforms::vmap::batch_program;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -33,12 +30,12 @@ pub struct Call {
 }
 
 impl Call {
-    fn of(&self, name: &str, program: Program) -> Call {
+    fn of(&self, name: &str, program: Arc<Program>) -> Call {
         let name = match name {
             "" => self.name.clone(),
             name => format!("{name}_{}", self.name),
         };
-        Call { name, program: Arc::new(program) }
+        Call { name, program }
     }
 }
 
@@ -60,97 +57,39 @@ pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) 
     Ok(program.avals_out())
 }
 
-/// The strongest effect of a program's equations.
-pub(super) fn effects_of(program: &Program) -> Effects {
-    let effects = program.eqns().iter().map(|eqn| eqn.primitive.effects());
-    effects.fold(Effects::None, |a, b| match (a, b) {
-        (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
-        (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
-        _ => Effects::None,
-    })
-}
-
 /// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
 /// program's own jvp, of primals and dense tangents to outputs and dense tangents.
 pub(super) fn jvp_call<P: Primitive>(
-    program: &Program,
+    program: &Arc<Program>,
     primals: &[Array],
     tangents: &[Tangent],
-    wrap: impl FnOnce(Program) -> P,
+    wrap: impl FnOnce(Arc<Program>) -> P,
 ) -> (Vec<Array>, Vec<Tangent>) {
-    let dense: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
-    let avals = program.avals_in().into_iter();
-    let avals = avals.chain(dense.iter().map(|tangent| tangent.aval().clone()));
-    let mut out_tangents = Vec::new();
-    let derived = trace_rules(avals, |inputs| {
-        let (primals, mut rest) = {
-            let (primals, rest) = inputs.split_at(tangents.len());
-            (primals, rest.iter())
-        };
-        let tangents: Vec<Tangent> = tangents
-            .iter()
-            .map(|tangent| match tangent {
-                Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                Tangent::Dense(_) => {
-                    Tangent::Dense(rest.next().expect("one per dense tangent").clone())
-                }
-            })
-            .collect();
-        let (mut outputs, tangents) = jvp_program(program, primals, &tangents);
-        outputs.extend(tangents.iter().filter_map(Tangent::array).cloned());
-        out_tangents = tangents;
-        outputs
-    });
+    let (program, results) = derived::jvp(program, tangents);
+    let dense = tangents.iter().filter_map(Tangent::array);
     let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-    let mut outputs = bind(wrap(derived), &operands);
-    let mut dense = outputs.split_off(out_tangents.len()).into_iter();
-    let tangents = out_tangents
-        .into_iter()
-        .map(|tangent| match tangent {
-            Tangent::Zero(aval) => Tangent::Zero(aval),
-            Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense tangent")),
-        })
-        .collect();
-    (outputs, tangents)
+    let mut outputs = bind(wrap(program), &operands);
+    let mut dense = outputs.split_off(results.len()).into_iter();
+    (outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect())
 }
 
 /// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
 /// program's own transpose, of known operands and dense cotangents to dense cotangents.
 pub(super) fn transpose_call<P: Primitive>(
-    program: &Program,
+    program: &Arc<Program>,
     cts: &[Tangent],
     operands: &[Operand],
-    wrap: impl FnOnce(Program) -> P,
+    wrap: impl FnOnce(Arc<Program>) -> P,
 ) -> Vec<Option<Tangent>> {
-    let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-    let known: Vec<&Array> = operands.iter().filter_map(Operand::known).collect();
-    let dense: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
-    let arguments: Vec<&Array> = known.iter().chain(&dense).copied().collect();
-    let mut operand_cts = Vec::new();
-    let derived = trace_rules(arguments.iter().map(|x| x.aval().clone()), |inputs| {
-        let (known, rest) = inputs.split_at(known.len());
-        let mut rest = rest.iter();
-        let cts: Vec<Tangent> = cts
-            .iter()
-            .map(|ct| match ct {
-                Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
-                Tangent::Dense(_) => {
-                    Tangent::Dense(rest.next().expect("one per dense cotangent").clone())
-                }
-            })
-            .collect();
-        operand_cts = transpose_program(program, &linear, known, &cts);
-        operand_cts.iter().filter_map(Tangent::array).cloned().collect()
-    });
-    let mut dense = bind(wrap(derived), &arguments).into_iter();
-    let mut operand_cts = operand_cts.into_iter();
-    let ct = |linear: bool| {
-        linear.then(|| match operand_cts.next().expect("one per linear operand") {
-            Tangent::Zero(aval) => Tangent::Zero(aval),
-            Tangent::Dense(_) => Tangent::Dense(dense.next().expect("one per dense cotangent")),
-        })
+    let (program, pulled) = derived::transpose(program, cts, operands);
+    let known = operands.iter().filter_map(Operand::known);
+    let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
+    let mut dense = bind(wrap(program), &arguments).into_iter();
+    let mut pulled = pulled.iter();
+    let ct = |operand: &Operand| {
+        operand.is_linear().then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
     };
-    linear.into_iter().map(ct).collect()
+    operands.iter().map(ct).collect()
 }
 
 impl Primitive for Call {
@@ -167,14 +106,9 @@ impl Primitive for Call {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let mut out_axes = Vec::new();
-        let program = trace_rules(operands.iter().map(|x| x.aval().clone()), |inputs| {
-            let (outputs, axes) = batch_program(&self.program, inputs, axes, axis);
-            out_axes = axes;
-            outputs
-        });
+        let (program, axes) = derived::batch(&self.program, operands, axes, axis);
         let outputs = bind(self.of("vmap", program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes: out_axes })
+        Ok(Batched { outputs, axes })
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -186,7 +120,7 @@ impl Primitive for Call {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
@@ -211,19 +145,14 @@ impl HigherOrder for Call {
         if !known.contains(&true) {
             return None;
         }
-        let PartialEval { known: ahead, unknown, unknown_inputs, n_residuals, outputs } =
-            partial_eval(&self.program, known);
-        if ahead.eqns().is_empty() && outputs.iter().all(Result::is_err) {
-            // Nothing can be done ahead: the whole is recorded.
-            return None;
-        }
+        let halves = derived::split(&self.program, known)?;
         Some(Split {
-            known: Arc::new(self.of("", ahead)),
+            known: Arc::new(self.of("", halves.known.clone())),
             known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
-            unknown: Arc::new(self.of("", unknown)),
-            unknown_operands: unknown_inputs,
-            n_residuals,
-            outputs,
+            unknown: Arc::new(self.of("", halves.unknown.clone())),
+            unknown_operands: halves.unknown_inputs.clone(),
+            n_residuals: halves.n_residuals,
+            outputs: halves.outputs.clone(),
         })
     }
 }

@@ -2,6 +2,8 @@
 
 mod call;
 mod custom;
+mod derived;
+mod memo;
 mod partial;
 mod policy;
 mod remat;

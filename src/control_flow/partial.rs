@@ -3,13 +3,14 @@
 use crate::core::trace::{Mode, Tracing};
 use crate::core::{Array, Program};
 use crate::passes;
+use std::sync::Arc;
 
 /// A program in two halves.
 pub(crate) struct PartialEval {
     /// From the known inputs to the known outputs, then the residuals.
-    pub(crate) known: Program,
+    pub(crate) known: Arc<Program>,
     /// From `unknown_inputs`, then the residuals, to the unknown outputs.
-    pub(crate) unknown: Program,
+    pub(crate) unknown: Arc<Program>,
     /// Which inputs of the whole the unknown half takes: the unknown ones, and known ones that it
     /// uses as they are.
     pub(crate) unknown_inputs: Vec<usize>,
@@ -82,6 +83,6 @@ pub(crate) fn partial_eval(program: &Program, known: &[bool]) -> PartialEval {
     known_results.extend(residuals);
     let (known, captures) = below.finish(&known_results);
     assert!(captures.is_empty(), "a program uses its inputs alone");
-    let unknown = unknown.permute_inputs(&order);
-    PartialEval { known, unknown, unknown_inputs, n_residuals, outputs }
+    let unknown = Arc::new(unknown.permute_inputs(&order));
+    PartialEval { known: Arc::new(known), unknown, unknown_inputs, n_residuals, outputs }
 }

@@ -1,6 +1,7 @@
 //! `remat`: what the way back needs is computed again instead of being kept.
 
-use super::call::{Call, effects_of, expect_operands, jvp_call, transpose_call};
+use super::call::{Call, expect_operands, jvp_call, transpose_call};
+use super::derived;
 use super::partial::{PartialEval, partial_eval};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
@@ -9,7 +10,6 @@ use crate::core::{
 };
 use crate::stablehlo::Value;
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
-use crate::transforms::vmap::batch_program;
 use crate::tree::{Tree, leaves_of, rebuild};
 use serde::{Deserialize, Serialize};
 use std::panic::Location;
@@ -39,8 +39,8 @@ pub struct Remat {
 }
 
 impl Remat {
-    fn of(&self, program: Program) -> Remat {
-        Remat { program: Arc::new(program), ..self.clone() }
+    fn of(&self, program: Arc<Program>) -> Remat {
+        Remat { program, ..self.clone() }
     }
 }
 
@@ -58,12 +58,7 @@ impl Primitive for Remat {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let mut out_axes = Vec::new();
-        let program = trace_rules(operands.iter().map(|x| x.aval().clone()), |inputs| {
-            let (outputs, axes) = batch_program(&self.program, inputs, axes, axis);
-            out_axes = axes;
-            outputs
-        });
+        let (program, out_axes) = derived::batch(&self.program, operands, axes, axis);
         let outputs = bind(self.of(program), &operands.iter().collect::<Vec<_>>());
         Ok(Batched { outputs, axes: out_axes })
     }
@@ -83,7 +78,7 @@ impl Primitive for Remat {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
@@ -121,7 +116,7 @@ impl HigherOrder for Remat {
         Some(Split {
             known: Arc::new(Call { name: self.name.clone(), program: Arc::new(hidden.ahead) }),
             known_operands,
-            unknown: Arc::new(self.of(hidden.unknown)),
+            unknown: Arc::new(self.of(Arc::new(hidden.unknown))),
             unknown_operands,
             n_residuals: hidden.n_saved,
             outputs,

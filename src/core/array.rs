@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
 pub trait Buffer: fmt::Debug + Send + Sync {
-    /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types.
+    /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types, the
+    /// signed ones as an `i8`.
     ///
     /// # Errors
     /// What the computation that makes the elements met, or the copy.
@@ -92,7 +93,7 @@ impl Array {
     }
 
     /// Copies raw elements to the default device: row-major, in the machine's byte order, one byte
-    /// per element for sub-byte dtypes.
+    /// per element for sub-byte dtypes, `i4` and `i2` as an `i8`.
     ///
     /// # Errors
     /// As [`Array::from_slice`].
@@ -221,7 +222,8 @@ impl Array {
         T::read(self.size(), |bytes| buffer.read(bytes))
     }
 
-    /// The elements' bytes, row-major, one byte per element for sub-byte dtypes.
+    /// The elements' bytes, row-major, one byte per element for sub-byte dtypes, `i4` and `i2` as an
+    /// `i8`.
     ///
     /// Throws `Tracer` if the array is traced.
     ///

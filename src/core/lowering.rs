@@ -1,6 +1,7 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
 
 use super::error::Rule;
+use super::primitive::Effects;
 use super::program::Program;
 use super::trace;
 use crate::stablehlo::{TensorType, Value, Writer};
@@ -15,6 +16,8 @@ pub struct LowerCtx<'a> {
     functions: HashMap<Program, String>,
     routines: HashMap<String, String>,
     n_functions: usize,
+    n_channels: usize,
+    token: Option<Value>,
 }
 
 impl<'a> LowerCtx<'a> {
@@ -26,12 +29,36 @@ impl<'a> LowerCtx<'a> {
             functions: HashMap::new(),
             routines: HashMap::new(),
             n_functions: 0,
+            n_channels: 0,
+            token: None,
         }
     }
 
     /// The platform that the module is for.
     pub fn platform(&self) -> &str {
         self.platform
+    }
+
+    /// The token that the next ordered side effect takes. A holder of programs passes it into its regions
+    /// and out of them if their effects are ordered.
+    pub fn token(&mut self) -> Value {
+        if self.token.is_none() {
+            let types = [TensorType::token()];
+            let made = self.writer.op_full("stablehlo.create_token", &[], "", Vec::new(), &types);
+            self.token = made.into_iter().next();
+        }
+        self.token.clone().expect("it was just made")
+    }
+
+    /// Sets the token for the next ordered side effect: what the last one gave.
+    pub fn set_token(&mut self, token: Value) {
+        self.token = Some(token);
+    }
+
+    /// A number that no channel of the module has yet.
+    pub fn channel(&mut self) -> usize {
+        self.n_channels += 1;
+        self.n_channels
     }
 
     /// Writes the program's equations in place and gives the values of its outputs.
@@ -63,11 +90,15 @@ impl<'a> LowerCtx<'a> {
         Ok(program.outputs().iter().map(|&var| read(&values, var)).collect())
     }
 
-    /// Writes a call of the program as a function; equal programs share one.
+    /// Writes a call of the program as a function; equal programs share one. A program with ordered side
+    /// effects is written in place, where its token is.
     ///
     /// # Errors
     /// Those of the `lower` rules.
     pub fn call(&mut self, program: &Program, name: &str, inputs: &[Value]) -> Rule<Vec<Value>> {
+        if program.effects() == Effects::Ordered {
+            return self.inline(program, inputs);
+        }
         let name = match self.functions.get(program) {
             Some(name) => name.clone(),
             None => {

@@ -7,10 +7,14 @@
 mod array;
 mod aval;
 mod backend;
+mod cache;
+pub(crate) mod callback;
 mod cost;
+mod display;
 mod dtype;
 mod element;
 mod error;
+mod host;
 mod lowering;
 mod primitive;
 mod program;
@@ -21,16 +25,20 @@ mod shape;
 pub(crate) mod stand_ins;
 mod tangent;
 pub(crate) mod trace;
+pub(crate) mod watch;
 
 pub(crate) use array::Kind;
 pub use array::{Array, Buffer};
 pub use aval::Aval;
 pub use backend::Backend;
 pub(crate) use backend::backend;
+pub(crate) use cache::Cache;
+pub use callback::HostFunction;
 pub use cost::Cost;
 pub use dtype::DType;
 pub use element::Element;
 pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError};
+pub use host::HostArray;
 pub use lowering::LowerCtx;
 pub use primitive::{
     BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, SaveHint, Split,
@@ -42,4 +50,4 @@ pub use scalar::Scalar;
 pub use shape::Shape;
 pub use tangent::Tangent;
 pub(crate) use trace::bind_shared;
-pub use trace::{bind, bind1, catch, throw, throw_operands};
+pub use trace::{bind, bind1, catch, from_caller, throw, throw_operands};

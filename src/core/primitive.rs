@@ -63,6 +63,18 @@ pub enum Effects {
     Ordered,
 }
 
+impl Effects {
+    /// The stronger of the two.
+    #[must_use]
+    pub fn and(self, other: Effects) -> Effects {
+        match (self, other) {
+            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
+            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
+            _ => Effects::None,
+        }
+    }
+}
+
 /// The axis that `vmap` adds.
 #[derive(Clone, Debug)]
 pub struct BatchAxis {

@@ -2,7 +2,7 @@
 
 use super::aval::Aval;
 use super::error::Loc;
-use super::primitive::Primitive;
+use super::primitive::{Effects, Primitive};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -114,6 +114,20 @@ impl Program {
     /// The same equations with other outputs.
     pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)
+    }
+
+    /// The strongest side effect of its equations.
+    pub fn effects(&self) -> Effects {
+        self.eqns.iter().map(|eqn| eqn.primitive.effects()).fold(Effects::None, Effects::and)
+    }
+
+    /// Whether an equation here or in a program held by one holds a closure.
+    pub fn is_opaque(&self) -> bool {
+        self.eqns.iter().any(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            eqn.primitive.is_opaque()
+                || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| inner.is_opaque()))
+        })
     }
 
     /// The structural hash, computed once.

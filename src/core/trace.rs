@@ -211,9 +211,21 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` with every operation it binds attributed to the caller of the function that calls this,
-/// for closures, which lose `#[track_caller]`.
+/// which must be `#[track_caller]`: closures do not pass the caller on.
+///
+/// ```
+/// use oxidax::core::from_caller;
+/// use oxidax::prelude::*;
+///
+/// #[track_caller]
+/// fn squares<T: Tree>(tree: &T) -> T {
+///     from_caller(|| tree::map(tree, |leaf| leaf * leaf))
+/// }
+/// let program = make_program(|x: Array| squares(&x), Aval::new(DType::F32, [])).unwrap();
+/// assert!(program.eqns()[0].location.is_some_and(|place| place.line() > 5));
+/// ```
 #[track_caller]
-pub(crate) fn from_caller<R>(f: impl FnOnce() -> R) -> R {
+pub fn from_caller<R>(f: impl FnOnce() -> R) -> R {
     let location = LOCATION.get().or(Some(Location::caller()));
     at_location(location, f)
 }
@@ -408,7 +420,7 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-fn path() -> Vec<String> {
+pub(super) fn path() -> Vec<String> {
     STACK.with_borrow(|stack| stack.iter().filter_map(|builder| builder.scope.clone()).collect())
 }
 

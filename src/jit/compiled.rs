@@ -4,9 +4,9 @@ use super::error::CallError;
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Error, bind, catch, trace};
+use crate::core::{Array, Cache, Error, bind, catch, trace};
 use crate::passes;
-use crate::runtime::{Cache, Executable, is_deleted, strong_count};
+use crate::runtime::{Executable, blame, is_deleted, is_watched, strong_count};
 use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
 use crate::tree::{
     Arg, Args, Arguments, Examples, Function, Signature, Tree, TreeDef, leaves_of, rebuild,
@@ -152,7 +152,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         let entry = entry.value();
         let mut leaves = leaves_of(&Arguments::<A>(arguments));
         let n_declared = leaves.len();
-        let donated = match owned.contains(&true) {
+        // A program that is to run again must keep its arguments.
+        let donated = match owned.contains(&true) && !is_watched() {
             true => self.donatable(arguments, &leaves, owned),
             false => Vec::new(),
         };
@@ -162,7 +163,12 @@ impl<A: Args, O: Tree> Jit<A, O> {
             return Err(kept(trace::escaped_error(&leaves[position])));
         }
         match entry.executable.execute(&leaves, &donated) {
-            Ok(outputs) => Ok(rebuild(&entry.template, outputs)),
+            Ok(outputs) => {
+                if is_watched() {
+                    self.blame(arguments, &leaves[..n_declared], &outputs).map_err(kept)?;
+                }
+                Ok(rebuild(&entry.template, outputs))
+            }
             Err(error) => {
                 let lost = (0..n_declared).filter(|&at| is_deleted(&leaves[at]));
                 let lost: Vec<usize> = lost.collect();
@@ -178,6 +184,18 @@ impl<A: Args, O: Tree> Jit<A, O> {
                 Err(Failure { error, consumed })
             }
         }
+    }
+
+    /// Under `nan_check`, finds the operation that made a NaN.
+    fn blame(
+        &self,
+        arguments: A::Refs<'_>,
+        leaves: &[Array],
+        outputs: &[Array],
+    ) -> Result<(), Error> {
+        let traced = catch(|| self.trace(arguments))?;
+        let leaves: Vec<Array> = leaves.iter().chain(&traced.captures).cloned().collect();
+        blame(&traced.program, &leaves, outputs)
     }
 
     /// For each leaf, whether it may be donated: passed by value, and held by nobody but the

@@ -34,9 +34,11 @@
 pub mod init;
 mod linear;
 mod losses;
+mod mixed;
 
 pub use linear::Linear;
 pub use losses::{
     absolute_error, accuracy, huber, mse, sigmoid_binary_cross_entropy, softmax_cross_entropy,
     squared_error,
 };
+pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};

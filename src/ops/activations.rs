@@ -2,10 +2,11 @@
 
 use super::axes::Axes;
 use crate::core::Array;
+use crate::primitives::rules::without_axes;
 use crate::primitives::{
-    add, div, erfc, exp, expm1, full_like, ge, gt, inexact, integer_pow, is_finite, le, log,
-    logaddexp, logistic, lt, mul, neg, real, reduce_max, stop_gradient, sub, tanh, where_,
-    zeros_like,
+    ArrayLike, abs, add, div, erfc, exp, expm1, full_like, ge, gt, inexact, integer_pow, is_finite,
+    le, log, logaddexp, logistic, lt, mul, ne, neg, promote_inexact, real, reduce_max, reshape,
+    rsqrt, stop_gradient, sub, tanh, where_, zeros_like,
 };
 
 /// `max(x, 0)`, with derivative 0 at 0. NaN stays NaN.
@@ -103,7 +104,7 @@ pub fn softplus(x: &Array) -> Array {
 /// `x / (1 + |x|)`.
 #[track_caller]
 pub fn soft_sign(x: &Array) -> Array {
-    div(x, add(crate::primitives::abs(x), 1))
+    div(x, add(abs(x), 1))
 }
 
 /// `x` between -1 and 1, constant beyond.
@@ -175,9 +176,30 @@ pub fn logsumexp(x: &Array, along: impl Into<Axes>) -> Array {
     let sum = exp(&sub(&x, &top)).sum_axes(kept);
     let full = add(log(&sum), &top);
     let over = along.resolve("logsumexp", &x);
-    let reduced =
-        crate::primitives::reshape(&full, crate::primitives::rules::without_axes(x.shape(), &over));
+    let reduced = reshape(&full, without_axes(x.shape(), &over));
     along.restore("logsumexp", &x, &reduced)
+}
+
+/// `log(Σ weights · exp(x))` along `along`, as [`logsumexp`] with a factor, of any sign, for each
+/// element; `weights` broadcasts. NaN where the sum is negative, `-inf` where it is 0. An element of
+/// weight 0 does not count, even if it is infinite.
+///
+/// Throws `Op` for operands that do not broadcast.
+#[track_caller]
+pub fn logsumexp_weighted(x: &Array, weights: &Array, along: impl Into<Axes>) -> Array {
+    let [x, weights] = promote_inexact("logsumexp_weighted", [x.like(), weights.like()]);
+    let along = along.into();
+    let kept = along.clone().keepdims();
+    let lowest = full_like(&x, f64::NEG_INFINITY);
+    let x = where_(&ne(&weights, zeros_like(&weights)), &x, lowest);
+    let part = if x.dtype().is_complex() { real(&x) } else { x.clone() };
+    let top = stable_max("logsumexp_weighted", &part, &kept);
+    let top = where_(&is_finite(&top), &top, zeros_like(&top));
+    let sum = mul(exp(&sub(&x, &top)), &weights).sum_axes(kept);
+    let full = add(log(&sum), &top);
+    let over = along.resolve("logsumexp_weighted", &x);
+    let reduced = reshape(&full, without_axes(x.shape(), &over));
+    along.restore("logsumexp_weighted", &x, &reduced)
 }
 
 /// `x` shifted and scaled along `along` to mean 0 and variance 1; `epsilon` is added to the
@@ -187,7 +209,7 @@ pub fn standardize(x: &Array, along: impl Into<Axes>, epsilon: f64) -> Array {
     let (x, along) = (inexact(x), along.into().keepdims());
     let centred = sub(&x, x.mean_axes(along.clone()));
     let variance = x.var_axes(along, 0.0);
-    mul(&centred, crate::primitives::rsqrt(&add(variance, epsilon)))
+    mul(&centred, rsqrt(&add(variance, epsilon)))
 }
 
 /// `x` where it is positive, else `alpha * (exp(x / alpha) - 1)`: [`elu`] whose derivative at 0 is 1 for

@@ -3,8 +3,8 @@
 use crate::core::{Array, DType, RuleError, Shape, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    broadcast_in_dim, broadcasted_iota as iota, concatenate, le, reshape, rev, slice, sub, where_,
-    zeros_like,
+    broadcast_in_dim, broadcasted_iota as iota, concatenate, le, ne, reshape, rev, slice, sub,
+    where_, zeros_like,
 };
 
 #[track_caller]
@@ -142,6 +142,16 @@ pub fn roll(x: &Array, shift: isize, axis: isize) -> Array {
         0 => x.clone(),
         _ => concatenate(&[&part(x, at, cut, size), &part(x, at, 0, cut)], at as isize),
     }
+}
+
+/// Differences of neighbours along `axis`: `x[i + 1] - x[i]`, one fewer than there are elements. For
+/// booleans whether they differ.
+#[track_caller]
+pub fn diff(x: &Array, axis: isize) -> Array {
+    let at = axis_of("diff", axis, x.rank(), x);
+    let size = x.shape()[at];
+    let (later, earlier) = (part(x, at, size.min(1), size), part(x, at, 0, size.max(1) - 1));
+    if x.dtype().is_bool() { ne(later, earlier) } else { sub(later, earlier) }
 }
 
 /// `x` with the order of its elements reversed along `axes`.

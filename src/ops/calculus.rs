@@ -156,7 +156,7 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
             return move_axis(&concatenate(&pieces, last as isize), last, at);
         }
     };
-    let steps = super::diff(&positions, 1, 0);
+    let steps = super::diff(&positions, 0);
     let (before, behind) = (part(&steps, 0, 0, n - 2), part(&steps, 0, 1, n - 1));
     let (left, middle, right) =
         (part(&x, last, 0, n - 2), part(&x, last, 1, n - 1), part(&x, last, 2, n));
@@ -208,7 +208,7 @@ pub fn trapezoid_at(y: &Array, x: &Array, axis: isize) -> Array {
     let last = y.rank() - 1;
     let y = move_axis(&inexact(y), at, last);
     let x = if x.rank() == 1 { x.clone() } else { move_axis(x, at, last) };
-    let steps = super::diff(&inexact(&x), 1, -1);
+    let steps = super::diff(&inexact(&x), -1);
     mul(mul(pairs(&y, last), steps).sum_axes(-1), 0.5)
 }
 

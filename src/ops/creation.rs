@@ -3,8 +3,8 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    ArrayLike, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota, concatenate,
-    convert_element_type, convert_to, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
+    ArrayLike, Like, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota,
+    concatenate, convert_element_type, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
     reshape, sign, sub,
 };
 
@@ -25,44 +25,52 @@ pub fn arange(stop: impl Into<Scalar>) -> Array {
 
 /// `num` numbers at equal distances from `start` to `stop`, both included, along a new first axis:
 /// `[num, …]` for operands of shape `[…]`. Integers become floats. One number is `start`.
+/// [`linspace_open`] leaves `stop` out.
+///
+/// Throws `Op` for operands that do not broadcast.
 #[track_caller]
 pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    let [start, stop] = promote_inexact("linspace", [start.like(), stop.like()]);
-    let (start, stop) =
-        (convert_to(&start, start.dtype(), false), convert_to(&stop, stop.dtype(), false));
-    let shape = start.shape().insert(0, num);
-    let inner: Vec<usize> = (1..=start.rank()).collect();
+    let [start, stop] = strong_ends(start.like(), stop.like());
     if num < 2 {
-        return broadcast_in_dim(&start, shape, &inner);
+        let inner: Vec<usize> = (1..=start.rank()).collect();
+        return broadcast_in_dim(&start, start.shape().insert(0, num), &inner);
     }
-    let part = start.dtype().real();
     // The last one is put there as it is, without rounding.
-    let steps = convert_element_type(&iota(DType::I32, [num - 1], 0), part);
-    let share = div(&steps, Scalar::Float((num - 1) as f64));
-    let open = start.shape().insert(0, num - 1);
-    let share = convert_element_type(&broadcast_in_dim(&share, open.clone(), &[0]), start.dtype());
-    let one_less = sub(fill_of(Scalar::Int(1), share.aval()), &share);
-    let low = mul(broadcast_in_dim(&start, open.clone(), &inner), one_less);
-    let high = mul(broadcast_in_dim(&stop, open, &inner), share);
-    let last = reshape(&stop, stop.shape().insert(0, 1));
-    concatenate(&[&add(low, high), &last], 0)
+    let open = spread(&start, &stop, num - 1, num - 1);
+    concatenate(&[&open, &reshape(&stop, stop.shape().insert(0, 1))], 0)
 }
 
-/// `num` numbers at equal distances from `start` up to but without `stop`, as [`linspace`] with
-/// `endpoint=False`.
+/// `num` numbers at equal distances from `start` towards `stop`, which would be the next, along a
+/// new first axis. Integers become floats.
+///
+/// Throws `Op` for operands that do not broadcast.
 #[track_caller]
 pub fn linspace_open(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    let [start, stop] = promote_inexact("linspace_open", [start.like(), stop.like()]);
+    let [start, stop] = strong_ends(start.like(), stop.like());
+    spread(&start, &stop, num, num)
+}
+
+/// Both ends in one float dtype that does not give way.
+#[track_caller]
+fn strong_ends(start: Like<'_>, stop: Like<'_>) -> [Array; 2] {
+    let [start, stop] = promote_inexact("linspace", [start, stop]);
+    [convert_element_type(&start, start.dtype()), convert_element_type(&stop, stop.dtype())]
+}
+
+/// `start + i/parts · (stop - start)` for the first `num` values of `i`.
+#[track_caller]
+fn spread(start: &Array, stop: &Array, num: usize, parts: usize) -> Array {
+    let shape = start.shape().insert(0, num);
+    let inner: Vec<usize> = (1..=start.rank()).collect();
     let part = start.dtype().real();
     let steps = convert_element_type(&iota(DType::I32, [num], 0), part);
-    let share = div(&steps, Scalar::Float(num as f64));
-    let share = convert_element_type(&share, start.dtype());
-    let mut open = vec![num];
-    open.resize(start.rank() + 1, 1);
-    let share = reshape(&share, open);
-    let low = mul(&start, sub(fill_of(Scalar::Int(1), share.aval()), &share));
-    let whole = add(low, mul(&stop, &share));
-    convert_element_type(&whole, start.dtype())
+    let share = div(&steps, Scalar::Float(parts as f64));
+    let share = convert_element_type(&broadcast_in_dim(&share, shape.clone(), &[0]), start.dtype());
+    let rest = sub(fill_of(Scalar::Int(1), share.aval()), &share);
+    // Both ends are weighted, so that neither is lost beside a much larger one.
+    let low = mul(broadcast_in_dim(start, shape.clone(), &inner), rest);
+    let high = mul(broadcast_in_dim(stop, shape, &inner), share);
+    add(low, high)
 }
 
 /// `num` numbers from `base^start` to `base^stop`, both included, whose logarithms lie at equal

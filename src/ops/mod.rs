@@ -11,7 +11,6 @@ mod axes;
 mod calculus;
 mod choosing;
 mod creation;
-mod display;
 mod dtypes;
 mod einsum;
 mod elementary;
@@ -35,11 +34,13 @@ mod vectors;
 
 pub use activations::{
     celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
-    log_softmax, log1mexp, logmeanexp, logsumexp, mish, relu, relu6, selu, sigmoid, silu,
-    soft_sign, softmax, softplus, sparse_plus, sparse_sigmoid, squareplus, standardize,
+    log_softmax, log1mexp, logmeanexp, logsumexp, logsumexp_weighted, mish, relu, relu6, selu,
+    sigmoid, silu, soft_sign, softmax, softplus, sparse_plus, sparse_sigmoid, squareplus,
+    standardize,
 };
 pub use arrange::{
-    diagonal, flip, repeat, roll, split, split_at, stack, swapaxes, tile, trace, tri, tril, triu,
+    diagonal, diff, flip, repeat, roll, split, split_at, stack, swapaxes, tile, trace, tri, tril,
+    triu,
 };
 pub use attention::{Attention, dot_product_attention};
 pub use axes::{Axes, axes};
@@ -64,7 +65,7 @@ pub use elementary::{
     copysign, deg2rad, divmod, fabs, float_power, fmax, fmin, frexp, heaviside, hypot, isclose,
     isclose_within, iscomplex, isneginf, isposinf, isreal, ldexp, log2, log10, logaddexp2,
     logical_and, logical_not, logical_or, logical_xor, modf, packbits, positive, rad2deg,
-    reciprocal, round_to, signbit, sinc, spacing, trunc, unpackbits, unwrap,
+    reciprocal, round_to, sinc, spacing, trunc, unpackbits, unwrap,
 };
 pub use grids::{
     IndexMode, diag, diag_indices, diag_indices_from, diagflat, fill_diagonal, fromfunction,
@@ -74,10 +75,12 @@ pub use grids::{
 pub use indexing::{At, Ellipsis, Index, NewAxis, by, take, take_along_axis};
 pub use joining::{
     append, array_split, atleast_1d, atleast_2d, atleast_3d, block, broadcast_arrays,
-    broadcast_shapes, column_stack, delete, diff, dsplit, dstack, ediff1d, fliplr, flipud, hsplit,
+    broadcast_shapes, column_stack, delete, dsplit, dstack, ediff1d, fliplr, flipud, hsplit,
     hstack, insert, matrix_transpose, resize, rollaxis, rot90, unstack, vsplit, vstack,
 };
-pub use numeric::{clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder};
+pub use numeric::{
+    clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
+};
 pub use polynomials::{poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use shapes::OpenShape;

@@ -2,9 +2,9 @@
 
 use crate::core::{Array, DType, RuleError, Scalar, bind1, trace};
 use crate::primitives::{
-    ArrayLike, Div, Like, abs, add, bitwise_and, bitwise_or, complex, convert_element_type, div,
-    eq, full_like, imag, integer_pow, is_finite, lt, maximum, minimum, mul, ne, pow,
-    promote_arrays, real, rem, shift_right_logical, sub, where_, zeros_like,
+    ArrayLike, Div, Like, abs, add, bitcast_convert_type, bitwise_and, bitwise_or, complex,
+    convert_element_type, div, eq, full_like, gt, imag, integer_pow, is_finite, lt, maximum,
+    minimum, mul, ne, pow, promote_arrays, real, rem, shift_right_logical, sub, where_, zeros_like,
 };
 
 /// `x` between `low` and `high`, with promotion and broadcasting: `minimum(maximum(x, low), high)`.
@@ -40,6 +40,40 @@ pub fn isinf(x: &Array) -> Array {
         dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
         _ => full_of(x, false),
     }
+}
+
+/// Whether the sign bit of each element is set: of negative numbers, of `-0.0`, and of NaNs that
+/// have it. False for unsigned integers and booleans.
+///
+/// Throws `Op` (dtype) for complex operands.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| signbit(&x), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(y.aval().to_string(), "bool[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn signbit(x: &Array) -> Array {
+    let dtype = x.dtype();
+    // All of this one's bits are exponent.
+    if !dtype.is_float() || dtype == DType::F8E8M0FNU {
+        if dtype.is_complex() {
+            let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
+            trace::throw_operands("signbit", error, &[x]);
+        }
+        return if dtype.is_signed() { lt(x, zeros_like(x)) } else { full_of(x, false) };
+    }
+    let as_integers = match dtype.bits() {
+        4 => DType::U4,
+        8 => DType::U8,
+        16 => DType::U16,
+        32 => DType::U32,
+        _ => DType::U64,
+    };
+    let bits = bitcast_convert_type(x, as_integers);
+    let magnitude = (1i128 << (dtype.bits() - 1)) - 1;
+    gt(&bits, full_like(&bits, Scalar::Int(magnitude)))
 }
 
 #[track_caller]

@@ -23,7 +23,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    fn stablehlo(self) -> &'static str {
+    pub(super) fn stablehlo(self) -> &'static str {
         match self {
             Precision::Default => "DEFAULT",
             Precision::High => "HIGH",
@@ -75,6 +75,35 @@ fn category(dtype: DType) -> &'static str {
         _ if dtype.is_float() => "float",
         _ => "complex",
     }
+}
+
+/// The dtype of products of these dtypes.
+pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) -> Rule<DType> {
+    let Some(preferred) = preferred else {
+        return match lhs == rhs {
+            true => Ok(lhs),
+            false => Err(RuleError::dtype(format!(
+                "operands must have one dtype unless preferred_element_type is set, got {lhs} and {rhs}"
+            ))),
+        };
+    };
+    if category(lhs) != category(rhs) {
+        return Err(RuleError::dtype(format!(
+            "operands must be of one category, got {lhs} ({}) and {rhs} ({})",
+            category(lhs),
+            category(rhs)
+        ))
+        .help("convert one of them with `astype`"));
+    }
+    let reachable = category(preferred) == category(lhs)
+        || lhs.is_bool()
+        || lhs.is_integer() && preferred.is_float();
+    if !reachable || preferred.bits() < lhs.bits().max(rhs.bits()) {
+        return Err(RuleError::dtype(format!(
+            "preferred_element_type {preferred} cannot hold products of {lhs} and {rhs}: it must be of their category (or float for integers) and not narrower"
+        )));
+    }
+    Ok(preferred)
 }
 
 impl DotGeneral {
@@ -139,34 +168,6 @@ impl DotGeneral {
         mistakes
     }
 
-    fn result_dtype(&self, lhs: DType, rhs: DType) -> Rule<DType> {
-        let Some(preferred) = self.preferred_element_type else {
-            return match lhs == rhs {
-                true => Ok(lhs),
-                false => Err(RuleError::dtype(format!(
-                    "operands must have one dtype unless preferred_element_type is set, got {lhs} and {rhs}"
-                ))),
-            };
-        };
-        if category(lhs) != category(rhs) {
-            return Err(RuleError::dtype(format!(
-                "operands must be of one category, got {lhs} ({}) and {rhs} ({})",
-                category(lhs),
-                category(rhs)
-            ))
-            .help("convert one of them with `astype`"));
-        }
-        let reachable = category(preferred) == category(lhs)
-            || lhs.is_bool()
-            || lhs.is_integer() && preferred.is_float();
-        if !reachable || preferred.bits() < lhs.bits().max(rhs.bits()) {
-            return Err(RuleError::dtype(format!(
-                "preferred_element_type {preferred} cannot hold products of {lhs} and {rhs}: it must be of their category (or float for integers) and not narrower"
-            )));
-        }
-        Ok(preferred)
-    }
-
     fn shape(&self, lhs: &Shape, rhs: &Shape) -> Shape {
         let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
         let lhs_axes = self.lhs_batch.iter().chain(&lhs_free).map(|&axis| lhs[axis]);
@@ -226,7 +227,12 @@ impl DotGeneral {
 
 /// What a platform multiplies: the operands' dtype if it takes them as they are, else `None`, and
 /// the dtype of the product.
-fn multiplied(platform: &str, lhs: DType, rhs: DType, result: DType) -> (Option<DType>, DType) {
+pub(super) fn multiplied(
+    platform: &str,
+    lhs: DType,
+    rhs: DType,
+    result: DType,
+) -> (Option<DType>, DType) {
     // Two-bit integers have no products on any plugin; four-bit ones none but their own on CPU.
     let product = match result {
         DType::I2 => DType::I8,
@@ -252,8 +258,8 @@ impl Primitive for DotGeneral {
         if !mistakes.is_empty() {
             return Err(RuleError::shape(mistakes.join("; ")).note(self.describe()));
         }
-        let dtype =
-            self.result_dtype(lhs.dtype, rhs.dtype).map_err(|error| error.note(self.describe()))?;
+        let dtype = product_dtype(lhs.dtype, rhs.dtype, self.preferred_element_type)
+            .map_err(|error| error.note(self.describe()))?;
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
         Ok(vec![Aval { dtype, weak, shape: self.shape(&lhs.shape, &rhs.shape) }])
     }

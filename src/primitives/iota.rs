@@ -1,6 +1,7 @@
 //! Counting: arrays made of their own positions.
 
 use super::arithmetic::{add, mul};
+use super::constant::fill_of;
 use super::rules::{arity, zero_jvp};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, OpErrorKind, Primitive, Rule,
@@ -81,10 +82,10 @@ pub fn broadcasted_iota(dtype: DType, shape: impl Into<Shape>, dimension: usize)
 }
 
 /// `start, start + step, …` up to `stop`, which is left out: `i32` if all three are integers, else
-/// `f32`.
+/// `f32`. [`arange_dtype`] has other dtypes.
 ///
 /// The length is `⌈(stop - start) / step⌉`, computed in `f64`, and 0 if that is negative. Element `i`
-/// is `start + i·step` in the result's dtype. For other dtypes scale an [`iota`].
+/// is `start + i·step` in the result's dtype.
 ///
 /// Throws `Op` (value) if `step` is zero, a number is not finite or the length passes 2³¹.
 ///
@@ -102,7 +103,31 @@ pub fn arange_step(
 ) -> Array {
     let numbers = [start.into(), stop.into(), step.into()];
     let integers = numbers.iter().all(|n| matches!(n, Scalar::Int(_) | Scalar::Bool(_)));
-    let dtype = if integers { DType::I32 } else { DType::F32 };
+    counted(numbers, if integers { DType::I32 } else { DType::F32 })
+}
+
+/// As [`arange_step`], of dtype `dtype` (int, float or complex).
+///
+/// Throws `Op` (value) as `arange_step` does, and `Op` (dtype) for `bool`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let aval = eval_shape(|| arange_dtype(1, 0, -0.1, DType::F64), ())?;
+/// assert_eq!(aval.aval().to_string(), "f64[10]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn arange_dtype(
+    start: impl Into<Scalar>,
+    stop: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+    dtype: DType,
+) -> Array {
+    counted([start.into(), stop.into(), step.into()], dtype)
+}
+
+#[track_caller]
+fn counted(numbers: [Scalar; 3], dtype: DType) -> Array {
     let [start, stop, step] = numbers.map(Scalar::as_f64);
     let count = ((stop - start) / step).ceil().max(0.0);
     let refused = match (step == 0.0, count < 2f64.powi(31)) {
@@ -116,11 +141,11 @@ pub fn arange_step(
     let positions = iota(dtype, count as usize);
     let scaled = match step == 1.0 {
         true => positions,
-        false => mul(&positions, numbers[2]),
+        false => mul(&positions, fill_of(numbers[2], positions.aval())),
     };
     match start == 0.0 {
         true => scaled,
-        false => add(&scaled, numbers[0]),
+        false => add(&scaled, fill_of(numbers[0], scaled.aval())),
     }
 }
 
@@ -181,6 +206,10 @@ mod tests {
             assert_eq!(integers(5, 0, 1), [0; 0]);
             let quarters = arange_step(0.0, 1.0, 0.25).to_vec::<f32>().unwrap();
             assert_eq!(quarters, [0.0, 0.25, 0.5, 0.75]);
+            let bytes = arange_dtype(250, 256, 2, DType::U8).to_vec::<u8>().unwrap();
+            assert_eq!(bytes, [250, 252, 254]);
+            let down = arange_dtype(1, 0, -0.5, DType::F64).to_vec::<f64>().unwrap();
+            assert_eq!(down, [1.0, 0.5]);
         }
     }
 }

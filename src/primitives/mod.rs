@@ -6,11 +6,13 @@
 mod arithmetic;
 mod barrier;
 mod bitcast;
+mod callback;
 mod comparison;
 mod complex;
 mod composite;
 mod constant;
 mod convert;
+mod convolution;
 mod cumulative;
 mod dot;
 mod exponential;
@@ -36,14 +38,17 @@ mod stop_gradient;
 mod structural;
 mod top_k;
 mod trig;
+mod window;
 
 pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub use callback::{Callback, callback};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
 pub use convert::*;
+pub use convolution::*;
 pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
@@ -66,6 +71,7 @@ pub use stop_gradient::*;
 pub use structural::*;
 pub use top_k::*;
 pub use trig::*;
+pub use window::*;
 
 use crate::core::Entry;
 
@@ -98,6 +104,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Name>("name", barrier::exemplars_name),
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
+    // callback
+    Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex
@@ -109,6 +117,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Fill>("fill", constant::exemplars_fill),
     // convert
     Entry::of::<ConvertElementType>("convert_element_type", convert::exemplars),
+    // convolution
+    Entry::of::<ConvGeneralDilated>("conv_general_dilated", convolution::exemplars),
     // cumulative
     Entry::of::<Cumlogsumexp>("cumlogsumexp", cumulative::exemplars_cumlogsumexp),
     Entry::of::<Cummax>("cummax", cumulative::exemplars_cummax),
@@ -207,4 +217,11 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Sin>("sin", trig::circular::exemplars_sin),
     Entry::of::<Sinh>("sinh", trig::hyperbolic::exemplars_sinh),
     Entry::of::<Tan>("tan", trig::circular::exemplars_tan),
+    // window
+    Entry::of::<ReduceWindowMax>("reduce_window_max", window::exemplars_max),
+    Entry::of::<ReduceWindowMin>("reduce_window_min", window::exemplars_min),
+    Entry::of::<ReduceWindowProd>("reduce_window_prod", window::exemplars_prod),
+    Entry::of::<ReduceWindowSum>("reduce_window_sum", window::exemplars_sum),
+    Entry::of::<SelectAndGatherAdd>("select_and_gather_add", window::exemplars_gather_add),
+    Entry::of::<SelectAndScatterAdd>("select_and_scatter_add", window::exemplars_scatter_add),
 ];

@@ -3,6 +3,7 @@
 use super::gather::elements_along;
 use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
+use super::structural::rev;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
     Sample, Tangent, bind, trace,
@@ -260,6 +261,33 @@ pub fn argsort(x: &Array, axis: isize) -> Array {
     }
 }
 
+/// `x` sorted along `axis`, largest first: [`sort`] reversed, so NaN comes first.
+#[track_caller]
+pub fn sort_descending(x: &Array, axis: isize) -> Array {
+    rev(&sort(x, axis), &[axis])
+}
+
+/// The positions, `i32`, that sort `x` along `axis`, largest first; equal elements keep their order,
+/// so this is not [`argsort`] reversed.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| argsort_descending(&x, -1), Aval::new(DType::F32, [2, 5]))?;
+/// assert_eq!(y.aval().to_string(), "i32[2,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn argsort_descending(x: &Array, axis: isize) -> Array {
+    match resolve_axis(axis, x.rank()) {
+        Ok(dimension) => {
+            // Reversed before and after, so that the first of equal elements stays the first.
+            let positions = rev(&broadcasted_iota(DType::I32, x.shape(), dimension), &[axis]);
+            rev(&sort_key_val(&rev(x, &[axis]), &positions, axis).1, &[axis])
+        }
+        Err(error) => trace::throw_operands("argsort_descending", error, &[x]),
+    }
+}
+
 pub(super) fn exemplars_sort() -> Vec<Exemplar> {
     let by = |dimension, num_keys, operands: Vec<Sample>| {
         Exemplar::new(Sort { dimension, is_stable: true, num_keys }, operands)
@@ -365,6 +393,15 @@ mod tests {
             let nans = [f32::from_bits(0xFFC0_0000), f32::INFINITY, f32::NAN];
             let order = argsort(&Array::from_slice(&nans, [3]).unwrap(), 0);
             assert_eq!(order.to_vec::<i32>().unwrap(), [1, 0, 2]);
+        }
+
+        #[test]
+        fn downwards_equal_elements_keep_their_order() {
+            let x = Array::from_slice(&[1.0f32, f32::NAN, 1.0, 3.0], [4]).unwrap();
+            assert_eq!(argsort_descending(&x, 0).to_vec::<i32>().unwrap(), [1, 3, 0, 2]);
+            let sorted = sort_descending(&x, -1).to_vec::<f32>().unwrap();
+            assert!(sorted[0].is_nan());
+            assert_eq!(sorted[1..], [3.0, 1.0, 1.0]);
         }
 
         #[test]

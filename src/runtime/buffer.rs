@@ -1,6 +1,7 @@
 //! Concrete arrays: buffers on a device.
 
 use super::client::runtime_error;
+use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, DType, Error, Kind};
 use oxidax_pjrt::{ArrayType, ElementType};
 use std::any::Any;
@@ -12,9 +13,11 @@ pub(super) struct DeviceBuffer(pub(super) oxidax_pjrt::Buffer);
 
 impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
+        refuse_inside("reading an array")?;
         self.0.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
     }
     fn ready(&self) -> Result<(), Error> {
+        refuse_inside("waiting for an array")?;
         self.0.wait().map_err(|error| runtime_error("waiting for an array", &error))
     }
     fn as_any(&self) -> &dyn Any {

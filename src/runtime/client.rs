@@ -2,6 +2,7 @@
 
 use super::config::RuntimeConfig;
 use crate::core::Error;
+use crate::core::callback::take_failure;
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -44,6 +45,9 @@ fn make() -> Result<Runtime, Error> {
         _ => Vec::new(),
     };
     let client = Client::new(plugin, &options).map_err(|error| plugin_error(&error))?;
+    if found.platform == Platform::Cpu {
+        super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
+    }
     let device = client.addressable_devices().into_iter().next().ok_or_else(|| {
         Error::Plugin(format!("{} has no device of this process's", found.path.display()))
     })?;
@@ -52,6 +56,9 @@ fn make() -> Result<Runtime, Error> {
 
 /// An error of PJRT's as ours.
 pub(super) fn runtime_error(doing: impl Into<String>, error: &oxidax_pjrt::Error) -> Error {
+    if let Some(failure) = take_failure(&error.to_string()) {
+        return failure;
+    }
     let out_of_memory = error.code() == Some(Code::ResourceExhausted);
     let help = "the device is out of memory: use a smaller batch, and pass by value what is not \
                 needed afterwards";

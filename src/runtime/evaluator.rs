@@ -1,10 +1,12 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
 use super::buffer::{element_type, wrap};
-use super::cache::Cache;
 use super::client::{runtime, runtime_error};
 use super::executable::Executable;
-use crate::core::{Array, Aval, Backend, Eqn, Error, Loc, Primitive, Program};
+use crate::core::callback::refuse_inside;
+use crate::core::watch::{made, made_by, not_reproduced, watched};
+use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
+use crate::passes;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -35,6 +37,7 @@ pub(crate) fn evaluator() -> &'static dyn Backend {
 
 impl Backend for Evaluator {
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        refuse_inside("copying an array to the device")?;
         let runtime = runtime()?;
         let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
         let buffer = runtime
@@ -69,7 +72,14 @@ impl Backend for Evaluator {
             Executable::compile(&program, primitive.name(), false)
         })?;
         let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
-        operation.value().execute(&arguments, &[])
+        let outputs = operation.value().execute(&arguments, &[])?;
+        let Some(watch) = watched() else { return Ok(outputs) };
+        let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
+        // If it stands for a program, the operation to blame is in there.
+        if let Some(inner) = primitive.as_higher_order().and_then(|holder| holder.inlined()) {
+            catch(|| passes::eval(inner, &arguments))?;
+        }
+        Err(made(primitive.name(), found, operands, location))
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
@@ -79,8 +89,34 @@ impl Backend for Evaluator {
             || program.clone(),
             |program| Executable::compile(program, "staged", false),
         )?;
-        executable.value().execute(arguments, &[])
+        let outputs = executable.value().execute(arguments, &[])?;
+        blame(program, arguments, &outputs)?;
+        Ok(outputs)
     }
+}
+
+/// Whether results are looked at for NaN on this thread.
+pub(crate) fn is_watched() -> bool {
+    watched().is_some()
+}
+
+/// Under `nan_check`, finds the operation that made a NaN which the outputs of a program have and its
+/// arguments have not, by running it again operation by operation.
+///
+/// # Errors
+/// The operation, if there is one to blame.
+pub(crate) fn blame(
+    program: &Program,
+    arguments: &[Array],
+    outputs: &[Array],
+) -> Result<(), Error> {
+    let Some(watch) = watched() else { return Ok(()) };
+    let operands: Vec<&Array> = arguments.iter().collect();
+    if made_by(watch, &operands, outputs)?.is_none() {
+        return Ok(());
+    }
+    catch(|| passes::eval(program, arguments))?;
+    Err(not_reproduced(program))
 }
 
 /// The program of one operation.

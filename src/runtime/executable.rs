@@ -2,7 +2,8 @@
 
 use super::buffer::{array_type, device_buffer, wrap};
 use super::client::{Runtime, runtime, runtime_error};
-use crate::core::{Array, Aval, Error, Program};
+use crate::core::callback::refuse_inside;
+use crate::core::{Array, Aval, Effects, Error, Program};
 use crate::passes;
 use oxidax_pjrt::{Buffer, CompileOptions, ExecuteOptions, LoadedExecutable, Signature};
 use smallvec::SmallVec;
@@ -13,6 +14,10 @@ pub(crate) struct Executable {
     loaded: LoadedExecutable,
     results: Vec<Aval>,
     name: String,
+    /// Whether calls wait until the device is done, so that side effects come in the order of the calls.
+    ordered: bool,
+    /// Keeps the closures alive that the program calls.
+    _closures: Option<Program>,
 }
 
 impl Executable {
@@ -27,6 +32,10 @@ impl Executable {
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
         let text = passes::lower(program, name, &runtime.platform, donatable)?;
+        if runtime.platform == "tpu" && text.contains("is_host_transfer") {
+            let message = format!("{name}: callbacks from a TPU to the host do not run yet");
+            return Err(Error::Compile { message, dump: None });
+        }
         let parameters = program.avals_in().iter().map(array_type).collect::<Result<_, _>>();
         let loaded = parameters
             .and_then(|parameters| load(runtime, &text, Signature { parameters }))
@@ -34,7 +43,13 @@ impl Executable {
                 message: format!("{name}: {error}"),
                 dump: dump(program, &text),
             })?;
-        Ok(Executable { loaded, results: program.avals_out(), name: name.to_string() })
+        Ok(Executable {
+            loaded,
+            results: program.avals_out(),
+            name: name.to_string(),
+            ordered: program.effects() == Effects::Ordered,
+            _closures: program.is_opaque().then(|| program.clone()),
+        })
     }
 
     /// Runs it. `donated` marks the arguments that may be consumed; empty for none. Returns before
@@ -47,6 +62,7 @@ impl Executable {
         arguments: &[Array],
         donated: &[bool],
     ) -> Result<Vec<Array>, Error> {
+        refuse_inside(&self.name)?;
         let buffers: SmallVec<[&Buffer; 16]> = arguments
             .iter()
             .map(|array| &device_buffer(array).expect("arguments are concrete").0)
@@ -58,10 +74,16 @@ impl Executable {
             (0..buffers.len()).filter(|&at| is_donated(at)).collect();
         let options =
             ExecuteOptions { non_donatable: &kept, donated: &donated, ..Default::default() };
-        let outputs = self
-            .loaded
-            .execute(&buffers, &options)
-            .map_err(|error| runtime_error(format!("executing {}", self.name), &error))?;
+        let failed = |error| runtime_error(format!("executing {}", self.name), &error);
+        let outputs = match self.ordered {
+            true => {
+                let (outputs, done) =
+                    self.loaded.execute_with_event(&buffers, &options).map_err(failed)?;
+                done.wait().map_err(failed)?;
+                outputs
+            }
+            false => self.loaded.execute(&buffers, &options).map_err(failed)?,
+        };
         let outputs = self.results.iter().zip(outputs);
         Ok(outputs.map(|(aval, buffer)| wrap(aval.clone(), buffer)).collect())
     }

@@ -3,13 +3,12 @@
 //! The only room that uses `oxidax-pjrt`.
 
 mod buffer;
-mod cache;
+mod callbacks;
 mod client;
 mod config;
 mod evaluator;
 mod executable;
 
 pub(crate) use buffer::{is_deleted, strong_count};
-pub(crate) use cache::Cache;
-pub(crate) use evaluator::evaluator;
+pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::Executable;

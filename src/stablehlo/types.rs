@@ -3,7 +3,9 @@
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A ranked, static tensor type. Prints as `tensor<4x8xf32>`.
+const TOKEN: &str = "!stablehlo.token";
+
+/// A ranked, static tensor type, or that of a token. Prints as `tensor<4x8xf32>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
     element: &'static str,
@@ -14,6 +16,11 @@ impl TensorType {
     /// The type with element type `element`, spelt as StableHLO spells it, and axis sizes `dims`.
     pub fn new(element: &'static str, dims: &[usize]) -> TensorType {
         TensorType { element, dims: SmallVec::from_slice(dims) }
+    }
+
+    /// The type of a token, which orders side effects and has no elements.
+    pub fn token() -> TensorType {
+        TensorType { element: TOKEN, dims: SmallVec::new() }
     }
 
     /// The element type.
@@ -44,6 +51,9 @@ impl TensorType {
 
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.element == TOKEN {
+            return f.write_str(TOKEN);
+        }
         f.write_str("tensor<")?;
         for dim in &self.dims {
             write!(f, "{dim}x")?;

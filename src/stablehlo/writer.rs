@@ -115,6 +115,19 @@ impl Writer {
         regions: Vec<Region>,
         results: &[TensorType],
     ) -> Vec<Value> {
+        self.op_annotated(name, operands, attributes, regions, "", results)
+    }
+
+    /// The same with attributes of another dialect, `annotations`, which stand behind the regions.
+    pub fn op_annotated(
+        &mut self,
+        name: &str,
+        operands: &[Value],
+        attributes: &str,
+        regions: Vec<Region>,
+        annotations: &str,
+        results: &[TensorType],
+    ) -> Vec<Value> {
         self.indent();
         let id = self.next_id;
         if !results.is_empty() {
@@ -136,6 +149,9 @@ impl Writer {
             self.body.push_str(" (");
             push_list(&mut self.body, regions.iter().map(|region| &region.0));
             self.body.push(')');
+        }
+        if !annotations.is_empty() {
+            push(&mut self.body, format_args!(" {{{annotations}}}"));
         }
         self.body.push_str(" : (");
         push_list(&mut self.body, operands.iter().map(Value::ty));

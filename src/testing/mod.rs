@@ -3,8 +3,12 @@
 //! [`check_primitive`] runs every law of the house on a primitive's exemplars. They compare numbers,
 //! so they need a plugin.
 
+mod derivatives;
+mod jobs;
 mod laws;
 mod numbers;
+mod structure;
+mod subject;
 
 pub use laws::{check_exemplar, check_primitive};
 pub use numbers::{Numbers, numbers, sample};

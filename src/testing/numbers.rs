@@ -1,8 +1,10 @@
-//! Sample arrays, and arrays as plain numbers.
+//! Sample arrays, and arrays as plain numbers. Host and device meet here: what the host can convert
+//! it does, because every conversion on the device is one more program to compile.
 
-use crate::core::{Array, DType, Element, Elements, Error, Sample};
+use crate::core::{Array, Aval, DType, Elements, Error, Sample};
 use crate::primitives::convert_element_type;
-use num_complex::Complex64;
+use half::{bf16, f16};
+use num_complex::{Complex32, Complex64};
 
 /// An array's elements as complex doubles, whatever its dtype.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,29 +39,86 @@ impl Numbers {
 /// # Errors
 /// If the array cannot be read.
 pub fn numbers(x: &Array) -> Result<Numbers, Error> {
-    let dtype = x.dtype();
-    let wide = match dtype {
-        DType::C64 | DType::C128 => DType::C128,
-        _ if dtype.is_unsigned() => DType::U64,
-        _ if dtype.is_integer() => DType::I64,
-        DType::Bool => DType::Bool,
-        _ if dtype.bits() < 32 => DType::F32,
-        _ => dtype,
+    let real = |parts: Vec<f64>| {
+        Ok(Numbers(parts.into_iter().map(|part| Complex64::new(part, 0.0)).collect()))
     };
-    let x = match dtype == wide {
-        true => x.clone(),
-        false => convert_element_type(x, wide),
-    };
-    fn read<T: Element>(x: &Array, f: impl Fn(T) -> f64) -> Result<Numbers, Error> {
-        Ok(Numbers(x.to_vec::<T>()?.into_iter().map(|v| Complex64::new(f(v), 0.0)).collect()))
+    macro_rules! elements {
+        ($ty:ty, $wide:expr) => {
+            real(x.to_vec::<$ty>()?.into_iter().map($wide).collect())
+        };
     }
-    match wide {
-        DType::C128 => Ok(Numbers(x.to_vec::<Complex64>()?)),
-        DType::U64 => read(&x, |v: u64| v as f64),
-        DType::I64 => read(&x, |v: i64| v as f64),
-        DType::Bool => read(&x, |v: bool| f64::from(u8::from(v))),
-        DType::F32 => read(&x, |v: f32| f64::from(v)),
-        _ => read(&x, |v: f64| v),
+    match x.dtype() {
+        DType::C128 => Ok(Numbers(x.to_vec()?)),
+        DType::C64 => {
+            let wide = |z: Complex32| Complex64::new(z.re.into(), z.im.into());
+            Ok(Numbers(x.to_vec::<Complex32>()?.into_iter().map(wide).collect()))
+        }
+        DType::F64 => real(x.to_vec()?),
+        DType::F32 => elements!(f32, f64::from),
+        DType::F16 => elements!(f16, f64::from),
+        DType::BF16 => elements!(bf16, f64::from),
+        DType::Bool => elements!(bool, |value| f64::from(u8::from(value))),
+        DType::U64 => elements!(u64, |value| value as f64),
+        DType::I64 => elements!(i64, |value| value as f64),
+        DType::U32 => elements!(u32, f64::from),
+        DType::I32 => elements!(i32, f64::from),
+        DType::U16 => elements!(u16, f64::from),
+        DType::I16 => elements!(i16, f64::from),
+        DType::U8 => elements!(u8, f64::from),
+        DType::I8 => elements!(i8, f64::from),
+        DType::U4 | DType::U2 => real(x.to_bytes()?.into_iter().map(f64::from).collect()),
+        DType::I4 | DType::I2 => {
+            real(x.to_bytes()?.into_iter().map(|byte| byte.cast_signed().into()).collect())
+        }
+        // The small floats: the device knows them.
+        _ => numbers(&convert_element_type(x, DType::F32)),
+    }
+}
+
+/// The array of this type with these elements, rounded to its dtype; integers are rounded down and
+/// wrap, booleans are whether an element is at least a half, and only complex arrays have imaginary
+/// parts.
+///
+/// # Errors
+/// If the array cannot be made.
+pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error> {
+    macro_rules! made {
+        ($to:expr) => {{
+            let elements: Vec<_> = elements.iter().map($to).collect();
+            Array::from_slice(&elements, aval.shape.clone())
+        }};
+    }
+    let whole = |value: &Complex64| match value.re >= 9.3e18 {
+        true => value.re as u64 as i64,
+        false => value.re.floor() as i64,
+    };
+    let small = |keep: fn(i64) -> u8| {
+        let bytes: Vec<u8> = elements.iter().map(|value| keep(whole(value))).collect();
+        Array::from_bytes(&bytes, aval.dtype, aval.shape.clone())
+    };
+    match aval.dtype {
+        DType::C128 => made!(|value| *value),
+        DType::C64 => made!(|value| Complex32::new(value.re as f32, value.im as f32)),
+        DType::F64 => made!(|value| value.re),
+        DType::F32 => made!(|value| value.re as f32),
+        DType::F16 => made!(|value| f16::from_f64(value.re)),
+        DType::BF16 => made!(|value| bf16::from_f64(value.re)),
+        DType::Bool => made!(|value| value.re >= 0.5),
+        DType::U64 => made!(|value| whole(value) as u64),
+        DType::I64 => made!(whole),
+        DType::U32 => made!(|value| whole(value) as u32),
+        DType::I32 => made!(|value| whole(value) as i32),
+        DType::U16 => made!(|value| whole(value) as u16),
+        DType::I16 => made!(|value| whole(value) as i16),
+        DType::U8 => made!(|value| whole(value) as u8),
+        DType::I8 => made!(|value| whole(value) as i8),
+        DType::U4 => small(|value| value as u8 & 0xF),
+        DType::U2 => small(|value| value as u8 & 0x3),
+        DType::I4 => small(|value| ((value as i8) << 4 >> 4).cast_unsigned()),
+        DType::I2 => small(|value| ((value as i8) << 6 >> 6).cast_unsigned()),
+        // The small floats: the device knows them.
+        _ => array(&aval.with_dtype(DType::F64), elements)
+            .map(|wide| convert_element_type(&wide, aval.dtype)),
     }
 }
 
@@ -90,33 +149,46 @@ pub fn sample(sample: &Sample, seed: u64) -> Result<Array, Error> {
         Elements::Uniform(low, high) => low + (high - low) * stream.next(),
         Elements::Listed(list) => list.get(at % list.len().max(1)).copied().unwrap_or(0.0),
     };
-    let values: Vec<f64> = (0..aval.size()).map(&mut element).collect();
-    let dtype = aval.dtype;
-    let shape = aval.shape.clone();
-    let wide = if dtype.is_complex() {
-        let parts: Vec<Complex64> = values
-            .iter()
-            .enumerate()
-            .map(|(at, &re)| Complex64::new(re, element(at + aval.size())))
-            .collect();
-        Array::from_slice(&parts, shape)?
-    } else if dtype.is_bool() {
-        let bits: Vec<bool> = values.iter().map(|&value| value >= 0.5).collect();
-        Array::from_slice(&bits, shape)?
-    } else if dtype.is_integer() {
-        let integers: Vec<i64> = values
-            .iter()
-            .map(|value| match dtype == DType::U64 && *value >= 9.3e18 {
-                true => *value as u64 as i64,
-                false => value.floor() as i64,
-            })
-            .collect();
-        Array::from_slice(&integers, shape)?
-    } else {
-        Array::from_slice(&values, shape)?
-    };
-    Ok(match wide.dtype() == dtype {
-        true => wide,
-        false => convert_element_type(&wide, dtype),
-    })
+    let real: Vec<f64> = (0..aval.size()).map(&mut element).collect();
+    let elements: Vec<Complex64> = real
+        .into_iter()
+        .enumerate()
+        .map(|(at, re)| match aval.dtype.is_complex() {
+            true => Complex64::new(re, element(at + aval.size())),
+            false => Complex64::new(re, 0.0),
+        })
+        .collect();
+    array(aval, &elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod on_cpu {
+        use super::*;
+
+        /// What the host converts comes out as the device converts it.
+        #[test]
+        fn elements_go_there_and_back_in_every_dtype() {
+            let values = [-2.0, -1.0, 0.0, 1.0, 0.5];
+            let elements = values.map(|value| Complex64::new(value, 0.0));
+            let shape = [elements.len()];
+            let wide = Array::from_slice(&values.map(f64::floor), shape).unwrap();
+            for dtype in DType::all() {
+                let expected = match dtype {
+                    DType::Bool => Array::from_slice(&[false, false, false, true, true], shape),
+                    _ if dtype.is_inexact() => Array::from_slice(&values, shape),
+                    // Through the widest integer, which wraps as the host does.
+                    _ => Ok(convert_element_type(&wide, DType::I64)),
+                };
+                let expected = convert_element_type(&expected.unwrap(), dtype);
+                let made = array(&Aval::new(dtype, shape), &elements).unwrap();
+                assert_eq!(made.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{dtype}");
+                let wide = if dtype.is_inexact() { DType::C128 } else { DType::I64 };
+                let by_device = numbers(&convert_element_type(&made, wide)).unwrap();
+                assert_eq!(numbers(&made).unwrap().difference(&by_device, 0.0), None, "{dtype}");
+            }
+        }
+    }
 }

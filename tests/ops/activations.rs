@@ -406,6 +406,13 @@ mod on_cpu {
             1e-6,
         );
         assert_close(&wide(&logsumexp(&rows(2), 0)), &[1000.0, 1001.0, 3.0], 1e-6);
+        let inf = f32::INFINITY;
+        let (x, b) = (vector(&[0., 1., inf]), vector(&[2., -1., 0.]));
+        let expected = [f64::NAN];
+        assert_close(&wide(&logsumexp_weighted(&x, &b, 0)), &expected, 0.0);
+        let b = vector(&[2., 1., 0.]);
+        let expected = [(2.0 + std::f64::consts::E).ln()];
+        assert_close(&wide(&logsumexp_weighted(&x, &b, 0)), &expected, 1e-6);
         let empty = zeros([2, 0], DType::F32);
         assert_eq!(f32s(&logsumexp(&empty, 1)), [f32::NEG_INFINITY; 2]);
     }

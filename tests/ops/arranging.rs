@@ -70,6 +70,10 @@ mod on_cpu {
         assert_eq!(i32s(&arange_step(5, 0, -2)), [5, 3, 1]);
         assert_eq!(f32s(&arange_step(0.5, 2.0, 0.5)), [0.5, 1.0, 1.5]);
         assert_eq!(f32s(&linspace(0.0, 1.0, 5)), [0., 0.25, 0.5, 0.75, 1.]);
+        assert_eq!(f32s(&linspace(2.0, f32::INFINITY, 1)), [2.0]);
+        assert_eq!(f32s(&linspace_open(0.0, 1.0, 4)), [0., 0.25, 0.5, 0.75]);
+        assert_eq!(f32s(&diff(&vector(&[1., 4., 9.]), 0)), [3., 5.]);
+        assert_eq!(diff(&zeros([0], DType::F32), 0).size(), 0);
         let columns = linspace(vector(&[0., 1.]), vector(&[1., 3.]), 3);
         assert_eq!(f32s(&columns), [0., 1., 0.5, 2., 1., 3.]);
         let (x, y) = (vector(&[1., 2., 3.]), vector(&[4., 5.]));

@@ -56,6 +56,7 @@ fn composites_name_the_callers_line() {
             softmax(x, -1),
             log_softmax(x, [0, 1]),
             logsumexp(x, -1),
+            logsumexp_weighted(x, x, 0),
             standardize(x, -1, 1e-5),
         ]
     });
@@ -63,6 +64,9 @@ fn composites_name_the_callers_line() {
         vec![
             clip(x, -1, 1),
             isnan(x),
+            signbit(x),
+            sort_descending(x, 0),
+            argsort_descending(x, -1),
             isinf(x),
             isfinite(x),
             nan_to_num(x),
@@ -94,6 +98,8 @@ fn composites_name_the_callers_line() {
             eye(3, DType::F32),
             linspace(0.0, 1.0, 4),
             one_hot(&arange(4), 4),
+            diff(x, 0),
+            linspace_open(0.0, 1.0, 3),
         ]);
         all
     });
@@ -104,6 +110,9 @@ fn composites_name_the_callers_line() {
             x.index(i![&picks, None, &picks]),
             take(x, &picks, 0),
             take_along_axis(x, &arange(4).reshape([4, 1]), 1),
+            x.at(i![1..3]).add(x.index(i![..2])),
+            x.at(i![&picks, None]).set(1.0),
+            x.at(i![by(.., -1), &picks]).max(0.0),
         ]
     });
     check("norms", |x| {

@@ -1,6 +1,8 @@
 //! Recorded suites: cases, arrays, and comparison within each case's tolerance.
 
-use super::known::KNOWN;
+use super::difference::difference;
+use super::joined::{Work, compute};
+use super::known::{DELIBERATE, room};
 use oxidax::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -16,7 +18,7 @@ pub(crate) struct Suite {
 }
 
 /// What computes a case: from its operation, parameters and operands to its results.
-type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
+pub(crate) type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
 
 /// An array as the file holds it.
 #[derive(Clone)]
@@ -64,30 +66,38 @@ impl Suite {
     }
 
     /// Runs `check` on every case whose operation `belongs`; it gives what is wrong. Fails with all
-    /// of it but what [`KNOWN`] lists, if a listed case no longer differs, and if there was no case.
+    /// of it but what [`DELIBERATE`] lists, if a listed case does not differ, and if there was no
+    /// case.
     pub(crate) fn check(
         &self,
         belongs: impl Fn(&str) -> bool,
         check: impl Fn(Case<'_>) -> Result<(), String>,
     ) {
-        let cases = self.cases.iter().map(|json| Case { suite: self, json });
-        let cases: Vec<Case<'_>> = cases.filter(|case| belongs(case.op())).collect();
-        assert!(!cases.is_empty(), "no case belongs to this test");
+        let cases = self.those(belongs);
         let count = cases.len();
         let wrong: Vec<String> = cases
             .into_iter()
             .filter_map(|case| {
                 let outcome = oxidax::catch(|| check(case)).unwrap_or_else(|e| Err(e.to_string()));
-                match (outcome, KNOWN.contains(&case.name())) {
+                let deliberate = DELIBERATE.iter().any(|(name, _)| *name == case.name());
+                match (outcome, deliberate) {
                     (Err(message), false) => Some(format!("{}: {message}", case.name())),
                     (Ok(()), true) => {
-                        Some(format!("{}: no longer differs; take it off the list", case.name()))
+                        Some(format!("{}: does not differ; take it off the list", case.name()))
                     }
                     _ => None,
                 }
             })
             .collect();
         assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+    }
+
+    /// The cases whose operation `belongs`; there must be one.
+    fn those(&self, belongs: impl Fn(&str) -> bool) -> Vec<Case<'_>> {
+        let cases = self.cases.iter().map(|json| Case { suite: self, json });
+        let cases: Vec<Case<'_>> = cases.filter(|case| belongs(case.op())).collect();
+        assert!(!cases.is_empty(), "no case belongs to this test");
+        cases
     }
 
     /// Runs `check` on the case of this name.
@@ -115,25 +125,29 @@ impl Suite {
         self
     }
 
-    /// Checks values and, where they were recorded, derivatives in both directions.
+    /// Checks values and, where they were recorded, derivatives in both directions, many cases in
+    /// one compiled program.
     pub(crate) fn check_ops(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
+        let cases = self.those(&belongs);
+        let works: Vec<Work> = cases.iter().map(|case| case.work(apply)).collect();
+        let names = cases.iter().map(|case| case.name());
+        let computed: HashMap<&str, _> = names.zip(compute(&works)).collect();
         self.check(belongs, |case| {
-            let inputs: Vec<Array> = (0..case.n_inputs()).map(|at| case.input(at)).collect();
-            let params = &case.json["params"];
-            let Some(wrt) = case.wrt() else {
-                return case.expect_outputs(&apply(case.op(), params, &inputs));
-            };
-            let chosen: Vec<Array> = wrt.iter().map(|&at| inputs[at].clone()).collect();
-            let function = |chosen: &Vec<Array>| {
-                let mut operands = inputs.clone();
-                wrt.iter().zip(chosen).for_each(|(&at, value)| operands[at] = value.clone());
-                apply(case.op(), params, &operands)
-            };
-            let (values, pullback) = vjp(function, &chosen);
-            let (_, tangents) = jvp(function, &chosen, &case.grad_arrays("tangents"));
-            case.expect_outputs(&values)?;
-            case.expect_grad("jvp", &tangents)?;
-            case.expect_grad("vjp", &pullback.apply(&case.grad_arrays("cotangents")))
+            let (values, tangents, cotangents) = computed[case.name()].as_ref()?;
+            case.expect_outputs(values)?;
+            if case.wrt().is_some() {
+                case.expect_grad("jvp", tangents)?;
+                case.expect_grad("vjp", cotangents)?;
+            }
+            Ok(())
+        });
+    }
+
+    /// Checks values, each case on its own and outside of any trace.
+    pub(crate) fn check_each(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
+        self.check(belongs, |case| {
+            assert!(case.wrt().is_none(), "{} has derivatives", case.name());
+            case.expect_outputs(&apply(case.op(), &case.json["params"], &case.inputs()))
         });
     }
 
@@ -178,6 +192,22 @@ impl<'a> Case<'a> {
     /// How many inputs there are.
     pub(crate) fn n_inputs(self) -> usize {
         self.json["inputs"].as_array().unwrap().len()
+    }
+
+    fn inputs(self) -> Vec<Array> {
+        (0..self.n_inputs()).map(|at| self.input(at)).collect()
+    }
+
+    /// What is to be computed for the case.
+    fn work(self, apply: Apply) -> Work {
+        let (wrt, mut operands) = (self.wrt().unwrap_or_default(), self.inputs());
+        let n_inputs = operands.len();
+        if !wrt.is_empty() {
+            operands.extend(self.grad_arrays("tangents"));
+            operands.extend(self.grad_arrays("cotangents"));
+        }
+        let (op, params) = (self.op().to_owned(), self.json["params"].clone());
+        Work { apply, op, params, wrt, n_inputs, operands }
     }
 
     pub(crate) fn input(self, position: usize) -> Array {
@@ -273,95 +303,10 @@ impl<'a> Case<'a> {
                 own => own,
             };
             let bytes = result.to_bytes().map_err(|error| error.to_string())?;
-            difference(expected.dtype, &bytes, &expected.bytes, tolerance)
+            let tolerance = room(self.name(), tolerance);
+            difference(expected.dtype, &bytes, &expected.bytes, &tolerance)
                 .map_or(Ok(()), |message| Err(format!("result {position}: {message}")))?;
         }
         Ok(())
     }
-}
-
-/// One real number: its value, and its place among the numbers of its dtype.
-#[derive(Clone, Copy)]
-struct Number {
-    value: f64,
-    place: i128,
-}
-
-fn numbers(dtype: DType, bytes: &[u8]) -> Vec<Number> {
-    let part = dtype.real();
-    bytes
-        .chunks_exact(part.host_bytes())
-        .map(|chunk| {
-            let mut wide = [0; 8];
-            wide[..chunk.len()].copy_from_slice(chunk);
-            let bits = u64::from_le_bytes(wide);
-            let sign = 1u64 << (part.bits() - 1);
-            let value = match part {
-                DType::F64 => f64::from_bits(bits),
-                DType::F32 => f32::from_bits(bits as u32).into(),
-                DType::F16 => half::f16::from_bits(bits as u16).into(),
-                DType::BF16 => half::bf16::from_bits(bits as u16).into(),
-                _ => bits as f64,
-            };
-            // Magnitudes of floats are ordered like their bits; -0 lies just below 0.
-            let place = match part.is_float() && bits & sign != 0 {
-                true => -i128::from(bits & !sign) - 1,
-                false => i128::from(bits),
-            };
-            Number { value, place }
-        })
-        .collect()
-}
-
-/// What differs by more than the tolerance, with the first values side by side.
-fn difference(dtype: DType, found: &[u8], expected: &[u8], tolerance: &Value) -> Option<String> {
-    let (found, expected) = (numbers(dtype, found), numbers(dtype, expected));
-    let ulp = tolerance["ulp_pinned"].as_u64().or(tolerance["ulp"].as_u64()).map(i128::from);
-    let (rtol, atol) = (tolerance["rtol"].as_f64(), tolerance["atol"].as_f64());
-    let near = |x: &Number, y: &Number| {
-        let nan = x.value.is_nan() && y.value.is_nan();
-        let zeros = x.value == 0.0 && y.value == 0.0 && ulp != Some(0);
-        let infinite = x.value.is_infinite() || y.value.is_infinite();
-        let close = match (ulp, rtol, atol) {
-            (Some(ulp), ..) => (x.place - y.place).abs() <= ulp,
-            (None, Some(rtol), Some(atol)) if dtype.is_inexact() => {
-                (x.value - y.value).abs() <= atol + rtol * y.value.abs()
-            }
-            _ => x.place == y.place,
-        };
-        nan || zeros || if infinite { x.value == y.value } else { close }
-    };
-    let wrong: Vec<usize> =
-        (0..found.len()).filter(|&at| !near(&found[at], &expected[at])).collect();
-    let first = wrong.first()?;
-    let apart = |at: &usize| (found[*at].place - expected[*at].place).abs();
-    let most = wrong.iter().map(apart).max().unwrap_or(0);
-    let rows: Vec<String> = wrong
-        .iter()
-        .take(4)
-        .map(|&at| format!("[{at}] {:?} against {:?}", found[at].value, expected[at].value))
-        .collect();
-    Some(format!(
-        "{} of {} numbers differ, the first at {first}, by up to {most} units: {}",
-        wrong.len(),
-        found.len(),
-        rows.join(", ")
-    ))
-}
-
-#[test]
-fn differences_are_seen() {
-    let bytes = |values: [f32; 2]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-    let differs = |x: [f32; 2], y: [f32; 2], tolerance: &str| {
-        let tolerance = serde_json::from_str(tolerance).unwrap();
-        difference(DType::F32, &bytes(x), &bytes(y), &tolerance).is_some()
-    };
-    let next = f32::from_bits(1.0f32.to_bits() + 1);
-    assert!(differs([0.0, 1.0], [0.0, next], r#"{"ulp": 0}"#));
-    assert!(!differs([0.0, 1.0], [0.0, next], r#"{"ulp": 1}"#));
-    assert!(differs([0.0, 1.0], [0.0, next], r#"{"ulp": 8, "ulp_pinned": 0}"#));
-    assert!(differs([-0.0, 1.0], [0.0, 1.0], r#"{"ulp": 0}"#));
-    assert!(!differs([-0.0, f32::NAN], [0.0, -f32::NAN], r#"{"rtol": 0, "atol": 0}"#));
-    assert!(differs([0.0, f32::INFINITY], [0.0, f32::MAX], r#"{"rtol": 1, "atol": 1}"#));
-    assert!(differs([0.0, 1.2], [0.0, 1.0], r#"{"rtol": 0.1, "atol": 0.01}"#));
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api;
+mod difference;
 mod fixtures;
+mod joined;
 mod known;
 mod mlp;
 mod nn;

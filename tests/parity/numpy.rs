@@ -61,6 +61,7 @@ fn unary(op: &str, x: &Array, params: &Value) -> Option<Array> {
         "sign" => sign(x),
         "square" => x.square(),
         "isnan" => isnan(x),
+        "signbit" => signbit(x),
         "isinf" => isinf(x),
         "isfinite" => isfinite(x),
         "abs" => abs(x),
@@ -137,6 +138,7 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
             }
             count => tensordot(x, y, usize::try_from(whole(count)).unwrap()),
         },
+        ("logsumexp", [x, weights]) => logsumexp_weighted(x, weights, along(params)),
         ("clip", [x, low, high]) => clip(x, low, high),
         ("where", [mask, x, y]) => where_(mask, x, y),
         (_, [x]) => unary(op, x, params).unwrap_or_else(|| panic!("no function is called {op}")),
@@ -146,16 +148,9 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     vec![result]
 }
 
-/// What JAX has and oxidax has not yet: functions, and options of functions.
-fn not_yet(op: &str, params: &Value, operands: usize) -> bool {
-    match op {
-        "cumsum" | "cumprod" | "diff" | "signbit" => true,
-        "sort" | "argsort" => params["descending"] == true,
-        "linspace" => params["endpoint"] == false,
-        "arange" => params["dtype"] == "f64",
-        "logsumexp" => operands == 2,
-        _ => op.starts_with("at_"),
-    }
+/// What JAX has and oxidax has not yet: the cumulative primitives.
+fn not_yet(op: &str, _: &Value, _: usize) -> bool {
+    matches!(op, "cumsum" | "cumprod")
 }
 
 fn family(op: &str) -> &'static str {
@@ -167,6 +162,7 @@ fn family(op: &str) -> &'static str {
             "statistics"
         }
         "index" | "take" | "take_along_axis" => "indexing",
+        _ if op.starts_with("at_") => "updates",
         _ => "functions",
     }
 }
@@ -184,4 +180,4 @@ macro_rules! families {
     };
 }
 
-families!(operators, products, statistics, indexing, functions);
+families!(operators, products, statistics, indexing, updates, functions);

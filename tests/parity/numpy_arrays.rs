@@ -25,6 +25,19 @@ fn index(params: &Value, arrays: &[Array]) -> Vec<Index> {
     params["index"].as_array().unwrap().iter().map(entry).collect()
 }
 
+/// `x.at[…].set(values)` and its like.
+fn updated(op: &str, x: &Array, values: &Array, index: &[Index]) -> Array {
+    let at = x.at(index);
+    match op {
+        "at_set" => at.set(values),
+        "at_add" => at.add(values),
+        "at_multiply" => at.mul(values),
+        "at_min" => at.min(values),
+        "at_max" => at.max(values),
+        _ => panic!("no update is called {op}"),
+    }
+}
+
 fn rolled(x: &Array, params: &Value) -> Array {
     let shifts = signed(&params["shift"]);
     match &params["axis"] {
@@ -64,10 +77,15 @@ fn made(op: &str, params: &Value) -> Option<Array> {
         "linspace" => {
             let aval = Aval::new(dtype(&params["dtype"]), Shape::scalar());
             let end = |name: &str| fill_of(scalar(name), &aval);
-            linspace(end("start"), end("stop"), size("num"))
+            match params["endpoint"] == false {
+                true => linspace_open(end("start"), end("stop"), size("num")),
+                false => linspace(end("start"), end("stop"), size("num")),
+            }
         }
-        "arange" => arange_step(scalar("start"), scalar("stop"), scalar("step"))
-            .astype(dtype(&params["dtype"])),
+        "arange" => {
+            let dtype = dtype(&params["dtype"]);
+            arange_dtype(scalar("start"), scalar("stop"), scalar("step"), dtype)
+        }
         _ => return None,
     })
 }
@@ -120,9 +138,19 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<
         }
         ("diagonal", [x]) => diagonal(x, 0),
         ("trace", [x]) => trace(x, 0),
-        ("sort", [x]) => sort(x, axis(&params["axis"])),
-        ("argsort", [x]) => argsort(x, axis(&params["axis"])),
+        ("sort", [x]) => match params["descending"] == true {
+            true => sort_descending(x, axis(&params["axis"])),
+            false => sort(x, axis(&params["axis"])),
+        },
+        ("argsort", [x]) => match params["descending"] == true {
+            true => argsort_descending(x, axis(&params["axis"])),
+            false => argsort(x, axis(&params["axis"])),
+        },
+        ("diff", [x]) => diff(x, axis(&params["axis"])),
         ("index", [x, arrays @ ..]) => x.index(index(params, arrays)),
+        (_, [x, values, arrays @ ..]) if op.starts_with("at_") => {
+            updated(op, x, values, &index(params, arrays))
+        }
         ("take", [x, indices]) => match &params["axis"] {
             Value::Null => take(&x.flatten(), indices, 0),
             at => take(x, indices, axis(at)),

@@ -71,7 +71,8 @@ fn binary(op: &str, x: &Array, y: &Array) -> Option<Array> {
         "add" => add(x, y),
         "sub" => sub(x, y),
         "mul" => mul(x, y),
-        "div" => div(x, y),
+        // `div` makes floats of integers; JAX recorded `lax.div`, which is the primitive.
+        "div" => bind1(Div, [x, y]),
         "rem" => rem(x, y),
         "max" => maximum(x, y),
         "min" => minimum(x, y),

@@ -58,7 +58,8 @@ fn scattered(op: &str, operands: [&Array; 3], params: &Value) -> Array {
             "scatter_min" => Combiner::Min,
             _ => Combiner::Max,
         },
-        unique_indices: params["unique_indices"].as_bool().unwrap(),
+        // Of the others JAX was promised nothing, and where indices are clamped it would not hold.
+        unique_indices: op == "scatter_mul" && params["unique_indices"].as_bool().unwrap(),
         indices_are_sorted: false,
         mode: mode(params),
     };

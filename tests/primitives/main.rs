@@ -4,6 +4,7 @@
 
 mod elementwise;
 mod matrix;
+mod wrong;
 
 use oxidax::control_flow::HOLDERS;
 use oxidax::primitives::PRIMITIVES;

@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("jit", BELOW_JIT),
     ("devices", BELOW_JIT),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
+    ("debug", &["core", "primitives"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
 ];

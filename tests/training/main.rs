@@ -6,4 +6,5 @@ mod checkpoints;
 mod layers;
 mod loop_of_design;
 mod optimizers;
+mod precision;
 mod randomness;

@@ -5,6 +5,7 @@
 mod custom;
 mod jacobians;
 mod rematerialization;
+mod remembered;
 
 use oxidax::prelude::*;
 

@@ -13,7 +13,7 @@ use crate::types::{Dims, ElementType};
 
 impl Buffer {
     /// Copies the contents into `destination`, dense and row-major, once they are computed. Types below eight bits take
-    /// one byte per element.
+    /// one byte per element, which for the signed ones is the number as an `i8`.
     ///
     /// On a CPU device the bytes are copied straight from the buffer's memory, which for a scalar is two orders of
     /// magnitude faster than PJRT's own transfer.
@@ -40,7 +40,9 @@ impl Buffer {
             destination.copy_from_slice(&self.host_view()?);
             return Ok(());
         }
-        self.transfer(destination)
+        self.transfer(destination)?;
+        extend_signs(self.element_type(), destination);
+        Ok(())
     }
 
     /// The contents as [`to_host`](Self::to_host) copies them, in a new vector.
@@ -162,6 +164,17 @@ impl Buffer {
     }
 }
 
+/// Makes each byte the number it stands for: plugins leave the bits above a small signed integer's own at zero.
+fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
+    if !matches!(element_type, ElementType::S1 | ElementType::S2 | ElementType::S4) {
+        return;
+    }
+    let spare = 8 - element_type.bits();
+    for byte in bytes {
+        *byte = ((*byte << spare).cast_signed() >> spare).cast_unsigned();
+    }
+}
+
 /// A buffer's contents, borrowed where they lie. See [`Buffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
@@ -185,5 +198,22 @@ impl Drop for HostView<'_> {
         args.buffer = self.buffer.as_ptr();
         // SAFETY: the buffer is alive, and the reference was taken when the view was made.
         unsafe { self.buffer.client().plugin().release(&mut args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_signed_integers_keep_their_sign() {
+        let extended = |element_type, mut bytes: Vec<u8>| {
+            extend_signs(element_type, &mut bytes);
+            bytes.into_iter().map(u8::cast_signed).collect::<Vec<_>>()
+        };
+        assert_eq!(extended(ElementType::S4, vec![0, 7, 8, 15, 0xF9]), [0, 7, -8, -1, -7]);
+        assert_eq!(extended(ElementType::S2, vec![0, 1, 2, 3]), [0, 1, -2, -1]);
+        assert_eq!(extended(ElementType::S1, vec![0, 1]), [0, -1]);
+        assert_eq!(extended(ElementType::U4, vec![8, 15]), [8, 15]);
     }
 }

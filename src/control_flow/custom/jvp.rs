@@ -4,7 +4,7 @@ use super::held::{
     Aliases, Captured, Held, OutAxis, captured_varies, eval_traced, expect_types, is_looking,
     logical, looking, name_of, template_of,
 };
-use crate::control_flow::call::{effects_of, expect_operands};
+use crate::control_flow::call::expect_operands;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
     Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind, trace,
@@ -94,7 +94,7 @@ impl Primitive for CustomJvp {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn is_opaque(&self) -> bool {

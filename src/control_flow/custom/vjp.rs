@@ -5,7 +5,7 @@ use super::held::{
     logical, looking, name_of, template_of,
 };
 use super::tangent::CustomTangent;
-use crate::control_flow::call::{effects_of, expect_operands};
+use crate::control_flow::call::expect_operands;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
     Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind, trace,
@@ -133,7 +133,7 @@ impl Primitive for CustomVjp {
     }
 
     fn effects(&self) -> Effects {
-        effects_of(&self.program)
+        self.program.effects()
     }
 
     fn is_opaque(&self) -> bool {

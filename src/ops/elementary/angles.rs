@@ -84,7 +84,7 @@ pub fn unwrap(x: &Array, period: f64, axis: isize) -> Array {
         return x;
     }
     let half = period / 2.0;
-    let step = super::super::diff(&x, 1, axis);
+    let step = super::super::diff(&x, axis);
     let inside = sub(super::super::remainder(add(&step, half), period), half);
     // A step of exactly half a period keeps its direction.
     let edge = eq(&inside, -half) & gt(&step, 0.0);

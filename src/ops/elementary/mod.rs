@@ -20,6 +20,4 @@ pub use logarithms::{log2, log10, logaddexp2};
 pub use ordering::{
     divmod, fmax, fmin, heaviside, logical_and, logical_not, logical_or, logical_xor,
 };
-pub use signs::{
-    copysign, fabs, float_power, modf, positive, reciprocal, round_to, signbit, trunc,
-};
+pub use signs::{copysign, fabs, float_power, modf, positive, reciprocal, round_to, trunc};

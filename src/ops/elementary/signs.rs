@@ -1,9 +1,10 @@
 //! Signs and whole parts.
 
+use super::super::signbit;
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
-    ArrayLike, abs, bitcast_convert_type, ceil, convert_element_type, div, floor, full_like,
-    inexact, lt, ne, neg, pow, promote_inexact, stop_gradient, sub, where_, zeros_like,
+    ArrayLike, abs, ceil, div, floor, inexact, lt, ne, neg, pow, promote_inexact, sub, where_,
+    zeros_like,
 };
 
 #[track_caller]
@@ -23,18 +24,6 @@ pub(super) fn bits_of(dtype: DType) -> Option<DType> {
         32 => Some(DType::I32),
         64 => Some(DType::I64),
         _ => None,
-    }
-}
-
-/// Whether each element is below zero, as `bool`; of floats the sign bit, which is set for -0 and for
-/// some NaNs. Throws `Op` (dtype) for complex operands.
-#[track_caller]
-pub fn signbit(x: &Array) -> Array {
-    refuse_complex("signbit", x);
-    match bits_of(x.dtype()) {
-        Some(bits) if x.dtype().is_float() => lt(bitcast_convert_type(&stop_gradient(x), bits), 0),
-        _ if x.dtype().is_signed() => lt(x, zeros_like(x)),
-        _ => full_like(&convert_element_type(x, DType::Bool), false),
     }
 }
 

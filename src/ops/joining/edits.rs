@@ -3,9 +3,7 @@
 use super::super::arrange::part;
 use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::rules::resolve_axis;
-use crate::primitives::{
-    broadcast_to, concatenate, convert_element_type, ne, reshape, slice, sub, zeros,
-};
+use crate::primitives::{broadcast_to, concatenate, convert_element_type, reshape, slice, zeros};
 
 /// The elements of `x`, row-major and again from the start as often as it takes, under another shape.
 /// Zeros if `x` is empty.
@@ -123,31 +121,8 @@ pub fn insert(
     concatenate(&pieces, axis as isize)
 }
 
-/// Differences of neighbours along `axis`, `order` times: one element less each time. Of booleans,
-/// whether neighbours differ. Throws `Op` (shape) for an axis out of range.
-///
-/// For NumPy's `prepend` and `append` concatenate first.
-#[track_caller]
-pub fn diff(x: &Array, order: usize, axis: isize) -> Array {
-    let at = match resolve_axis(axis, x.rank()) {
-        Ok(at) => at,
-        Err(error) => trace::throw_operands("diff", error, &[x]),
-    };
-    let mut x = x.clone();
-    for _ in 0..order {
-        let size = x.shape()[at];
-        let (later, earlier) =
-            (part(&x, at, size.min(1), size), part(&x, at, 0, size.saturating_sub(1)));
-        x = match x.dtype().is_bool() {
-            true => ne(&later, &earlier),
-            false => sub(&later, &earlier),
-        };
-    }
-    x
-}
-
 /// Differences of neighbours of the flattened array: `[n - 1]` for `n` elements.
 #[track_caller]
 pub fn ediff1d(x: &Array) -> Array {
-    diff(&reshape(x, [x.size()]), 1, 0)
+    super::super::diff(&reshape(x, [x.size()]), 0)
 }

@@ -123,7 +123,7 @@ pub fn histogram_weighted(x: &Array, weights: &Array, bins: impl Into<Bins>) -> 
 pub fn histogram_density(x: &Array, bins: impl Into<Bins>) -> (Array, Array) {
     let (counts, edges) = histogram(x, bins);
     let total = counts.sum();
-    (div(div(&counts, diff(&edges, 1, 0)), total), edges)
+    (div(div(&counts, diff(&edges, 0)), total), edges)
 }
 
 /// How many rows of `x`, `[n, d]`, fall into each of the bins of all `d` columns: one axis for each

@@ -18,16 +18,11 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
     found.unwrap_or_else(|| panic!("no call is named {op}"))
 }
 
-/// The call on one example or, over the first axes, on a batch; as one program.
+/// The call on one example or, over the first axes, on a batch.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
-    let (op, batched) = (op.to_owned(), params["vmap"] == true);
-    let run = move |xs: Vec<Array>| match batched {
-        true => vmap(|xs: Vec<Array>| plain(&op, &xs)).call(&xs),
-        false => plain(&op, &xs),
-    };
-    match operands.iter().any(Array::is_traced) {
-        true => run(operands.to_vec()),
-        false => jit(run).call(operands.to_vec()).unwrap_or_else(|error| panic!("{error}")),
+    match params["vmap"] == true {
+        true => vmap(|xs: Vec<Array>| plain(op, &xs)).call(&operands.to_vec()),
+        false => plain(op, operands),
     }
 }
 

@@ -34,7 +34,7 @@ fn moved(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "resize" => resize(&x[0], [5, 3]),
         "delete" => delete(&x[0], [0, -1], 1),
         "insert" => insert(&x[0], [1, 4], &x[1], 1),
-        "diff" => diff(&x[0], 2, 1),
+        "diff" => diff(&diff(&x[0], 1), 1),
         "ediff1d" => ediff1d(&x[0]),
         _ => return None,
     };

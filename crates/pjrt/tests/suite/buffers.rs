@@ -276,6 +276,20 @@ fn copies_between_devices_and_memories() {
 }
 
 #[test]
+fn small_signed_integers_come_back_with_their_sign() {
+    on_each(|client, _| {
+        let device = &client.addressable_devices()[0];
+        let round_trip = |element_type, values: &[i8]| {
+            let bytes: Vec<u8> = values.iter().map(|&value| value.cast_unsigned()).collect();
+            let put = client.buffer_from_host(&bytes, element_type, &[values.len() as i64], device);
+            assert_eq!(put.expect("put").to_vec().expect("read"), bytes, "{element_type}");
+        };
+        round_trip(ElementType::S4, &[0, 7, -8, -1, 3]);
+        round_trip(ElementType::S2, &[0, 1, -2, -1]);
+    });
+}
+
+#[test]
 fn raw_bytes_are_as_the_device_has_them() {
     on_each(|client, api| {
         let device = &client.addressable_devices()[0];

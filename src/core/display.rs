@@ -1,8 +1,8 @@
 //! How an array prints: its elements, in brackets and columns, as NumPy users are used to.
 
-use crate::core::{Array, DType, Element, Error, catch};
-use crate::primitives::convert_element_type;
-use num_complex::Complex64;
+use super::array::Array;
+use super::dtype::DType;
+use super::host::HostArray;
 use std::fmt;
 
 /// Arrays with more elements than this show the edges of each axis only.
@@ -27,15 +27,21 @@ impl fmt::Display for Array {
         if self.is_traced() {
             return write!(f, "{self:?}");
         }
-        let abridged = self.size() > THRESHOLD;
-        match catch(|| texts(self, abridged, f.precision())).and_then(|texts| texts) {
-            Ok(texts) => {
-                let width = texts.iter().map(String::len).max().unwrap_or(0);
-                let mut rows = Rows { texts: texts.into_iter(), width, abridged };
-                rows.write(f, self.shape().dims(), 1)
-            }
+        match self.to_host() {
+            Ok(elements) => elements.fmt(f),
             Err(error) => write!(f, "{self:?}: {error}"),
         }
+    }
+}
+
+impl fmt::Display for HostArray {
+    /// As a concrete [`Array`] prints.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let abridged = self.aval().size() > THRESHOLD;
+        let texts = texts(self, abridged, f.precision());
+        let width = texts.iter().map(String::len).max().unwrap_or(0);
+        let mut rows = Rows { texts: texts.into_iter(), width, abridged };
+        rows.write(f, self.shape().dims(), 1)
     }
 }
 
@@ -56,38 +62,30 @@ fn positions(dims: &[usize], abridged: bool) -> Vec<usize> {
 }
 
 /// One text per element that is shown.
-fn texts(x: &Array, abridged: bool, precision: Option<usize>) -> Result<Vec<String>, Error> {
+fn texts(x: &HostArray, abridged: bool, precision: Option<usize>) -> Vec<String> {
     let at = positions(x.shape().dims(), abridged);
     let dtype = x.dtype();
-    Ok(match dtype {
-        DType::Bool => pick::<bool>(x, &at)?.iter().map(bool::to_string).collect(),
-        DType::U64 => pick::<u64>(x, &at)?.iter().map(u64::to_string).collect(),
-        _ if dtype.is_integer() => {
-            let x = convert_element_type(x, DType::I64);
-            pick::<i64>(&x, &at)?.iter().map(i64::to_string).collect()
-        }
-        _ if dtype.is_complex() => {
-            let single = dtype == DType::C64;
-            let values = pick::<Complex64>(&convert_element_type(x, DType::C128), &at)?;
-            let real = floats(values.iter().map(|z| z.re), single, precision);
-            let imaginary = floats(values.iter().map(|z| z.im), single, precision);
-            let both = real.into_iter().zip(imaginary);
-            both.map(|(re, im)| match im.starts_with('-') {
-                true => format!("{re}{im}j"),
-                false => format!("{re}+{im}j"),
-            })
-            .collect()
-        }
-        _ => {
-            let values = pick::<f64>(&convert_element_type(x, DType::F64), &at)?;
-            floats(values.into_iter(), dtype != DType::F64, precision)
-        }
+    if dtype.is_bool() || dtype.is_integer() {
+        let elements = x.integers();
+        let text = |at: &usize| match dtype {
+            DType::Bool => (elements[*at] != 0).to_string(),
+            _ => elements[*at].to_string(),
+        };
+        return at.iter().map(text).collect();
+    }
+    let elements = x.numbers();
+    let single = !matches!(dtype, DType::F64 | DType::C128);
+    let real = floats(at.iter().map(|&at| elements[at].re), single, precision);
+    if !dtype.is_complex() {
+        return real;
+    }
+    let imaginary = floats(at.iter().map(|&at| elements[at].im), single, precision);
+    let both = real.into_iter().zip(imaginary);
+    both.map(|(re, im)| match im.starts_with('-') {
+        true => format!("{re}{im}j"),
+        false => format!("{re}+{im}j"),
     })
-}
-
-fn pick<T: Element>(x: &Array, at: &[usize]) -> Result<Vec<T>, Error> {
-    let elements = x.to_vec::<T>()?;
-    Ok(at.iter().map(|&at| elements[at]).collect())
+    .collect()
 }
 
 /// Floats with their points below each other: in the shortest digits that tell them apart, padded to

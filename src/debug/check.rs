@@ -1,0 +1,53 @@
+//! Checks inside compiled programs.
+
+use super::format::Format;
+use super::host::run_or_bind;
+use crate::core::{Array, DType, HostFunction, OpErrorKind, RuleError, throw_operands, trace};
+use std::panic::Location;
+
+/// Fails the program if an element of `condition` is false, with `message`, in which `{}` stands for the
+/// elements of the `arrays` as in [`print`](super::print).
+///
+/// The call that runs the program returns the error, with this line. Outputs of that call are lost, and so is
+/// what was donated to it: pass by reference what must survive.
+///
+/// Throws `Op` if `condition` is not boolean or the message does not fit the arrays.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let root = jit(|x: Array| {
+///     debug::check(&ge(&x, 0.0), "cannot take the root of {}", &[&x]);
+///     sqrt(&x)
+/// });
+/// let error = root.call(&full([], -4.0f32)).unwrap_err();
+/// assert!(error.to_string().contains("cannot take the root of -4."));
+/// ```
+#[doc(alias = "checkify")]
+#[track_caller]
+pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
+    let place = Location::caller();
+    if condition.dtype() != DType::Bool {
+        let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
+        throw_operands("check", error, &[condition]);
+    }
+    let parsed = match Format::parse(message, arrays.len()) {
+        Ok(parsed) => parsed,
+        Err(message) => throw_operands("check", RuleError::value(message), arrays),
+    };
+    // What tells two checks apart are the message and the line.
+    let key = format!("{message}\n{place}");
+    let function = HostFunction::of_type::<Check>(key, move |operands| {
+        let (condition, arrays) = operands.split_at(1);
+        if condition[0].as_bytes().iter().all(|&holds| holds != 0) {
+            return Ok(Vec::new());
+        }
+        let message = parsed.apply(arrays);
+        Err(trace::op_error(OpErrorKind::Value, "check", message, Some(place)))
+    });
+    let mut operands = vec![condition];
+    operands.extend_from_slice(arrays);
+    run_or_bind("check", function, Vec::new(), true, &operands);
+}
+
+/// Stands for the type of a checking closure.
+struct Check;

@@ -1,0 +1,118 @@
+//! Calls from compiled programs to closures of the user's.
+
+use crate::core::callback::as_callback;
+use crate::core::{
+    Array, Aval, Error, HostArray, HostFunction, OpErrorKind, catch, from_caller, throw, trace,
+};
+use crate::primitives;
+
+/// What a closure on the host may fail with.
+pub type HostError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Calls `f` on the elements of `arrays` each time the program comes here, in its order.
+///
+/// `f` runs on a thread of the plugin's or on the caller's, and gets host values: running array operations
+/// in it is an error. What it panics with becomes the error of the call.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// use std::sync::{Arc, Mutex};
+///
+/// let seen = Arc::new(Mutex::new(Vec::new()));
+/// let log = seen.clone();
+/// let step = jit(move |x: Array| {
+///     let log = log.clone();
+///     debug::callback(move |x| log.lock().unwrap().push(x[0].item::<f32>().unwrap()), &[&x]);
+///     x + 1.0
+/// });
+/// step.call(zeros([], DType::F32))?;
+/// assert_eq!(*seen.lock().unwrap(), [0.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "io_callback")]
+#[track_caller]
+pub fn callback<F>(f: F, arrays: &[&Array])
+where
+    F: Fn(&[HostArray]) + Send + Sync + 'static,
+{
+    let function = HostFunction::of_type::<F>("callback", move |arrays| {
+        f(arrays);
+        Ok(Vec::new())
+    });
+    run_or_bind("callback", function, Vec::new(), true, arrays);
+}
+
+/// What `f` makes of the elements of `arrays`: arrays of the types `results`.
+///
+/// `f` must be pure: the compiler may call it any number of times, or not at all. It has no derivative; wrap
+/// it in [`custom_jvp`](crate::control_flow::custom_jvp) to give it one. Under `vmap` it is called once for each
+/// example. It gets and gives host values: running array operations in it is an error.
+///
+/// The computation fails with what `f` fails with, and if `f` gives other types than it said.
+///
+/// ```no_run
+/// use oxidax::core::HostArray;
+/// use oxidax::prelude::*;
+///
+/// fn sorted(x: &Array) -> Array {
+///     let on_host = |x: &[HostArray]| {
+///         let mut elements = x[0].to_vec::<f32>()?;
+///         elements.sort_by(f32::total_cmp);
+///         Ok(vec![HostArray::from_slice(&elements, x[0].shape())?])
+///     };
+///     debug::pure_callback(on_host, &[x.aval().clone()], &[x]).swap_remove(0)
+/// }
+/// let x = Array::from_slice(&[3.0f32, 1.0, 2.0], [3])?;
+/// assert_eq!(jit(|x: Array| sorted(&x)).call(&x)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn pure_callback<F>(f: F, results: &[Aval], arrays: &[&Array]) -> Vec<Array>
+where
+    F: Fn(&[HostArray]) -> Result<Vec<HostArray>, HostError> + Send + Sync + 'static,
+{
+    let place = std::panic::Location::caller();
+    let function = HostFunction::of_type::<F>("pure_callback", move |arrays| {
+        f(arrays).map_err(|error| {
+            let message = format!("the closure failed: {error}");
+            trace::op_error(OpErrorKind::Runtime, "pure_callback", message, Some(place))
+        })
+    });
+    run_or_bind("pure_callback", function, results.to_vec(), false, arrays)
+}
+
+/// Calls the function at once on concrete arrays, and binds it into the program being traced else.
+#[track_caller]
+pub(super) fn run_or_bind(
+    name: &'static str,
+    function: HostFunction,
+    results: Vec<Aval>,
+    ordered: bool,
+    arrays: &[&Array],
+) -> Vec<Array> {
+    if trace::is_tracing() {
+        return from_caller(|| primitives::callback(name, function, results, ordered, arrays));
+    }
+    match run_now(&function, &results, arrays) {
+        Ok(outputs) => outputs,
+        Err(error) => throw(error),
+    }
+}
+
+fn run_now(
+    function: &HostFunction,
+    results: &[Aval],
+    arrays: &[&Array],
+) -> Result<Vec<Array>, Error> {
+    let operands: Vec<HostArray> =
+        arrays.iter().map(|array| array.to_host()).collect::<Result<_, _>>()?;
+    let outputs = as_callback(|| catch(|| function.run(&operands)))??;
+    if !outputs.iter().map(HostArray::aval).eq(results) {
+        let found: Vec<String> = outputs.iter().map(|x| x.aval().to_string()).collect();
+        let expected: Vec<String> = results.iter().map(Aval::to_string).collect();
+        let message = format!("expected [{}], got [{}]", expected.join(", "), found.join(", "));
+        return Err(trace::op_error(OpErrorKind::Runtime, "callback", message, None));
+    }
+    let copy = |x: &HostArray| Array::from_bytes(x.as_bytes(), x.dtype(), x.shape().clone());
+    outputs.iter().map(copy).collect()
+}

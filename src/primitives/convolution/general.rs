@@ -1,0 +1,194 @@
+//! The primitive.
+
+use super::numbers::ConvDimensionNumbers;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
+    Tangent, bind1,
+};
+use crate::primitives::dot::{Precision, product_dtype};
+use crate::primitives::rules::{add_tangents, arity, one_cotangent};
+use crate::primitives::window::Padding;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Slides a kernel over the spatial axes of an operand and sums products over kernel and input features.
+///
+/// The kernel is not turned round: this is what mathematics calls a cross-correlation.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `lhs`: batch, features and space, `rhs`: output features, input features and space, in the layout of `dimension_numbers`; dtypes as [`DotGeneral`](crate::primitives::DotGeneral) takes them |
+/// | result     | batch, output features and space; of dtype `preferred_element_type` if given, else of the operands' |
+/// | lowering   | [`stablehlo.convolution`](https://openxla.org/stablehlo/spec#convolution); on CPU and GPU three real ones for complex operands |
+/// | derivative | `conv(dlhs, rhs) + conv(lhs, drhs)`; transposes to convolutions of the cotangent with the turned kernel, and of the operand with the cotangent |
+///
+/// The sizes along a spatial axis are those of [`Window`](crate::primitives::Window), with `lhs_dilation`
+/// for its base dilation and `rhs_dilation` for its window dilation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConvGeneralDilated {
+    /// Steps from one place of the kernel to the next, for each spatial axis; empty for ones.
+    pub window_strides: Vec<usize>,
+    /// What surrounds `lhs`, after it was dilated.
+    pub padding: Padding,
+    /// Steps from one element of `lhs` to the next, for each spatial axis; empty for ones.
+    pub lhs_dilation: Vec<usize>,
+    /// Steps from one element of `rhs` to the next, for each spatial axis; empty for ones.
+    pub rhs_dilation: Vec<usize>,
+    /// Which axes are which.
+    pub dimension_numbers: ConvDimensionNumbers,
+    /// Into so many groups the features of `lhs` and the output features fall; output features are made
+    /// of the input features of their own group only.
+    pub feature_group_count: usize,
+    /// Into so many groups the batch of `lhs` and the output features fall; output features are made of
+    /// their own group of the batch only.
+    pub batch_group_count: usize,
+    /// The precision of `lhs` and of `rhs`.
+    pub precision: [Precision; 2],
+    /// The dtype of sums and result; that of the operands if `None`.
+    pub preferred_element_type: Option<DType>,
+}
+
+impl Default for ConvGeneralDilated {
+    /// Strides and dilations of 1, no padding, `NC…` and `OI…`, one group.
+    fn default() -> ConvGeneralDilated {
+        ConvGeneralDilated {
+            window_strides: Vec::new(),
+            padding: Padding::Valid,
+            lhs_dilation: Vec::new(),
+            rhs_dilation: Vec::new(),
+            dimension_numbers: ConvDimensionNumbers::default(),
+            feature_group_count: 1,
+            batch_group_count: 1,
+            precision: [Precision::Default; 2],
+            preferred_element_type: None,
+        }
+    }
+}
+
+impl ConvGeneralDilated {
+    fn describe(&self, rank: usize) -> String {
+        match self.dimension_numbers.resolved(rank) {
+            Ok(numbers) => format!("axes: {}", numbers.stablehlo()),
+            Err(_) => format!("axes: {:?}", self.dimension_numbers),
+        }
+    }
+}
+
+impl Primitive for ConvGeneralDilated {
+    fn name(&self) -> &'static str {
+        "conv_general_dilated"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [lhs, rhs] = arity(operands)?;
+        let noted = |error: RuleError| error.note(self.describe(lhs.rank()));
+        let geometry = self.geometry(&lhs.shape, &rhs.shape).map_err(noted)?;
+        let dtype = product_dtype(lhs.dtype, rhs.dtype, self.preferred_element_type)?;
+        let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
+        Ok(vec![Aval { dtype, weak, shape: geometry.shape() }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (lhs, rhs) = (&primals[0], &primals[1]);
+        let y = bind1(self.clone(), [lhs, rhs]);
+        let left = tangents[0].map(y.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
+        let right = tangents[1].map(y.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
+        Ok((vec![y], vec![add_tangents(&left, &right)]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        self.batched([&operands[0], &operands[1]], [axes[0], axes[1]], axis)
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        self.written(ctx, operands, &results[0])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let movement = Cost::movement(operands, results);
+        // A geometry that does not fit was refused before.
+        let Ok(geometry) = self.geometry(&operands[0].shape, &operands[1].shape) else {
+            return movement;
+        };
+        let others = [geometry.batch, geometry.features, geometry.inputs];
+        let others: u64 = others.iter().map(|&size| size as u64).product();
+        let space: u64 = geometry.space.iter().map(super::geometry::Spatial::products).product();
+        // A complex product and its sum take eight operations, a real one two.
+        let each = if results[0].dtype.is_complex() { 8 } else { 2 };
+        Cost { flops: each * others * space, ..movement }
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        match operands {
+            [Operand::Linear(lhs), Operand::Known(rhs)] => {
+                Ok(vec![Some(self.transposed_lhs(ct, lhs, rhs)?), None])
+            }
+            [Operand::Known(lhs), Operand::Linear(rhs)] => {
+                Ok(vec![None, Some(self.transposed_rhs(ct, lhs, rhs)?)])
+            }
+            _ => Err(RuleError::not_linear("conv_general_dilated")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
+    use expect_test::expect;
+
+    fn images() -> ConvGeneralDilated {
+        ConvGeneralDilated {
+            window_strides: vec![2, 2],
+            padding: Padding::Same,
+            dimension_numbers: ConvDimensionNumbers::of("NHWC", "HWIO", "NHWC"),
+            ..Default::default()
+        }
+    }
+
+    fn avals(kernel: [usize; 4]) -> [Aval; 2] {
+        [Aval::new(DType::F32, [8, 5, 6, 3]), Aval::new(DType::F32, kernel)]
+    }
+
+    #[test]
+    fn lowering() {
+        expect![[r#"
+            func.func public @main(%0: tensor<8x5x6x3xf32>, %1: tensor<3x3x3x4xf32>) -> (tensor<8x3x3x4xf32>) {
+            %2 = "stablehlo.convolution"(%0, %1) <{window_strides = array<i64: 2, 2>, padding = dense<[[1, 1], [0, 1]]> : tensor<2x2xi64>, lhs_dilation = array<i64: 1, 1>, rhs_dilation = array<i64: 1, 1>, dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<8x5x6x3xf32>, tensor<3x3x3x4xf32>) -> tensor<8x3x3x4xf32>
+            "func.return"(%2) : (tensor<8x3x3x4xf32>) -> ()
+            }
+        "#]].assert_eq(&module_of(images(), avals([3, 3, 3, 4])));
+    }
+
+    #[test]
+    fn refusals() {
+        expect![[r#"
+            error[shape]: conv_general_dilated: lhs has 3 features, rhs takes 4 in each of 1 groups
+              lhs: f32[8,5,6,3]
+              rhs: f32[3,3,4,4]
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]]
+        .assert_eq(&error_of(images(), avals([3, 3, 4, 4])));
+        let groups = ConvGeneralDilated { feature_group_count: 3, ..images() };
+        expect![[r#"
+            error[shape]: conv_general_dilated: the 4 output features do not divide into 3 groups
+              lhs: f32[8,5,6,3]
+              rhs: f32[3,3,1,4]
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]]
+        .assert_eq(&error_of(groups, avals([3, 3, 1, 4])));
+        let strides = ConvGeneralDilated { window_strides: vec![2], ..images() };
+        expect![[r#"
+            error[shape]: conv_general_dilated: window_strides has 1 entries, there are 2 spatial axes
+              lhs: f32[8,5,6,3]
+              rhs: f32[3,3,3,4]
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]].assert_eq(&error_of(strides, avals([3, 3, 3, 4])));
+    }
+
+    /// 2 operations for each product of an element and a tap, padding not counted.
+    #[test]
+    fn costs() {
+        let valid = ConvGeneralDilated { padding: Padding::Valid, ..images() };
+        let result = valid.abstract_eval(&avals([3, 3, 3, 4])).unwrap();
+        let cost = valid.cost(&avals([3, 3, 3, 4]), &result);
+        assert_eq!(cost.flops, 2 * (8 * 2 * 2) * 4 * 3 * 9);
+    }
+}

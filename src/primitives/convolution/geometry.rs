@@ -1,0 +1,176 @@
+//! Sizes of a convolution, axis by axis.
+
+use super::general::ConvGeneralDilated;
+use super::numbers::ConvDimensionNumbers;
+use crate::core::{Rule, RuleError, Shape};
+use crate::primitives::window::{dilated, places};
+use crate::{ensure, ensure_shape};
+
+/// One spatial axis of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spatial {
+    /// Sizes of operand, kernel and result.
+    pub(super) lhs: usize,
+    pub(super) rhs: usize,
+    pub(super) out: usize,
+    pub(super) stride: usize,
+    pub(super) low: isize,
+    pub(super) high: isize,
+    pub(super) lhs_dilation: usize,
+    pub(super) rhs_dilation: usize,
+}
+
+impl Spatial {
+    /// Sizes with dilation of operand, kernel and, by the stride, result.
+    pub(super) fn spans(&self) -> [isize; 3] {
+        let of = |size, dilation| dilated(size, dilation) as isize;
+        [
+            of(self.lhs, self.lhs_dilation),
+            of(self.rhs, self.rhs_dilation),
+            of(self.out, self.stride),
+        ]
+    }
+
+    /// How many products of an element of the operand and one of the kernel the axis has.
+    pub(super) fn products(&self) -> u64 {
+        let [lhs, _, _] = self.spans();
+        let meets = |out: usize, tap: usize| {
+            let place = (out * self.stride + tap * self.rhs_dilation) as isize - self.low;
+            (0..lhs).contains(&place) && place as usize % self.lhs_dilation == 0
+        };
+        let taps = |out| (0..self.rhs).filter(|&tap| meets(out, tap)).count() as u64;
+        (0..self.out).map(taps).sum()
+    }
+}
+
+/// All sizes of a convolution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Geometry {
+    pub(super) numbers: ConvDimensionNumbers,
+    pub(super) space: Vec<Spatial>,
+    /// Batch and features of the result.
+    pub(super) batch: usize,
+    pub(super) features: usize,
+    /// Input features that each output feature is made of.
+    pub(super) inputs: usize,
+}
+
+impl Geometry {
+    /// The result's shape.
+    pub(super) fn shape(&self) -> Shape {
+        let mut dims = vec![0; self.space.len() + 2];
+        let sizes = [self.batch, self.features].into_iter();
+        let sizes = sizes.chain(self.space.iter().map(|axis| axis.out));
+        for (&axis, size) in self.numbers.out_spec.iter().zip(sizes) {
+            dims[axis] = size;
+        }
+        Shape::from(dims)
+    }
+}
+
+impl ConvGeneralDilated {
+    /// The sizes for operands of these shapes.
+    pub(super) fn geometry(&self, lhs: &Shape, rhs: &Shape) -> Rule<Geometry> {
+        let rank = lhs.rank();
+        ensure_shape!(
+            rank == rhs.rank(),
+            "operands must have one rank, got {rank} and {}",
+            rhs.rank()
+        );
+        let numbers = self.dimension_numbers.resolved(rank)?;
+        let (lhs_spec, rhs_spec) = (&numbers.lhs_spec, &numbers.rhs_spec);
+        let (batch, lhs_features) = (lhs[lhs_spec[0]], lhs[lhs_spec[1]]);
+        let (features, inputs) = (rhs[rhs_spec[0]], rhs[rhs_spec[1]]);
+        let (by_feature, by_batch) = (self.feature_group_count, self.batch_group_count);
+        ensure!(
+            by_feature > 0 && by_batch > 0 && (by_feature == 1 || by_batch == 1),
+            "feature_group_count and batch_group_count must be positive and one of them 1, got {by_feature} and {by_batch}"
+        );
+        ensure_shape!(
+            lhs_features == inputs.saturating_mul(by_feature),
+            "lhs has {lhs_features} features, rhs takes {inputs} in each of {by_feature} groups"
+        );
+        ensure_shape!(
+            features % by_feature == 0 && features % by_batch == 0,
+            "the {features} output features do not divide into {} groups",
+            by_feature.max(by_batch)
+        );
+        ensure_shape!(
+            batch % by_batch == 0,
+            "the batch of {batch} does not divide into {by_batch} groups"
+        );
+        let space = self.space(lhs, rhs, &numbers)?;
+        Ok(Geometry { numbers, space, batch: batch / by_batch, features, inputs })
+    }
+
+    fn space(
+        &self,
+        lhs: &Shape,
+        rhs: &Shape,
+        numbers: &ConvDimensionNumbers,
+    ) -> Rule<Vec<Spatial>> {
+        let n = lhs.rank() - 2;
+        let list = |name: &str, list: &[usize]| -> Rule<Vec<usize>> {
+            if list.is_empty() {
+                return Ok(vec![1; n]);
+            }
+            let len = list.len();
+            ensure_shape!(len == n, "{name} has {len} entries, there are {n} spatial axes");
+            ensure_shape!(list.iter().all(|&entry| entry > 0), "{name} {list:?} must be positive");
+            Ok(list.to_vec())
+        };
+        let strides = list("window_strides", &self.window_strides)?;
+        let lhs_dilation = list("lhs_dilation", &self.lhs_dilation)?;
+        let rhs_dilation = list("rhs_dilation", &self.rhs_dilation)?;
+        let sizes: Vec<usize> = numbers.lhs_spec[2..].iter().map(|&axis| lhs[axis]).collect();
+        let kernel: Vec<usize> = numbers.rhs_spec[2..].iter().map(|&axis| rhs[axis]).collect();
+        ensure_shape!(
+            kernel.iter().all(|&size| size > 0),
+            "a kernel needs at least one element along each spatial axis, rhs has {kernel:?}"
+        );
+        let spans: Vec<usize> =
+            kernel.iter().zip(&rhs_dilation).map(|(&size, &by)| dilated(size, by)).collect();
+        let pads = self.padding.resolve(&sizes, &spans, &strides)?;
+        (0..n)
+            .map(|at| {
+                let (low, high) = pads[at];
+                let bare = dilated(sizes[at], lhs_dilation[at]);
+                let padded = usize::try_from(bare as i128 + low as i128 + high as i128);
+                let padded = padded.map_err(|_| {
+                    RuleError::shape(format!(
+                        "spatial axis {at} of size {bare} padded by {low} and {high} has a negative size"
+                    ))
+                })?;
+                Ok(Spatial {
+                    lhs: sizes[at],
+                    rhs: kernel[at],
+                    out: places(padded, spans[at], strides[at]),
+                    stride: strides[at],
+                    low,
+                    high,
+                    lhs_dilation: lhs_dilation[at],
+                    rhs_dilation: rhs_dilation[at],
+                })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_counted_without_padding_and_holes() {
+        let axis = |lhs, rhs, stride, low, high, lhs_dilation| {
+            let bare = dilated(lhs, lhs_dilation) as isize;
+            let out = places((bare + low + high) as usize, rhs, stride);
+            Spatial { lhs, rhs, out, stride, low, high, lhs_dilation, rhs_dilation: 1 }.products()
+        };
+        assert_eq!(axis(5, 3, 1, 0, 0, 1), 9);
+        assert_eq!(axis(5, 3, 1, 1, 1, 1), 13);
+        assert_eq!(axis(5, 3, 2, 0, 0, 1), 6);
+        assert_eq!(axis(3, 3, 1, 1, 1, 2), 7);
+        assert_eq!(axis(4, 2, 1, -1, -1, 1), 2);
+    }
+}

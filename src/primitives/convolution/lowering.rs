@@ -1,0 +1,107 @@
+//! How convolutions are written in StableHLO.
+
+use super::general::ConvGeneralDilated;
+use crate::core::{Array, Aval, DType, LowerCtx, Rule, Shape, bind1};
+use crate::primitives::arithmetic::{add, sub};
+use crate::primitives::complex::{complex, imag, real};
+use crate::primitives::composite::lower_as_function;
+use crate::primitives::convert::convert_element_type;
+use crate::primitives::dot::multiplied;
+use crate::primitives::rules::element_dtype;
+use crate::stablehlo::{TensorType, Value, i64_array};
+
+impl ConvGeneralDilated {
+    pub(super) fn written(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        result: &Aval,
+    ) -> Rule<Vec<Value>> {
+        let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
+        if result.dtype.is_complex() && ctx.platform() != "tpu" {
+            // Only TPUs have complex convolutions that are faster than a plain loop.
+            return lower_as_function(ctx, "complex_conv", operands, |operands| {
+                let [lhs, rhs] =
+                    [0, 1].map(|side| convert_element_type(&operands[side], result.dtype));
+                vec![self.by_three_products(&lhs, &rhs)]
+            });
+        }
+        let (operand, product) = multiplied(ctx.platform(), lhs, rhs, result.dtype);
+        let operand = operand.or_else(|| taken_as(ctx.platform(), lhs, product));
+        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
+            let ty = x.ty().with_element(dtype.stablehlo());
+            match *x.ty() == ty {
+                true => x.clone(),
+                false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+            }
+        };
+        let mut factors = operands.to_vec();
+        let mut product = product;
+        if let Some(dtype) = operand {
+            factors = factors.iter().map(|factor| convert(ctx, factor, dtype)).collect();
+            product = dtype;
+        }
+        let ty = result.stablehlo().with_element(product.stablehlo());
+        let attributes = self.attributes(&factors)?;
+        let y = ctx.op_as("convolution", &factors, &attributes, &ty);
+        Ok(vec![convert(ctx, &y, result.dtype)])
+    }
+
+    fn attributes(&self, operands: &[Value]) -> Rule<String> {
+        let [lhs, rhs] = [0, 1].map(|side| Shape::new(operands[side].ty().dims()));
+        let geometry = self.geometry(&lhs, &rhs)?;
+        let space = &geometry.space;
+        let mut attributes = String::new();
+        if !space.is_empty() {
+            let pairs: Vec<String> =
+                space.iter().map(|axis| format!("[{}, {}]", axis.low, axis.high)).collect();
+            let ty = TensorType::new("i64", &[space.len(), 2]);
+            attributes = format!(
+                "window_strides = {}, padding = dense<[{}]> : {ty}, lhs_dilation = {}, rhs_dilation = {}, ",
+                i64_array(space.iter().map(|axis| axis.stride)),
+                pairs.join(", "),
+                i64_array(space.iter().map(|axis| axis.lhs_dilation)),
+                i64_array(space.iter().map(|axis| axis.rhs_dilation)),
+            );
+        }
+        attributes += &format!(
+            "dimension_numbers = {}, feature_group_count = {} : i64, batch_group_count = {} : i64, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
+            geometry.numbers.stablehlo(),
+            self.feature_group_count,
+            self.batch_group_count,
+            self.precision[0].stablehlo(),
+            self.precision[1].stablehlo(),
+        );
+        Ok(attributes)
+    }
+
+    /// A complex convolution of three real ones.
+    ///
+    /// Reference: Knuth, "The Art of Computer Programming", volume 2, section 4.6.4, exercise 41.
+    fn by_three_products(&self, lhs: &Array, rhs: &Array) -> Array {
+        let real_type = self.preferred_element_type.map(DType::real);
+        let parts = ConvGeneralDilated { preferred_element_type: real_type, ..self.clone() };
+        let conv = |x: &Array, y: &Array| bind1(parts.clone(), [x, y]);
+        let (a, b, c, d) = (real(lhs), imag(lhs), real(rhs), imag(rhs));
+        let first = conv(&add(&a, &b), &c);
+        let second = conv(&a, &sub(&d, &c));
+        let third = conv(&b, &add(&c, &d));
+        complex(sub(&first, third), add(&first, second))
+    }
+}
+
+/// The dtype to which a platform wants operands converted that are of one dtype, if it does not take them.
+fn taken_as(platform: &str, operand: DType, product: DType) -> Option<DType> {
+    if platform != "cpu" {
+        return None;
+    }
+    match operand {
+        // The CPU's loops are for whole bytes, and round to the operands' dtype after each product.
+        DType::Bool => None,
+        _ if operand.is_integer() && (operand.bits() < 8 || operand != product) => Some(product),
+        _ if operand.is_float() && (operand.bits() <= 8 || operand != product) => {
+            Some(if product.bits() < 32 { DType::F32 } else { product })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,243 @@
+//! Where windows lie: sizes, strides, padding, dilations.
+
+use crate::core::{Rule, RuleError, Shape};
+use crate::ensure_shape;
+use serde::{Deserialize, Serialize};
+
+/// How much an operand is padded before windows slide over it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Padding {
+    /// Not at all: every window lies within.
+    #[default]
+    Valid,
+    /// So that there are `size / stride` windows, rounded up; an odd element goes behind.
+    Same,
+    /// As `Same`; an odd element goes in front.
+    SameLower,
+    /// In front and behind, for each axis; negative: so many elements are cut off.
+    Explicit(Vec<(isize, isize)>),
+}
+
+impl Padding {
+    /// The padding of each of the axes, given the operand's sizes, the windows' spans and strides.
+    #[doc(alias = "padtype_to_pads")]
+    pub(in crate::primitives) fn resolve(
+        &self,
+        sizes: &[usize],
+        spans: &[usize],
+        strides: &[usize],
+    ) -> Rule<Vec<(isize, isize)>> {
+        let same = |odd_in_front: bool| {
+            let axes = sizes.iter().zip(spans).zip(strides);
+            let pads = axes.map(|((&size, &span), &stride)| {
+                let places = size.div_ceil(stride.max(1));
+                let needed = (places.saturating_sub(1) * stride + span).saturating_sub(size);
+                // Without a place there is nothing to pad.
+                let needed = if places == 0 { span.saturating_sub(stride) } else { needed };
+                let (less, more) = (needed / 2, needed - needed / 2);
+                let (low, high) = if odd_in_front { (more, less) } else { (less, more) };
+                (low as isize, high as isize)
+            });
+            pads.collect()
+        };
+        match self {
+            Padding::Valid => Ok(vec![(0, 0); sizes.len()]),
+            Padding::Same => Ok(same(false)),
+            Padding::SameLower => Ok(same(true)),
+            Padding::Explicit(pads) => {
+                let (n, axes) = (pads.len(), sizes.len());
+                ensure_shape!(n == axes, "padding is given for {n} axes, there are {axes}");
+                Ok(pads.clone())
+            }
+        }
+    }
+}
+
+/// Windows that slide over an array: one entry per axis of the array in every list. Empty lists stand
+/// for ones.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// // 2 × 2 windows that do not overlap, over the middle axes of [n, h, w, c].
+/// let two = Window { dimensions: vec![1, 2, 2, 1], strides: vec![1, 2, 2, 1], ..Default::default() };
+/// let y = eval_shape(move |x: Array| reduce_window_max(&x, &two), Aval::new(DType::F32, [8, 28, 28, 3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[8,14,14,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Window {
+    /// Elements of a window along each axis.
+    pub dimensions: Vec<usize>,
+    /// Steps from one window to the next.
+    pub strides: Vec<usize>,
+    /// What surrounds the operand, after it was dilated.
+    pub padding: Padding,
+    /// Steps from one element of the operand to the next: 2 puts one element of padding between.
+    pub base_dilation: Vec<usize>,
+    /// Steps from one element of a window to the next: 2 leaves one element of the operand out.
+    pub window_dilation: Vec<usize>,
+}
+
+/// One axis of a window that slides over an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WindowAxis {
+    /// Size of the operand.
+    pub(super) size: usize,
+    /// Elements of the window.
+    pub(super) window: usize,
+    pub(super) stride: usize,
+    pub(super) low: isize,
+    pub(super) high: isize,
+    pub(super) base_dilation: usize,
+    pub(super) window_dilation: usize,
+    /// How many windows there are.
+    pub(super) places: usize,
+}
+
+/// From the first to the last of `size` elements that stand `dilation` apart.
+pub(in crate::primitives) fn dilated(size: usize, dilation: usize) -> usize {
+    match size {
+        0 => 0,
+        _ => (size - 1).saturating_mul(dilation).saturating_add(1),
+    }
+}
+
+/// How many windows of `span` fit into `padded` elements.
+pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -> usize {
+    match padded.checked_sub(span) {
+        Some(rest) => rest / stride + 1,
+        None => 0,
+    }
+}
+
+impl WindowAxis {
+    /// From the first to the last element of the window.
+    pub(super) fn span(&self) -> usize {
+        dilated(self.window, self.window_dilation)
+    }
+
+    /// Whether nothing surrounds or divides the operand, and nothing is cut off.
+    pub(super) fn is_bare(&self) -> bool {
+        self.low == 0 && self.high == 0 && (self.base_dilation == 1 || self.size < 2)
+    }
+}
+
+impl Window {
+    /// The window over an operand of this shape, axis by axis.
+    pub(super) fn axes(&self, shape: &Shape) -> Rule<Vec<WindowAxis>> {
+        let rank = shape.rank();
+        let list = |name: &str, list: &[usize]| -> Rule<Vec<usize>> {
+            if list.is_empty() {
+                return Ok(vec![1; rank]);
+            }
+            let n = list.len();
+            ensure_shape!(n == rank, "{name} has {n} entries, the operand {rank} axes");
+            ensure_shape!(list.iter().all(|&entry| entry > 0), "{name} {list:?} must be positive");
+            Ok(list.to_vec())
+        };
+        let windows = list("dimensions", &self.dimensions)?;
+        let strides = list("strides", &self.strides)?;
+        let base_dilation = list("base_dilation", &self.base_dilation)?;
+        let window_dilation = list("window_dilation", &self.window_dilation)?;
+        let spans: Vec<usize> =
+            windows.iter().zip(&window_dilation).map(|(&n, &by)| dilated(n, by)).collect();
+        let pads = self.padding.resolve(shape, &spans, &strides)?;
+        (0..rank)
+            .map(|at| {
+                let (low, high) = pads[at];
+                let bare = dilated(shape[at], base_dilation[at]);
+                let padded = usize::try_from(bare as i128 + low as i128 + high as i128);
+                let padded = padded.map_err(|_| {
+                    RuleError::shape(format!(
+                        "axis {at} of size {bare} padded by {low} and {high} has a negative size"
+                    ))
+                })?;
+                Ok(WindowAxis {
+                    size: shape[at],
+                    window: windows[at],
+                    stride: strides[at],
+                    low,
+                    high,
+                    base_dilation: base_dilation[at],
+                    window_dilation: window_dilation[at],
+                    places: places(padded, spans[at], strides[at]),
+                })
+            })
+            .collect()
+    }
+
+    /// The window with these axes, written out.
+    pub(super) fn of(axes: &[WindowAxis]) -> Window {
+        let list = |entry: fn(&WindowAxis) -> usize| axes.iter().map(entry).collect();
+        Window {
+            dimensions: list(|axis| axis.window),
+            strides: list(|axis| axis.stride),
+            padding: Padding::Explicit(axes.iter().map(|axis| (axis.low, axis.high)).collect()),
+            base_dilation: list(|axis| axis.base_dilation),
+            window_dilation: list(|axis| axis.window_dilation),
+        }
+    }
+
+    /// The window written out for an operand of this shape, so that nothing depends on it any more.
+    pub(super) fn resolved(&self, shape: &Shape) -> Rule<Window> {
+        Ok(Window::of(&self.axes(shape)?))
+    }
+
+    /// The window over operands with one more axis in front, along which it has size 1. `shape` is that
+    /// without the axis.
+    pub(super) fn with_front(&self, shape: &Shape) -> Rule<Window> {
+        let front = |list: Vec<usize>| std::iter::once(1).chain(list).collect();
+        let window = self.resolved(shape)?;
+        let Padding::Explicit(mut pads) = window.padding else {
+            return Err(RuleError::value("a window that is written out has explicit padding"));
+        };
+        pads.insert(0, (0, 0));
+        Ok(Window {
+            dimensions: front(window.dimensions),
+            strides: front(window.strides),
+            padding: Padding::Explicit(pads),
+            base_dilation: front(window.base_dilation),
+            window_dilation: front(window.window_dilation),
+        })
+    }
+
+    /// How many elements a window has.
+    pub(super) fn size(&self) -> u64 {
+        self.dimensions.iter().map(|&n| n as u64).product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_keeps_sizes() {
+        let same = |padding: Padding| padding.resolve(&[5, 6, 0, 4], &[2, 3, 3, 5], &[1, 2, 1, 3]);
+        assert_eq!(same(Padding::Same).unwrap(), [(0, 1), (0, 1), (1, 1), (2, 2)]);
+        assert_eq!(same(Padding::SameLower).unwrap(), [(1, 0), (1, 0), (1, 1), (2, 2)]);
+        assert_eq!(same(Padding::Valid).unwrap(), [(0, 0); 4]);
+        let error = same(Padding::Explicit(vec![(0, 0)])).unwrap_err();
+        assert_eq!(error.message, "padding is given for 1 axes, there are 4");
+    }
+
+    #[test]
+    fn windows_are_counted() {
+        let count = |size, window, stride, pads, base, dilation| {
+            let window = Window {
+                dimensions: vec![window],
+                strides: vec![stride],
+                padding: Padding::Explicit(vec![pads]),
+                base_dilation: vec![base],
+                window_dilation: vec![dilation],
+            };
+            window.axes(&Shape::new(&[size])).map(|axes| axes[0].places)
+        };
+        assert_eq!(count(5, 2, 1, (0, 0), 1, 1).unwrap(), 4);
+        assert_eq!(count(5, 2, 2, (0, 1), 1, 1).unwrap(), 3);
+        assert_eq!(count(3, 2, 1, (0, 0), 2, 3).unwrap(), 2);
+        assert_eq!(count(5, 3, 1, (-2, -2), 1, 1).unwrap(), 0);
+        assert_eq!(count(0, 1, 1, (1, 1), 1, 1).unwrap(), 2);
+        assert!(count(3, 1, 1, (-2, -2), 1, 1).is_err());
+    }
+}

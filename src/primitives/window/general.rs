@@ -1,0 +1,60 @@
+//! Reductions over windows by any function.
+
+use super::dims::Window;
+use super::plan::Plan;
+use crate::core::{Array, RuleError, Shape, trace};
+use crate::primitives::constant::fill_of;
+use crate::primitives::convert::convert_to;
+use crate::primitives::promote::{ArrayLike, Like};
+
+/// Reduces each window over `x` by `combine`, an associative function of two arrays that works element
+/// by element; `init` is combined with each result and pads `x`.
+///
+/// `combine` is called about `log2` of the window's size times for each axis, on many elements at once,
+/// with earlier elements on its left. Every transform goes through it. [`reduce_window_sum`],
+/// [`reduce_window_max`], [`reduce_window_min`] and [`reduce_window_prod`] do less work for gradients and on
+/// accelerators.
+///
+/// Throws `Op` (shape) if the window does not fit, or if `init` is not a scalar.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let pairs = Window { dimensions: vec![2], ..Default::default() };
+/// let y = eval_shape(
+///     move |x: Array| reduce_window(&x, f64::NEG_INFINITY, |a, b| logaddexp(a, b), &pairs),
+///     Aval::new(DType::F32, [10]),
+/// )?;
+/// assert_eq!(y.aval().to_string(), "f32[9]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// [`reduce_window_sum`]: super::reduce_window_sum
+/// [`reduce_window_max`]: super::reduce_window_max
+/// [`reduce_window_min`]: super::reduce_window_min
+/// [`reduce_window_prod`]: super::reduce_window_prod
+#[track_caller]
+pub fn reduce_window(
+    x: &Array,
+    init: impl ArrayLike,
+    combine: impl Fn(&Array, &Array) -> Array,
+    window: &Window,
+) -> Array {
+    let scalar = x.aval().with_shape(Shape::scalar());
+    let init = match init.like() {
+        Like::Scalar(number) => fill_of(number, &scalar),
+        Like::Array(init) if init.rank() == 0 => convert_to(init, x.dtype(), x.aval().weak),
+        Like::Array(init) => {
+            let error = RuleError::shape(format!("init must be a scalar, got {}", init.aval()));
+            trace::throw_operands("reduce_window", error, &[x, init])
+        }
+    };
+    let axes = match window.axes(x.shape()) {
+        Ok(axes) => axes,
+        Err(error) => trace::throw_operands("reduce_window", error, &[x]),
+    };
+    trace::from_caller(|| {
+        let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
+        let y = Plan::new(&axes).run(&[x.clone()], std::slice::from_ref(&init), &both);
+        combine(&crate::primitives::shape::broadcast_to(&init, y[0].shape()), &y[0])
+    })
+}

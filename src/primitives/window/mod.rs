@@ -1,0 +1,37 @@
+//! Reductions over sliding windows: sums, products and extrema, of which pooling is made.
+//!
+//! On CPU a window is taken together axis by axis and by doubling, in about `log2` of its size steps over
+//! all elements; elsewhere `stablehlo.reduce_window` does it.
+
+mod dims;
+mod extremum;
+mod gather_add;
+mod general;
+mod lowering;
+mod plan;
+mod prod;
+mod scatter_add;
+mod sum;
+
+pub use dims::{Padding, Window};
+pub use extremum::{ReduceWindowMax, ReduceWindowMin, reduce_window_max, reduce_window_min};
+pub use gather_add::{Extremum, SelectAndGatherAdd};
+pub use general::reduce_window;
+pub use prod::{ReduceWindowProd, reduce_window_prod};
+pub use scatter_add::SelectAndScatterAdd;
+pub use sum::{ReduceWindowSum, reduce_window_sum};
+
+pub(super) use dims::{dilated, places};
+pub(super) use extremum::{exemplars_max, exemplars_min};
+pub(super) use gather_add::exemplars as exemplars_gather_add;
+pub(super) use prod::exemplars as exemplars_prod;
+pub(super) use scatter_add::exemplars as exemplars_scatter_add;
+pub(super) use sum::exemplars as exemplars_sum;
+
+use crate::core::{Aval, Rule};
+
+/// The type of a reduction of `x` over windows.
+fn reduced(window: &Window, x: &Aval) -> Rule<Aval> {
+    let axes = window.axes(&x.shape)?;
+    Ok(x.with_shape(axes.iter().map(|axis| axis.places).collect::<Vec<_>>()))
+}

@@ -1,0 +1,269 @@
+//! How a window is taken together in few steps: axis by axis, and along an axis by doubling.
+//!
+//! Two neighbours are combined, then two pairs of neighbours, and so on, until a window is the
+//! combination of a few stretches whose sizes are powers of two. Earlier elements always stand left.
+
+use super::dims::WindowAxis;
+use crate::core::{Array, Shape};
+use crate::primitives::arithmetic::add;
+use crate::primitives::constant::zeros_of;
+use crate::primitives::select::select;
+use crate::primitives::slicing::slice;
+use crate::primitives::structural::{PaddingDim, pad};
+
+/// A part of an array.
+#[derive(Debug, Clone)]
+struct Part {
+    starts: Vec<usize>,
+    limits: Vec<usize>,
+    strides: Vec<usize>,
+}
+
+/// One step; each makes one array, numbered in order from 1. Number 0 is the operand.
+#[derive(Debug)]
+enum Step {
+    /// Padding around and between.
+    Pad(usize, Vec<PaddingDim>),
+    /// A part.
+    Slice(usize, Part),
+    /// Two arrays of one shape, element by element; the elements of the first come before.
+    Combine(usize, usize),
+}
+
+/// What to do to reduce an array over windows.
+#[derive(Debug)]
+pub(super) struct Plan {
+    steps: Vec<Step>,
+    shapes: Vec<Shape>,
+}
+
+impl Plan {
+    /// The plan for an operand of the sizes that the axes tell.
+    pub(super) fn new(axes: &[WindowAxis]) -> Plan {
+        let shape: Shape = axes.iter().map(|axis| axis.size).collect();
+        let mut plan = Plan { steps: Vec::new(), shapes: vec![shape] };
+        if !axes.iter().all(WindowAxis::is_bare) {
+            plan.pad(axes);
+        }
+        // The last axis first, so that a tie goes to the element that comes first in memory.
+        for (at, axis) in axes.iter().enumerate().rev() {
+            plan.reduce_axis(at, axis);
+        }
+        plan
+    }
+
+    fn last(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn push(&mut self, step: Step, shape: Shape) -> usize {
+        self.steps.push(step);
+        self.shapes.push(shape);
+        self.last()
+    }
+
+    fn pad(&mut self, axes: &[WindowAxis]) {
+        let dims = axes.iter().map(|axis| PaddingDim {
+            low: axis.low,
+            high: axis.high,
+            interior: axis.base_dilation - 1,
+        });
+        let shape = axes.iter().map(|axis| {
+            let bare = super::dims::dilated(axis.size, axis.base_dilation) as isize;
+            (bare + axis.low + axis.high) as usize
+        });
+        let shape = shape.collect();
+        self.push(Step::Pad(0, dims.collect()), shape);
+    }
+
+    /// `count` elements of an array along one axis, `stride` apart; the array itself if that is all.
+    fn slice(&mut self, of: usize, at: usize, from: usize, count: usize, stride: usize) -> usize {
+        let shape = &self.shapes[of];
+        if from == 0 && count == shape[at] && (stride == 1 || count < 2) {
+            return of;
+        }
+        let mut part = Part {
+            starts: vec![0; shape.rank()],
+            limits: shape.to_vec(),
+            strides: vec![1; shape.rank()],
+        };
+        part.starts[at] = from;
+        part.limits[at] = from + super::dims::dilated(count, stride);
+        part.strides[at] = stride;
+        let shape = shape.remove(at).insert(at, count);
+        self.push(Step::Slice(of, part), shape)
+    }
+
+    fn combine(&mut self, left: usize, right: usize) -> usize {
+        let shape = self.shapes[left].clone();
+        self.push(Step::Combine(left, right), shape)
+    }
+
+    fn reduce_axis(&mut self, at: usize, axis: &WindowAxis) {
+        let mut stretch = self.last();
+        if axis.places == 0 {
+            self.slice(stretch, at, 0, 0, 1);
+            return;
+        }
+        // `stretch` holds combinations of `length` elements each, one for each place to begin.
+        let (mut length, mut rest) = (1, axis.window);
+        let (mut done, mut total) = (0, None);
+        while rest > 0 {
+            if rest & 1 == 1 {
+                let from = done * axis.window_dilation;
+                let piece = self.slice(stretch, at, from, axis.places, axis.stride);
+                total = Some(total.map_or(piece, |total| self.combine(total, piece)));
+                done += length;
+            }
+            rest >>= 1;
+            if rest > 0 {
+                let shift = length * axis.window_dilation;
+                let count = self.shapes[stretch][at] - shift;
+                let left = self.slice(stretch, at, 0, count, 1);
+                let right = self.slice(stretch, at, shift, count, 1);
+                stretch = self.combine(left, right);
+                length *= 2;
+            }
+        }
+    }
+
+    /// Reduces arrays together: `combine` takes what comes before and what comes after, `fills` are the
+    /// scalars that pad.
+    pub(super) fn run(
+        &self,
+        xs: &[Array],
+        fills: &[Array],
+        combine: &dyn Fn(&[Array], &[Array]) -> Vec<Array>,
+    ) -> Vec<Array> {
+        let mut made: Vec<Vec<Array>> = vec![xs.to_vec()];
+        for step in &self.steps {
+            let next = match step {
+                Step::Pad(of, config) => {
+                    let pairs = made[*of].iter().zip(fills);
+                    pairs.map(|(x, fill)| pad(x, fill, config)).collect()
+                }
+                Step::Slice(of, part) => made[*of].iter().map(|x| part.of(x)).collect(),
+                Step::Combine(left, right) => combine(&made[*left], &made[*right]),
+            };
+            made.push(next);
+        }
+        made.swap_remove(self.last())
+    }
+
+    /// Which elements win: for each combination a mask, true where the left one does. `wins` compares
+    /// left with right.
+    pub(super) fn choose(
+        &self,
+        x: &Array,
+        fill: &Array,
+        wins: impl Fn(&Array, &Array) -> Array,
+    ) -> Choice<'_> {
+        let mut made = vec![x.clone()];
+        let mut masks = Vec::new();
+        for step in &self.steps {
+            let (next, mask) = match step {
+                Step::Pad(of, config) => (pad(&made[*of], fill, config), None),
+                Step::Slice(of, part) => (part.of(&made[*of]), None),
+                Step::Combine(left, right) => {
+                    let mask = wins(&made[*left], &made[*right]);
+                    (select(&mask, &made[*left], &made[*right]), Some(mask))
+                }
+            };
+            made.push(next);
+            masks.push(mask);
+        }
+        Choice { plan: self, masks }
+    }
+}
+
+impl Part {
+    fn of(&self, x: &Array) -> Array {
+        slice(x, &self.starts, &self.limits, &self.strides)
+    }
+
+    /// Zeros of `shape` with `ct` where this part is.
+    fn scatter(&self, ct: &Array, shape: &Shape) -> Array {
+        let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
+        let config: Vec<PaddingDim> = (0..shape.rank())
+            .map(|at| {
+                let stop = self.starts[at] + super::dims::dilated(ct.shape()[at], self.strides[at]);
+                PaddingDim {
+                    low: self.starts[at] as isize,
+                    high: shape[at] as isize - stop as isize,
+                    interior: self.strides[at] - 1,
+                }
+            })
+            .collect();
+        pad(ct, &zero, &config)
+    }
+}
+
+/// A plan with the winner of each of its combinations: a linear function, which takes from each window
+/// the element in the winner's place.
+#[derive(Debug)]
+pub(super) struct Choice<'a> {
+    plan: &'a Plan,
+    masks: Vec<Option<Array>>,
+}
+
+impl Choice<'_> {
+    fn steps(&self) -> impl DoubleEndedIterator<Item = (usize, (&Step, &Option<Array>))> {
+        let numbers = 1..=self.plan.last();
+        numbers.zip(self.plan.steps.iter().zip(&self.masks)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// The elements of `t` in the winners' places; zero where padding won.
+    pub(super) fn gather(&self, t: &Array) -> Array {
+        let zero = zeros_of(&t.aval().with_shape(Shape::scalar()));
+        let mut made = vec![t.clone()];
+        for (_, (step, mask)) in self.steps() {
+            let next = match (step, mask) {
+                (Step::Pad(of, config), _) => pad(&made[*of], &zero, config),
+                (Step::Slice(of, part), _) => part.of(&made[*of]),
+                (Step::Combine(left, right), Some(mask)) => {
+                    select(mask, &made[*left], &made[*right])
+                }
+                (Step::Combine(..), None) => unreachable!("every combination has a mask"),
+            };
+            made.push(next);
+        }
+        made.swap_remove(self.plan.last())
+    }
+
+    /// The transpose of [`Choice::gather`]: each element of `source` added in its winner's place.
+    pub(super) fn scatter(&self, source: &Array) -> Array {
+        let mut cts: Vec<Option<Array>> = vec![None; self.plan.last() + 1];
+        cts[self.plan.last()] = Some(source.clone());
+        let sum = |ct: &mut Option<Array>, more: Array| {
+            *ct = Some(ct.as_ref().map_or(more.clone(), |ct| add(ct, more)));
+        };
+        for (number, (step, mask)) in self.steps().rev() {
+            let Some(ct) = cts[number].take() else { continue };
+            match (step, mask) {
+                (Step::Pad(of, config), _) => {
+                    let inside: Vec<PaddingDim> = config
+                        .iter()
+                        .map(|dim| PaddingDim { low: -dim.low, high: -dim.high, interior: 0 })
+                        .collect();
+                    let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
+                    let bare = pad(&ct, &zero, &inside);
+                    let strides: Vec<usize> = config.iter().map(|dim| dim.interior + 1).collect();
+                    let starts = vec![0; strides.len()];
+                    sum(&mut cts[*of], slice(&bare, &starts, bare.shape(), &strides));
+                }
+                (Step::Slice(of, part), _) => {
+                    let whole = part.scatter(&ct, &self.plan.shapes[*of]);
+                    sum(&mut cts[*of], whole);
+                }
+                (Step::Combine(left, right), Some(mask)) => {
+                    let zeros = zeros_of(ct.aval());
+                    sum(&mut cts[*left], select(mask, &ct, &zeros));
+                    sum(&mut cts[*right], select(mask, &zeros, &ct));
+                }
+                (Step::Combine(..), None) => unreachable!("every combination has a mask"),
+            }
+        }
+        let aval = source.aval().with_shape(self.plan.shapes[0].clone());
+        cts.swap_remove(0).unwrap_or_else(|| zeros_of(&aval))
+    }
+}

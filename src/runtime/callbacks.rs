@@ -1,0 +1,74 @@
+//! The one custom call through which programs reach host functions.
+
+use super::buffer::element_type;
+use crate::core::callback::{as_callback, find, put_aside};
+use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
+use oxidax_pjrt::ffi::{CallFrame, register};
+use oxidax_pjrt::{Client, ElementType};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What `lower` rules call it.
+const NAME: &str = "oxidax.callback";
+
+/// Makes host functions reachable from the programs of a client.
+pub(super) fn install(client: &Client) -> oxidax_pjrt::Result<()> {
+    register(client, NAME, |frame| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| as_callback(|| catch(|| serve(frame)))));
+        match outcome {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error)) | Err(error)) => Err(put_aside(error)),
+            Err(panic) => Err(put_aside(failure(format!("panicked: {}", said(&*panic))))),
+        }
+    })
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+fn failure(message: String) -> Error {
+    trace::op_error(OpErrorKind::Runtime, "callback", message, None)
+}
+
+/// One call: the operands to host values, and what the function gives to the results.
+fn serve(frame: &mut CallFrame<'_>) -> Result<(), Error> {
+    let id = frame.attribute("id").and_then(|id| id.as_int());
+    let function = id.and_then(|id| find(u64::try_from(id).ok()?)).ok_or_else(|| {
+        failure("the program outlived the function that it calls: a bug in oxidax".into())
+    })?;
+    // An ordered call's first operand and result are its token, which has no elements.
+    let mut operands = Vec::new();
+    for at in 0..frame.argument_count() {
+        let operand = frame.argument(at).map_err(failure)?;
+        if let Some(aval) = aval_of(operand.element_type(), operand.dims()) {
+            operands.push(HostArray::from_bytes(operand.bytes().to_vec(), aval)?);
+        }
+    }
+    let mut given = function.run(&operands)?.into_iter();
+    for at in 0..frame.result_count() {
+        let mut result = frame.result(at).map_err(failure)?;
+        let Some(expected) = aval_of(result.element_type(), result.dims()) else { continue };
+        let found = given.next();
+        match &found {
+            Some(found) if found.aval().same_type(&expected) => {
+                result.bytes_mut().copy_from_slice(found.as_bytes());
+            }
+            Some(found) => {
+                let message = format!("result {at} is to be {expected}, got {}", found.aval());
+                return Err(failure(message));
+            }
+            None => return Err(failure(format!("result {at}, {expected}, is missing"))),
+        }
+    }
+    match given.count() {
+        0 => Ok(()),
+        more => Err(failure(format!("{more} results more than the program expects"))),
+    }
+}
+
+/// The type of an operand; `None` for a token.
+fn aval_of(element: ElementType, dims: &[i64]) -> Option<Aval> {
+    let dtype = DType::all().find(|dtype| element_type(*dtype) == element)?;
+    Some(Aval::new(dtype, dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()))
+}

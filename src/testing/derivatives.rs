@@ -1,0 +1,175 @@
+//! The laws about derivatives.
+
+use super::jobs::{Job, Jobs};
+use super::laws::Check;
+use super::numbers::{Numbers, Stream, array, numbers};
+use super::subject::{Subject, avals, compare, direction, fail, with_directions};
+use crate::core::{Array, Error, Program, Tangent};
+use crate::primitives::rules::dense;
+use crate::transforms::jvp::jvp_program;
+use crate::transforms::linearize::linearize_program;
+use crate::transforms::staging::trace_rules;
+use crate::transforms::transpose::transpose_program;
+use num_complex::Complex64;
+
+/// Step of the central differences, in `f64`.
+const STEP: f64 = 1e-5;
+
+/// `(f(x + h·v) - f(x - h·v)) / 2h` of the inexact results, as numbers.
+fn central_differences(above: &[Array], below: &[Array]) -> Result<Vec<Numbers>, Error> {
+    let pairs = above.iter().zip(below).filter(|(a, _)| a.dtype().is_inexact());
+    pairs
+        .map(|(above, below)| {
+            let (above, below) = (numbers(above)?.0, numbers(below)?.0);
+            let slopes = above.iter().zip(below).map(|(a, b)| (a - b) / (2.0 * STEP));
+            Ok(Numbers(slopes.collect()))
+        })
+        .collect()
+}
+
+fn compare_slopes(tangents: &[Array], slopes: &[Numbers], tolerance: f64) -> Result<(), Error> {
+    for (position, (tangent, slopes)) in tangents.iter().zip(slopes).enumerate() {
+        if let Some(difference) = numbers(tangent)?.difference(slopes, tolerance) {
+            return fail(format!("tangent {position}: {difference}"));
+        }
+    }
+    Ok(())
+}
+
+/// Law 7.
+pub(super) fn symbolic_zeros<'a>(
+    subject: &'a Subject,
+    jobs: &mut Jobs,
+) -> Result<Check<'a>, Error> {
+    let varies = subject.varies();
+    let full = subject.directions(7)?;
+    let mut pairs = Vec::new();
+    // With one operand that varies, a zero tangent is all there is.
+    let several = varies.iter().filter(|varies| **varies).count() > 1;
+    for absent in (0..varies.len()).filter(|&at| several && varies[at]) {
+        let x = &subject.operands[absent];
+        let mut symbolic = full.clone();
+        symbolic[absent] = Tangent::zero_like(x);
+        let mut explicit = full.clone();
+        let zeros = vec![Complex64::default(); x.size()];
+        explicit[absent] = Tangent::Dense(array(x.aval(), &zeros)?);
+        let mut ask = |directions: &[Tangent]| {
+            let program = subject.jvp_of(&subject.program, directions);
+            jobs.add(&program, with_directions(&subject.operands, directions))
+        };
+        pairs.push((absent, ask(&symbolic), ask(&explicit)));
+    }
+    Ok(Box::new(move |results| {
+        for (absent, symbolic, explicit) in pairs {
+            let what = format!("operand {absent} with a zero tangent");
+            compare(&what, results.of(symbolic)?, results.of(explicit)?, 1e-3)?;
+        }
+        Ok(())
+    }))
+}
+
+/// Law 2.
+pub(super) fn jvp<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    let directions = subject.directions(11)?;
+    let jvp = subject.jvp_of(&subject.program, &directions);
+    let tangents = jobs.add(&jvp, with_directions(&subject.operands, &directions));
+    let above = jobs.add(&subject.program, subject.moved(&directions, STEP)?);
+    let below = jobs.add(&subject.program, subject.moved(&directions, -STEP)?);
+    Ok(Box::new(move |results| {
+        let slopes = central_differences(results.of(above)?, results.of(below)?)?;
+        compare_slopes(results.of(tangents)?, &slopes, subject.tolerance)
+    }))
+}
+
+/// Law 5: the jvp of the jvp, the inner directions held constant.
+pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    let inner = subject.directions(13)?;
+    let outer = subject.directions(17)?;
+    let first = subject.jvp_of(&subject.program, &inner);
+    let second = jvp_of_jvp(&first, &with_directions(&subject.operands, &inner), &outer);
+    let mut arguments = with_directions(&subject.operands, &inner);
+    arguments.extend(outer.iter().filter_map(Tangent::array).cloned());
+    let tangents = jobs.add(&second, arguments);
+    let mut at = |step: f64| -> Result<Job, Error> {
+        Ok(jobs.add(&first, with_directions(&subject.moved(&outer, step)?, &inner)))
+    };
+    let (above, below) = (at(STEP)?, at(-STEP)?);
+    Ok(Box::new(move |results| {
+        let slopes = central_differences(results.of(above)?, results.of(below)?)?;
+        compare_slopes(results.of(tangents)?, &slopes, 10.0 * subject.tolerance)
+    }))
+}
+
+/// The derivative of `first`, whose first inputs vary along `outer` and whose others do not.
+fn jvp_of_jvp(first: &Program, arguments: &[Array], outer: &[Tangent]) -> Program {
+    let n = arguments.len();
+    let outer_avals = outer.iter().filter_map(Tangent::array).map(|v| v.aval().clone());
+    trace_rules(avals(arguments).into_iter().chain(outer_avals), |inputs| {
+        let mut rest = inputs[n..].iter();
+        let tangents: Vec<Tangent> = inputs[..n]
+            .iter()
+            .enumerate()
+            .map(|(at, input)| match outer.get(at) {
+                Some(Tangent::Dense(_)) => {
+                    Tangent::Dense(rest.next().expect("one per dense direction").clone())
+                }
+                _ => Tangent::zero_like(input),
+            })
+            .collect();
+        jvp_program(first, &inputs[..n], &tangents).1.iter().map(dense).collect()
+    })
+}
+
+/// Law 3: `<Jv, u> = <v, Jᵀu>`.
+pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    let directions = subject.directions(19)?;
+    let outputs = subject.program.avals_out();
+    let mut stream = Stream(23);
+    let cts: Vec<Array> = outputs
+        .iter()
+        .filter(|aval| aval.dtype.is_inexact())
+        .map(|aval| direction(aval, (stream.next() * 1e6) as u64))
+        .collect::<Result<_, _>>()?;
+    let jvp = subject.jvp_of(&subject.program, &directions);
+    let tangents = jobs.add(&jvp, with_directions(&subject.operands, &directions));
+    let arguments: Vec<Array> = subject.operands.iter().chain(&cts).cloned().collect();
+    let pulled = jobs.add(&vjp_of(subject, &arguments), arguments);
+    let pair = |a: &[Array], b: Vec<&Array>| -> Result<f64, Error> {
+        a.iter().zip(b).try_fold(0.0, |sum, (a, b)| Ok(sum + numbers(a)?.pair(&numbers(b)?)))
+    };
+    Ok(Box::new(move |results| {
+        let forward = pair(results.of(tangents)?, cts.iter().collect())?;
+        let along = directions.iter().filter_map(Tangent::array).collect();
+        let backward = pair(results.of(pulled)?, along)?;
+        let scale = forward.abs().max(backward.abs()).max(1.0);
+        match (forward - backward).abs() <= 1e-9 * scale || !forward.is_finite() {
+            true => Ok(()),
+            false => fail(format!("<Jv, u> is {forward}, <v, J'u> is {backward}")),
+        }
+    }))
+}
+
+/// From operands and cotangents of the inexact results to cotangents of the inexact operands.
+fn vjp_of(subject: &Subject, arguments: &[Array]) -> Program {
+    let n = subject.operands.len();
+    let varies = subject.varies();
+    let n_varying = varies.iter().filter(|varies| **varies).count();
+    trace_rules(avals(arguments), |inputs| {
+        let lin = linearize_program(&subject.program, &inputs[..n], &varies);
+        let mut rest = inputs[n..].iter();
+        let mut wanted = Vec::new();
+        for (aval, position) in subject.program.avals_out().iter().zip(&lin.tangents) {
+            let ct = if aval.dtype.is_inexact() { rest.next() } else { None };
+            if position.is_some() {
+                wanted.push(match ct {
+                    Some(ct) => Tangent::Dense(ct.clone()),
+                    None => Tangent::Zero(aval.clone()),
+                });
+            }
+        }
+        let mut linear = vec![true; n_varying];
+        linear.resize(n_varying + lin.residuals.len(), false);
+        let pulled = transpose_program(&lin.linear, &linear, &lin.residuals, &wanted);
+        pulled.iter().map(dense).collect()
+    })
+}

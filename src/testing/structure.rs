@@ -1,0 +1,181 @@
+//! The laws about types, batching, evaluation, text and cost.
+
+use super::jobs::{Job, Jobs};
+use super::laws::Check;
+use super::numbers::sample;
+use super::subject::{Subject, avals, compare, fail};
+use crate::control_flow::HOLDERS;
+use crate::core::{Array, BatchAxis, Error, Program, bind_shared};
+use crate::passes;
+use crate::primitives::PRIMITIVES;
+use crate::primitives::rules::move_axis;
+use crate::transforms::staging::trace_rules;
+use crate::transforms::vmap::batch_program;
+
+/// How many examples a batch has.
+const SIZE: usize = 3;
+
+/// Law 1.
+pub(super) fn types<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    let job = subject.ask(jobs);
+    Ok(Box::new(move |results| {
+        for (array, aval) in results.of(job)?.iter().zip(subject.program.avals_out()) {
+            let bytes = array.to_bytes()?;
+            if *array.aval() != aval || bytes.len() != aval.size() * aval.dtype.host_bytes() {
+                return fail(format!("expected {aval}, found {} bytes", bytes.len()));
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// Law 6.
+pub(super) fn program_equals_operation<'a>(
+    subject: &'a Subject,
+    jobs: &mut Jobs,
+) -> Result<Check<'a>, Error> {
+    let job = subject.ask(jobs);
+    Ok(Box::new(move |results| {
+        let operands: Vec<&Array> = subject.operands.iter().collect();
+        let eager = bind_shared(&subject.primitive, &operands);
+        compare("operation and program", &eager, results.of(job)?, 0.0)
+    }))
+}
+
+/// Law 8.
+pub(super) fn text<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
+    passes::verify(&subject.program)?;
+    let text = subject.program.to_string();
+    let own = [subject.entry];
+    let parsed = passes::parse(&text, &[&own, PRIMITIVES, HOLDERS]);
+    if subject.primitive.is_opaque() {
+        return match parsed {
+            Ok(_) => fail(format!("holds a closure, and yet its text was read back:\n{text}")),
+            Err(_) => Ok(Box::new(|_| Ok(()))),
+        };
+    }
+    let parsed = parsed?;
+    if parsed != subject.program || parsed.to_string() != text {
+        return fail(format!("parses to another program:\n{text}\n{parsed}"));
+    }
+    Ok(Box::new(|_| Ok(())))
+}
+
+/// The law of cost.
+pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
+    let cost = passes::cost(&subject.program);
+    let size: usize = subject.operands.iter().map(|x| x.aval().bytes()).sum();
+    match cost.bytes >= size as u64 || subject.operands.is_empty() {
+        true => Ok(Box::new(|_| Ok(()))),
+        false => fail(format!("{} bytes moved, the operands alone are {size}", cost.bytes)),
+    }
+}
+
+/// One way to map operands: which of them, and for each whether its batch axis is the last.
+struct Mapping {
+    mapped: Vec<bool>,
+    last: Vec<bool>,
+}
+
+impl Mapping {
+    /// Every subset of operands: a single one with the batch axis first and last, several with the
+    /// one and the other in turn.
+    fn all(n: usize) -> Vec<Mapping> {
+        let mut all = Vec::new();
+        for subset in 1..1u32 << n {
+            let mapped: Vec<bool> = (0..n).map(|at| subset & (1 << at) != 0).collect();
+            match subset.count_ones() {
+                1 => {
+                    for last in [false, true] {
+                        all.push(Mapping { mapped: mapped.clone(), last: vec![last; n] });
+                    }
+                }
+                _ => {
+                    let mut last = subset.count_ones() % 2 == 1;
+                    let in_turn = mapped.iter().map(|&mapped| {
+                        last ^= mapped;
+                        last
+                    });
+                    all.push(Mapping { last: in_turn.collect(), mapped });
+                }
+            }
+        }
+        all
+    }
+
+    fn axes(&self, operands: &[Array]) -> Vec<Option<usize>> {
+        let axis = |at: usize| if self.last[at] { operands[at].rank() } else { 0 };
+        (0..operands.len()).map(|at| self.mapped[at].then(|| axis(at))).collect()
+    }
+}
+
+/// Law 4: the batch rule against a loop over examples with other random elements each.
+pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    let n = subject.operands.len();
+    let example = |seed: u64| -> Result<Vec<Array>, Error> {
+        let each = subject.samples.iter().enumerate();
+        each.map(|(at, one)| sample(one, seed + at as u64 + 1)).collect()
+    };
+    let same = example(0)?;
+    let others: Vec<Vec<Array>> =
+        (1..=SIZE as u64).map(|seed| example(100 * seed)).collect::<Result<_, _>>()?;
+    let mut asked = Vec::new();
+    for mapping in Mapping::all(n) {
+        let axes = mapping.axes(&subject.operands);
+        let rows = others.iter().map(|other| {
+            let pick = |at: usize| if mapping.mapped[at] { &other[at] } else { &same[at] };
+            jobs.add(&subject.program, (0..n).map(|at| pick(at).clone()).collect())
+        });
+        let rows: Vec<Job> = rows.collect();
+        let batched = axes.iter().enumerate().map(|(at, axis)| match axis {
+            Some(axis) => stack(others.iter().map(|other| &other[at]), *axis),
+            None => Ok(same[at].clone()),
+        });
+        let batched = batched.collect::<Result<Vec<_>, _>>()?;
+        let (program, out_axes) = batched_program(&subject.program, &batched, &axes);
+        asked.push((axes, rows, jobs.add(&program, batched), out_axes));
+    }
+    Ok(Box::new(move |results| {
+        for (axes, rows, job, out_axes) in asked {
+            let rows: Vec<&[Array]> =
+                rows.into_iter().map(|row| results.of(row)).collect::<Result<_, _>>()?;
+            for (position, (output, axis)) in results.of(job)?.iter().zip(&out_axes).enumerate() {
+                let expected = match axis {
+                    Some(_) => stack(rows.iter().map(|row| &row[position]), 0)?,
+                    None => rows[0][position].clone(),
+                };
+                let what = format!("operands mapped along {axes:?}, result {position}");
+                compare(&what, std::slice::from_ref(output), &[expected], 1e-5)?;
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// The batched program with the batch axis of its outputs in front, and which outputs have one.
+fn batched_program(
+    program: &Program,
+    batched: &[Array],
+    axes: &[Option<usize>],
+) -> (Program, Vec<Option<usize>>) {
+    let mut out_axes = Vec::new();
+    let program = trace_rules(avals(batched), |inputs| {
+        let (outputs, axes) = batch_program(program, inputs, axes, &BatchAxis { size: SIZE });
+        out_axes = axes;
+        let placed = outputs.iter().zip(&out_axes);
+        placed.map(|(y, at)| at.map_or(y.clone(), |at| move_axis(y, at, 0))).collect()
+    });
+    (program, out_axes)
+}
+
+/// Stacks arrays along a new axis, on the host.
+fn stack<'a>(arrays: impl Iterator<Item = &'a Array>, axis: usize) -> Result<Array, Error> {
+    let arrays: Vec<&Array> = arrays.collect();
+    let aval = arrays[0].aval();
+    let inner = aval.shape[axis..].iter().product::<usize>() * aval.dtype.host_bytes();
+    let outer: usize = aval.shape[..axis].iter().product();
+    let bytes: Vec<Vec<u8>> = arrays.iter().map(|x| x.to_bytes()).collect::<Result<_, _>>()?;
+    let rows = (0..outer).flat_map(|row| bytes.iter().map(move |x| &x[row * inner..][..inner]));
+    let stacked: Vec<u8> = rows.flatten().copied().collect();
+    Array::from_bytes(&stacked, aval.dtype, aval.shape.insert(axis, arrays.len()))
+}

@@ -1,0 +1,143 @@
+//! What the laws look at: one primitive on concrete operands.
+
+use super::jobs::Jobs;
+use super::numbers::{array, numbers, sample};
+use crate::core::{
+    Array, Aval, DType, Entry, Error, Exemplar, Primitive, Program, Sample, Tangent, bind_shared,
+    catch,
+};
+use crate::primitives::rules::dense;
+use crate::transforms::jvp::jvp_program;
+use crate::transforms::staging::trace_rules;
+use num_complex::Complex64;
+use std::sync::Arc;
+
+/// One primitive on concrete operands, and the program of that one operation.
+pub(super) struct Subject {
+    pub(super) entry: Entry,
+    pub(super) primitive: Arc<dyn Primitive>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) operands: Vec<Array>,
+    pub(super) program: Program,
+    pub(super) tolerance: f64,
+}
+
+pub(super) fn fail<T>(message: String) -> Result<T, Error> {
+    Err(Error::Runtime { doing: "checking a law".into(), code: None, message, help: None })
+}
+
+pub(super) fn avals(arrays: &[Array]) -> Vec<Aval> {
+    arrays.iter().map(|array| array.aval().clone()).collect()
+}
+
+pub(super) fn compare(what: &str, a: &[Array], b: &[Array], tolerance: f64) -> Result<(), Error> {
+    if a.len() != b.len() {
+        return fail(format!("{what}: {} results against {}", a.len(), b.len()));
+    }
+    for (position, (a, b)) in a.iter().zip(b).enumerate() {
+        if !a.aval().same_type(b.aval()) {
+            return fail(format!("{what}: result {position} is {} and {}", a.aval(), b.aval()));
+        }
+        if let Some(difference) = numbers(a)?.difference(&numbers(b)?, tolerance) {
+            return fail(format!("{what}: result {position}: {difference}"));
+        }
+    }
+    Ok(())
+}
+
+/// A random direction for an array of this type.
+pub(super) fn direction(aval: &Aval, seed: u64) -> Result<Array, Error> {
+    let uniform = Sample::uniform(aval.dtype, &aval.shape, -1.0, 1.0);
+    sample(&uniform, seed.wrapping_mul(0x1234_5678_9ABC_DEF1))
+}
+
+/// The operands, then those of the directions that are not symbolic zeros.
+pub(super) fn with_directions(operands: &[Array], directions: &[Tangent]) -> Vec<Array> {
+    operands.iter().chain(directions.iter().filter_map(Tangent::array)).cloned().collect()
+}
+
+impl Subject {
+    pub(super) fn new(
+        entry: &Entry,
+        exemplar: &Exemplar,
+        samples: &[Sample],
+    ) -> Result<Subject, Error> {
+        let primitive = exemplar.primitive.clone();
+        let operands: Vec<Array> = samples
+            .iter()
+            .enumerate()
+            .map(|(at, one)| sample(one, at as u64 + 1))
+            .collect::<Result<_, _>>()?;
+        let program = catch(|| {
+            trace_rules(avals(&operands), |inputs| {
+                bind_shared(&primitive, &inputs.iter().collect::<Vec<_>>())
+            })
+        })?;
+        let samples = samples.to_vec();
+        let tolerance = exemplar.tolerance;
+        Ok(Subject { entry: *entry, primitive, samples, operands, program, tolerance })
+    }
+
+    /// Whether everything that varies is wide enough for differences.
+    pub(super) fn is_double(&self) -> bool {
+        let double = |aval: &Aval| matches!(aval.dtype, DType::F64 | DType::C128);
+        let varies = self.operands.iter().any(|x| double(x.aval()));
+        let inexact = |aval: &Aval| aval.dtype.is_inexact();
+        let results = self.program.avals_out();
+        varies && results.iter().any(inexact) && results.iter().filter(|a| inexact(a)).all(double)
+    }
+
+    /// Which operands vary.
+    pub(super) fn varies(&self) -> Vec<bool> {
+        self.operands.iter().map(|x| x.dtype().is_inexact()).collect()
+    }
+
+    /// Random tangents, dense for inexact operands.
+    pub(super) fn directions(&self, seed: u64) -> Result<Vec<Tangent>, Error> {
+        let each = self.operands.iter().enumerate().map(|(at, x)| match x.dtype().is_inexact() {
+            true => Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?)),
+            false => Ok(Tangent::zero_like(x)),
+        });
+        each.collect()
+    }
+
+    /// Moves the inexact operands along the directions by `step`.
+    pub(super) fn moved(&self, directions: &[Tangent], step: f64) -> Result<Vec<Array>, Error> {
+        let along = |(x, direction): (&Array, &Tangent)| match direction {
+            Tangent::Zero(_) => Ok(x.clone()),
+            Tangent::Dense(v) => {
+                let (from, v) = (numbers(x)?.0, numbers(v)?.0);
+                let to: Vec<Complex64> = from.iter().zip(v).map(|(x, v)| x + v * step).collect();
+                array(x.aval(), &to)
+            }
+        };
+        self.operands.iter().zip(directions).map(along).collect()
+    }
+
+    /// The derivative as a program: inputs are primals and dense directions, outputs the tangents
+    /// of the inexact results.
+    pub(super) fn jvp_of(&self, program: &Program, directions: &[Tangent]) -> Program {
+        let n = self.operands.len();
+        let dense_avals = directions.iter().filter_map(Tangent::array).map(|v| v.aval().clone());
+        trace_rules(avals(&self.operands).into_iter().chain(dense_avals), |inputs| {
+            let mut rest = inputs[n..].iter();
+            let tangents: Vec<Tangent> = directions
+                .iter()
+                .map(|direction| match direction {
+                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+                    Tangent::Dense(_) => {
+                        Tangent::Dense(rest.next().expect("one per dense direction").clone())
+                    }
+                })
+                .collect();
+            let (outputs, tangents) = jvp_program(program, &inputs[..n], &tangents);
+            let pairs = outputs.iter().zip(&tangents);
+            pairs.filter(|(y, _)| y.dtype().is_inexact()).map(|(_, t)| dense(t)).collect()
+        })
+    }
+
+    /// Asks for the program on its own operands.
+    pub(super) fn ask(&self, jobs: &mut Jobs) -> super::jobs::Job {
+        jobs.add(&self.program, self.operands.clone())
+    }
+}
