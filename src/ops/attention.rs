@@ -100,14 +100,13 @@ pub fn dot_product_attention(query: &Array, key: &Array, value: &Array, how: &At
         Err(error) => trace::throw_operands("dot_product_attention", error, &[query, key, value]),
     };
     let wide = if query.dtype().bits() < 32 { DType::F32 } else { query.dtype() };
-    let to_wide = |x: &Array| convert_element_type(x, wide);
     // Heads of queries in groups that share a head of keys.
-    let grouped = reshape(&to_wide(query), [b, t, k, n / k, h]);
-    let scores = einsum("btkgh,bskh->bkgts", [&grouped, &to_wide(key)]);
+    let grouped = reshape(&convert_element_type(query, wide), [b, t, k, n / k, h]);
+    let scores = einsum("btkgh,bskh->bkgts", [&grouped, &convert_element_type(key, wide)]);
     let scale = how.scale.unwrap_or(1.0 / (h as f64).sqrt());
     let mut scores = reshape(&mul(&scores, scale), [b, n, t, s]);
     if let Some(bias) = &how.bias {
-        scores = add(&scores, to_wide(bias));
+        scores = add(&scores, convert_element_type(bias, wide));
     }
     // Not an infinity, so that a query that sees nothing does not become NaN.
     let unseen = full_like(&scores, -0.7 * wide.float_max());

@@ -92,9 +92,10 @@ pub fn interp_periodic(x: impl ArrayLike, xp: &Array, fp: &Array, period: f64) -
     let order = argsort(&xp, 0);
     let (xp, fp) = (take(&xp, &order, 0), take(fp, &order, 0));
     let n = xp.size();
-    let around = |v: &Array, before: Array, behind: Array| concatenate(&[&before, v, &behind], 0);
-    let xp = around(&xp, sub(part(&xp, 0, n - 1, n), period), add(part(&xp, 0, 0, 1), period));
-    let fp = around(&fp, part(&fp, 0, n - 1, n), part(&fp, 0, 0, 1));
+    // One more on both sides, a period away.
+    let (before, behind) = (sub(part(&xp, 0, n - 1, n), period), add(part(&xp, 0, 0, 1), period));
+    let xp = concatenate(&[&before, &xp, &behind], 0);
+    let fp = concatenate(&[&part(&fp, 0, n - 1, n), &fp, &part(&fp, 0, 0, 1)], 0);
     interp(&x, &xp, &fp)
 }
 
@@ -148,11 +149,12 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
         }
         distance => {
             let rise = central(&x, last, n);
-            let over = |rise: &Array, steps: f64| match distance {
-                Like::Array(distance) => div(rise, mul(distance, steps)),
-                Like::Scalar(distance) => div(rise, mul(scalar(distance), steps)),
+            let distance = match distance {
+                Like::Array(distance) => distance.clone(),
+                Like::Scalar(distance) => scalar(distance),
             };
-            let pieces = [over(&rise.1, 1.0), over(&rise.0, 2.0), over(&rise.2, 1.0)];
+            let inner = div(&rise.0, mul(&distance, 2.0));
+            let pieces = [div(&rise.1, &distance), inner, div(&rise.2, &distance)];
             return move_axis(&concatenate(&pieces, last as isize), last, at);
         }
     };
@@ -178,11 +180,10 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
 /// Differences over two steps within, and over one step at both ends.
 #[track_caller]
 fn central(x: &Array, axis: usize, n: usize) -> (Array, Array, Array) {
-    let piece = |from: usize, to: usize| part(x, axis, from, to);
     (
-        sub(piece(2, n), piece(0, n - 2)),
-        sub(piece(1, 2), piece(0, 1)),
-        sub(piece(n - 1, n), piece(n - 2, n - 1)),
+        sub(part(x, axis, 2, n), part(x, axis, 0, n - 2)),
+        sub(part(x, axis, 1, 2), part(x, axis, 0, 1)),
+        sub(part(x, axis, n - 1, n), part(x, axis, n - 2, n - 1)),
     )
 }
 

@@ -109,8 +109,9 @@ pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arr
     }
     // Both ends as they are, without rounding.
     let between = super::arrange::part(&middle, 0, 1, num - 1);
-    let end = |x: &Array| reshape(x, x.shape().insert(0, 1));
-    concatenate(&[&end(&start), &between, &end(&stop)], 0)
+    let first = reshape(&start, start.shape().insert(0, 1));
+    let last = reshape(&stop, stop.shape().insert(0, 1));
+    concatenate(&[&first, &between, &last], 0)
 }
 
 /// The identity matrix of shape `[n, n]`.

@@ -95,26 +95,25 @@ pub fn cross(x: &Array, y: &Array, axis: isize) -> Array {
         trace::throw_operands("cross", RuleError::shape(message), &[x, y]);
     }
     let (xs, ys) = (super::unstack(x, axis), super::unstack(y, axis));
-    let minor = |i: usize, j: usize| {
-        let product = |i: usize, j: usize| match (xs.get(i), ys.get(j)) {
-            (Some(x), Some(y)) => Some(mul(x, y)),
-            _ => None,
-        };
-        match (product(i, j), product(j, i)) {
-            (Some(first), Some(second)) => sub(first, second),
-            (Some(first), None) => first,
-            (None, Some(second)) => neg(&second),
-            (None, None) => mul(&xs[0], zeros_like(&ys[0])),
-        }
-    };
     if sizes == [2, 2] {
-        return minor(0, 1);
+        return minor(&xs, &ys, 0, 1);
     }
-    let parts = [minor(1, 2), minor(2, 0), minor(0, 1)];
+    let parts = [minor(&xs, &ys, 1, 2), minor(&xs, &ys, 2, 0), minor(&xs, &ys, 0, 1)];
     let stacked = super::stack(parts.iter().collect::<Vec<_>>(), -1);
     match resolve_axis(axis, stacked.rank()) {
         Ok(place) => move_axis(&stacked, stacked.rank() - 1, place),
         Err(error) => trace::throw_operands("cross", error, &[x, y]),
+    }
+}
+
+/// `xᵢ yⱼ - xⱼ yᵢ`, where what is not there is 0.
+#[track_caller]
+fn minor(xs: &[Array], ys: &[Array], i: usize, j: usize) -> Array {
+    match (xs.get(i).zip(ys.get(j)), xs.get(j).zip(ys.get(i))) {
+        (Some((a, b)), Some((c, d))) => sub(mul(a, b), mul(c, d)),
+        (Some((a, b)), None) => mul(a, b),
+        (None, Some((c, d))) => neg(&mul(c, d)),
+        (None, None) => mul(&xs[0], zeros_like(&ys[0])),
     }
 }
 

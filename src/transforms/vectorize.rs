@@ -5,6 +5,7 @@ use super::vmap::vmap;
 use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{broadcast_to, reshape, transpose};
+use std::panic::Location;
 
 /// What `f` makes of each vector of `x` along `axis`: the axes of its result stand in the place of that
 /// axis.
@@ -95,6 +96,23 @@ fn loop_shape(operands: &[&Array], cores: &[Vec<String>]) -> Result<Shape, RuleE
     Ok(joint)
 }
 
+/// The loop axes of all operands, and the operands with those broadcast and flattened into one.
+#[track_caller]
+fn rows(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<Array>) {
+    let joint = match loop_shape(operands, cores) {
+        Ok(joint) => joint,
+        Err(error) => trace::throw_operands("vectorize", error, operands),
+    };
+    let flat = operands.iter().zip(cores).map(|(x, core)| {
+        let own = &x.shape()[x.rank() - core.len()..];
+        let whole: Vec<usize> = joint.iter().chain(own).copied().collect();
+        let rows: Vec<usize> = [joint.size()].iter().chain(own).copied().collect();
+        reshape(&broadcast_to(x, whole), rows)
+    });
+    let flat = flat.collect();
+    (joint, flat)
+}
+
 /// The function that applies `f`, which takes arrays with the core axes that `signature` names, to
 /// arrays with any axes in front; those broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, `"(),()->()"`
 /// for functions of scalars.
@@ -120,21 +138,10 @@ pub fn vectorize(
         let error = RuleError::value(message).help("write it as in \"(m,n),(n)->(m)\"");
         trace::throw_operands("vectorize", error, &[]);
     };
+    // A closure has no caller to name, so its operations carry the line that made it.
+    let location = Some(Location::caller());
     move |operands: &[&Array]| {
-        let joint = match loop_shape(operands, &cores) {
-            Ok(joint) => joint,
-            Err(error) => trace::throw_operands("vectorize", error, operands),
-        };
-        let flat: Vec<Array> = operands
-            .iter()
-            .zip(&cores)
-            .map(|(x, core)| {
-                let own = &x.shape()[x.rank() - core.len()..];
-                let whole: Vec<usize> = joint.iter().chain(own).copied().collect();
-                let rows: Vec<usize> = [joint.size()].iter().chain(own).copied().collect();
-                reshape(&broadcast_to(x, whole), rows)
-            })
-            .collect();
+        let (joint, flat) = trace::at_location(location, || rows(operands, &cores));
         let made = vmap(|xs: Vec<Array>| f(&xs)).call(&flat);
         let ranks: Vec<usize> = made.iter().map(|y| y.rank() - 1).collect();
         if ranks != results {
@@ -145,6 +152,6 @@ pub fn vectorize(
             let shape: Vec<usize> = joint.iter().chain(&y.shape()[1..]).copied().collect();
             reshape(y, shape)
         });
-        unfolded.collect()
+        trace::at_location(location, || unfolded.collect())
     }
 }

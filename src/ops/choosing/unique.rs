@@ -33,7 +33,7 @@ fn between(x: &Array, from: usize, to: usize) -> Array {
 #[track_caller]
 fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     let [n, m] = rows.dims();
-    let fill = |shape: [usize; 2]| fill_of(fill_value, &rows.aval().strong().with_shape(shape));
+    let filled = fill_of(fill_value, &rows.aval().strong().with_shape([size, m]));
     if n == 0 || m == 0 {
         let none = zeros([size], DType::I32);
         // Rows without elements are all alike.
@@ -41,12 +41,7 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
             0 => none.clone(),
             _ => where_(&crate::primitives::eq(iota(DType::I32, size), 0), n as i32, &none),
         };
-        return Unique {
-            values: fill([size, m]),
-            indices: none,
-            inverse: zeros([n], DType::I32),
-            counts,
-        };
+        return Unique { values: filled, indices: none, inverse: zeros([n], DType::I32), counts };
     }
     let mut columns = unstack(rows, 1);
     columns.push(iota(DType::I32, n));
@@ -73,7 +68,7 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     let shown = broadcast_to(&reshape(&there, [size, 1]), [size, m]);
     let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0, false), 1);
     let inverse = zeros([n], DType::I32).at([super::super::Index::Array(order)]).set(&numbers);
-    Unique { values: where_(&shown, &picked, fill([size, m])), indices, inverse, counts }
+    Unique { values: where_(&shown, &picked, filled), indices, inverse, counts }
 }
 
 /// The different elements of the flattened array, smallest first: `[size]`, the rest `fill_value`; if

@@ -120,6 +120,6 @@ pub fn compress(
 /// are fewer. Throws `Op` (shape) if the condition has more elements than `x`.
 #[track_caller]
 pub fn extract(condition: &Array, x: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
-    let flat = |x: &Array| reshape(x, [x.size()]);
-    compress(&flat(condition), &flat(x), size, fill_value, 0)
+    let (condition, x) = (reshape(condition, [condition.size()]), reshape(x, [x.size()]));
+    compress(&condition, &x, size, fill_value, 0)
 }

@@ -3,8 +3,8 @@
 use super::super::signbit;
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
-    ArrayLike, abs, ceil, div, floor, inexact, lt, ne, neg, pow, promote_inexact, sub, where_,
-    zeros_like,
+    ArrayLike, abs, ceil, complex, div, floor, imag, inexact, lt, mul, ne, neg, pow,
+    promote_inexact, real, round, sub, where_, zeros_like,
 };
 
 #[track_caller]
@@ -97,6 +97,15 @@ pub fn float_power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     pow(&x, &y)
 }
 
+/// Whole numbers, halves to even, in both parts of complex numbers.
+#[track_caller]
+fn whole(x: &Array) -> Array {
+    match x.dtype().is_complex() {
+        false => round(x),
+        true => complex(round(&real(x)), round(&imag(x))),
+    }
+}
+
 /// Each element rounded to so many decimals, halves to even; negative numbers round before the point.
 /// Integers are as they are, but for negative `decimals`, which are refused: throws `Op` (dtype).
 #[doc(alias = "around")]
@@ -109,17 +118,10 @@ pub fn round_to(x: &Array, decimals: i32) -> Array {
         }
         return x.clone();
     }
-    let whole = |x: &Array| match x.dtype().is_complex() {
-        false => crate::primitives::round(x),
-        true => {
-            use crate::primitives::{complex, imag, real, round};
-            complex(round(&real(x)), round(&imag(x)))
-        }
-    };
     let factor = 10f64.powi(decimals.abs());
     match decimals {
         0 => whole(x),
-        1.. => div(whole(&crate::primitives::mul(x, factor)), factor),
-        _ => crate::primitives::mul(whole(&div(x, factor)), factor),
+        1.. => div(whole(&mul(x, factor)), factor),
+        _ => mul(whole(&div(x, factor)), factor),
     }
 }

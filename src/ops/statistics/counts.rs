@@ -35,6 +35,15 @@ pub fn searchsorted(sorted: &Array, values: impl ArrayLike) -> Array {
     searchsorted_side(sorted, values, Side::Left)
 }
 
+/// Whether an element stays in front of a value.
+#[track_caller]
+fn before(element: &Array, value: &Array, side: Side) -> Array {
+    match side {
+        Side::Left => lt(element, value) | (isnan(value) & !isnan(element)),
+        Side::Right => !(gt(element, value) | (isnan(element) & !isnan(value))),
+    }
+}
+
 /// As [`searchsorted`], on either side of equal elements.
 ///
 /// Throws `Op` (shape) if `sorted` is no vector and `Op` (dtype) for complex numbers.
@@ -55,22 +64,17 @@ pub fn searchsorted_side(sorted: &Array, values: impl ArrayLike, side: Side) -> 
     }
     let (sorted, values) =
         (convert_element_type(sorted, dtype), convert_element_type(&values, dtype));
-    // Whether an element stays in front of a value.
-    let before = |element: &Array, value: &Array| match side {
-        Side::Left => lt(element, value) | (isnan(value) & !isnan(element)),
-        Side::Right => !(gt(element, value) | (isnan(element) & !isnan(value))),
-    };
     let n = sorted.size();
     if n <= COMPARE_ALL {
         let spread = reshape(&values, values.shape().insert(values.rank(), 1));
-        return convert_element_type(&before(&sorted, &spread), DType::I32).sum_axes(-1);
+        return convert_element_type(&before(&sorted, &spread, side), DType::I32).sum_axes(-1);
     }
     // The answer lies in `low..=high`; each step halves that.
     let mut low = zeros(values.shape(), DType::I32);
     let mut high = full_like(&low, n);
     for _ in 0..usize::BITS - n.leading_zeros() {
         let middle = crate::primitives::shift_right(low.clone() + &high, 1);
-        let further = before(&take(&sorted, &clip(&middle, 0, (n - 1) as i32), 0), &values);
+        let further = before(&take(&sorted, &clip(&middle, 0, (n - 1) as i32), 0), &values, side);
         // Where nothing is left to halve, the middle is the answer itself.
         let open = lt(&low, &high);
         low = select(&(&further & &open), &(&middle + 1), &low);

@@ -60,7 +60,10 @@ pub fn cov_with(x: &Array, how: &Covariance) -> Array {
             trace::throw_operands("cov", RuleError::shape(message), &[&x, given]);
         }
         let given = convert_element_type(given, part);
-        weights = Some(weights.map_or(given.clone(), |before| mul(before, &given)));
+        weights = Some(match weights {
+            None => given,
+            Some(before) => mul(before, given),
+        });
     }
     let keep = super::super::axes(-1).keepdims();
     let covariance = match weights {

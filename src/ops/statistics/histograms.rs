@@ -56,13 +56,14 @@ pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
     if let Some(error) = wrong {
         trace::throw_operands("histogram_bin_edges", error, &[&x]);
     }
-    let scalar = |value: f64| fill_of(Scalar::Float(value), &x.aval().strong().with_shape([]));
     match bins {
         Bins::Edges(edges) => convert_element_type(&edges, x.dtype()),
-        Bins::Between(count, low, high) if low == high => {
-            linspace(scalar(low - 0.5), scalar(high + 0.5), count + 1)
+        Bins::Between(count, low, high) => {
+            let half = if low == high { 0.5 } else { 0.0 };
+            let aval = x.aval().strong().with_shape([]);
+            let low = fill_of(Scalar::Float(low - half), &aval);
+            linspace(low, fill_of(Scalar::Float(high + half), &aval), count + 1)
         }
-        Bins::Between(count, low, high) => linspace(scalar(low), scalar(high), count + 1),
         Bins::Count(count) => {
             let (low, high) = (x.min(), x.max());
             let single = eq(&low, &high);

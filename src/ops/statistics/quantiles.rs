@@ -142,11 +142,11 @@ fn of(
             let there = convert_element_type(&!isnan(&rows), list.dtype());
             let highest = sub(there.sum_axes(super::super::axes(-1).keepdims()), 1.0);
             let place = mul(&highest, &list);
-            between(&sorted, &place, method, |x, at| take_along_axis(x, at, -1))
+            between(&sorted, &place, method)
         }
         false => {
             let place = mul(&list, (n - 1) as f64);
-            let value = between(&sorted, &place, method, |x, at| take(x, at, -1));
+            let value = between(&sorted, &place, method);
             // NaN is sorted to the end.
             let spoilt = isnan(&super::super::arrange::part(&sorted, last, n - 1, n));
             where_(&spoilt, full_like(&value, f64::NAN), &value)
@@ -159,22 +159,19 @@ fn of(
     }
 }
 
-/// The values at fractional places along the last axis of sorted rows.
+/// The values at fractional places along the last axis of sorted rows: of all rows, or places of each.
 #[track_caller]
-fn between(
-    sorted: &Array,
-    place: &Array,
-    method: QuantileMethod,
-    pick: impl Fn(&Array, &Array) -> Array,
-) -> Array {
+fn between(sorted: &Array, place: &Array, method: QuantileMethod) -> Array {
     let highest = (sorted.shape()[sorted.rank() - 1] - 1) as f64;
     let (low, high) = (floor(place), ceil(place));
-    let value =
-        |at: &Array| pick(sorted, &convert_element_type(&clamp(0.0, at, highest), DType::I32));
-    let shape = |weight: Array, like: &Array| {
-        convert_element_type(&broadcast_to(&weight, like.shape()), like.dtype())
+    let value = |at: &Array| {
+        let at = convert_element_type(&clamp(0.0, at, highest), DType::I32);
+        match at.rank() == sorted.rank() {
+            true => take_along_axis(sorted, &at, -1),
+            false => take(sorted, &at, -1),
+        }
     };
-    match method {
+    trace::from_caller(|| match method {
         QuantileMethod::Lower => value(&low),
         QuantileMethod::Higher => value(&high),
         QuantileMethod::Midpoint => mul(add(value(&low), value(&high)), 0.5),
@@ -184,10 +181,11 @@ fn between(
         }
         QuantileMethod::Linear => {
             let (below, above) = (value(&low), value(&high));
-            let weight = shape(sub(place, &low), &below);
+            let weight = broadcast_to(&sub(place, &low), below.shape());
+            let weight = convert_element_type(&weight, below.dtype());
             let mixed = add(mul(&below, sub(1.0, &weight)), mul(&above, &weight));
             // An infinity times zero would be NaN.
             where_(&eq(&weight, 0.0), below, mixed)
         }
-    }
+    })
 }

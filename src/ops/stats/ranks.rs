@@ -1,5 +1,6 @@
 //! Ranks, most frequent values, and the error of a mean.
 
+use super::super::arrange::part;
 use super::super::axes::Axes;
 use super::super::{isnan, take_along_axis};
 use crate::core::{Array, DType, RuleError, trace};
@@ -44,8 +45,7 @@ fn runs(rows: &Array) -> Runs {
     let n = rows.shape()[axis];
     let position = iota(DType::I32, rows.shape(), axis);
     let (values, order) = sort_key_val(rows, &position, axis as isize);
-    let piece = |x: &Array, from: usize, to: usize| super::super::arrange::part(x, axis, from, to);
-    let (earlier, later) = (piece(&values, 0, n - 1), piece(&values, 1, n));
+    let (earlier, later) = (part(&values, axis, 0, n - 1), part(&values, axis, 1, n));
     let differs = ne(&earlier, &later) & !(isnan(&earlier) & isnan(&later));
     let edge = full(rows.shape().remove(axis).insert(axis, 1), true);
     let new = concatenate(&[&edge, &differs], axis as isize);
@@ -67,6 +67,11 @@ fn along(name: &str, x: &Array, axis: isize) -> usize {
     }
 }
 
+#[track_caller]
+fn float(x: &Array) -> Array {
+    convert_element_type(x, DType::F32)
+}
+
 /// The rank of each element along `axis`, smallest first, from 1 on, as `f32`; everything is NaN where
 /// there is a NaN. For ranks among all elements flatten first.
 ///
@@ -84,7 +89,6 @@ pub fn rankdata(x: &Array, method: RankMethod, axis: isize) -> Array {
     let last = x.rank() - 1;
     let rows = move_axis(x, at, last);
     let Runs { order, new, first, last: end, .. } = runs(&rows);
-    let float = |x: &Array| convert_element_type(x, DType::F32);
     let rank = match method {
         RankMethod::Min => float(&add(&first, 1)),
         RankMethod::Max => float(&add(&end, 1)),

@@ -21,9 +21,13 @@ fn special_function(op: &str, x: &[Array]) -> Option<Array> {
 }
 
 macro_rules! distributions {
-    ($given:expr, $x:ident; $($name:ident [$($function:ident)*] $($place:literal)*;)*) => {{
+    (@call $function:path, $x:ident, 2) => { $function(&$x[0], &$x[1]) };
+    (@call $function:path, $x:ident, 3) => { $function(&$x[0], &$x[1], &$x[2]) };
+    (@call $function:path, $x:ident, 4) => { $function(&$x[0], &$x[1], &$x[2], &$x[3]) };
+    (@call $function:path, $x:ident, 5) => { $function(&$x[0], &$x[1], &$x[2], &$x[3], &$x[4]) };
+    ($given:expr, $x:ident; $($name:ident [$($function:ident)*] $operands:tt;)*) => {{
         $($(if $given == (stringify!($name), stringify!($function)) {
-            return Some(stats::$name::$function($(&$x[$place]),*));
+            return Some(distributions!(@call stats::$name::$function, $x, $operands));
         })*)*
         None
     }};
@@ -37,18 +41,18 @@ fn distribution(op: &str, x: &[Array]) -> Option<Array> {
         _ => {}
     }
     distributions!(op.split_once('.')?, x;
-        norm [logpdf pdf cdf logcdf sf logsf ppf isf] 0 1 2;
-        uniform [logpdf pdf cdf ppf] 0 1 2;
-        expon [logpdf pdf cdf logcdf sf logsf ppf] 0 1 2;
-        laplace [logpdf pdf cdf] 0 1 2;
-        logistic [logpdf pdf cdf sf ppf isf] 0 1 2;
-        cauchy [logpdf pdf cdf logcdf sf logsf ppf isf] 0 1 2;
-        gumbel_r [logpdf pdf cdf logcdf sf logsf ppf] 0 1 2;
-        gumbel_l [logpdf pdf cdf logcdf sf logsf ppf] 0 1 2;
-        pareto [logpdf pdf cdf logcdf sf logsf ppf] 0 1 2 3;
-        truncnorm [logpdf pdf cdf logcdf sf logsf] 0 1 2 3 4;
-        bernoulli [cdf ppf] 0 1;
-        wrapcauchy [logpdf pdf] 0 1;
+        norm [logpdf pdf cdf logcdf sf logsf ppf isf] 3;
+        uniform [logpdf pdf cdf ppf] 3;
+        expon [logpdf pdf cdf logcdf sf logsf ppf] 3;
+        laplace [logpdf pdf cdf] 3;
+        logistic [logpdf pdf cdf sf ppf isf] 3;
+        cauchy [logpdf pdf cdf logcdf sf logsf ppf isf] 3;
+        gumbel_r [logpdf pdf cdf logcdf sf logsf ppf] 3;
+        gumbel_l [logpdf pdf cdf logcdf sf logsf ppf] 3;
+        pareto [logpdf pdf cdf logcdf sf logsf ppf] 4;
+        truncnorm [logpdf pdf cdf logcdf sf logsf] 5;
+        bernoulli [cdf ppf] 2;
+        wrapcauchy [logpdf pdf] 2;
     )
 }
 
