@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api;
+mod control_flow;
+mod control_flow_functions;
 mod difference;
 mod fixtures;
 mod joined;
