@@ -11,7 +11,7 @@ OTHER = {
         "bitwise_invert": "bitwise_not", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right", "concat": "concatenate",
         "copy": "std::clone::Clone", "degrees": "rad2deg", "divide": "div", "dtype": "DType", "e": "std::f64::consts::E", "empty": "zeros",
         "empty_like": "zeros_like", "equal": "eq", "euler_gamma": "std::f64::consts::EULER_GAMMA", "fmod": "rem", "frombuffer": "Array::from_bytes",
-        "greater": "gt", "greater_equal": "ge", "identity": "eye", "index_exp": "i", "inf": "std::f64::INFINITY", "invert": "bitwise_not",
+        "greater": "gt", "i0": "special::i0", "greater_equal": "ge", "identity": "eye", "index_exp": "i", "inf": "std::f64::INFINITY", "invert": "bitwise_not",
         "iscomplexobj": "DType::is_complex", "isrealobj": "DType::is_real", "isscalar": "Array::rank", "issubdtype": "isdtype",
         "left_shift": "shift_left", "less": "lt", "less_equal": "le", "load": "checkpoint::load", "mgrid": "indices", "mod": "remainder",
         "multiply": "mul", "nan": "std::f64::NAN", "ndarray": "Array", "ndim": "Array::rank", "negative": "neg", "newaxis": "NewAxis", "not_equal": "ne",

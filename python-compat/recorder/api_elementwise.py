@@ -49,6 +49,8 @@ ROWS = [
     Row("heaviside", [V([-2.0, 0.0, 3.0, float("nan")]), V([0.5, 0.25, 0.5, 0.5])], jnp.heaviside, exact=True),
     Row("divmod", [R((3, 4), -9, 9), R((3, 4), 1, 3)], jnp.divmod, (0, 1)),
     Row("divmod_int", [I((8,), -9, 9), V([3, -3, 2, -2, 4, 5, -7, 1])], jnp.divmod, exact=True),
+    Row("gcd", [I((12,), -60, 60), I((12,), -60, 60)], jnp.gcd, exact=True),
+    Row("lcm", [I((12,), -60, 60), V([12, 0, 7, -8, 30, 1, 6, 9, -15, 20, 4, 3])], jnp.lcm, exact=True),
     Row("logical_and", [I((6,), -1, 2), B((6,))], jnp.logical_and, exact=True),
     Row("logical_or", [I((6,), -1, 2), B((6,))], jnp.logical_or, exact=True),
     Row("logical_xor", [I((6,), -1, 2), B((6,))], jnp.logical_xor, exact=True),

@@ -10,6 +10,7 @@ mod attention;
 mod axes;
 mod calculus;
 mod choosing;
+mod convolve;
 mod creation;
 mod dtypes;
 mod einsum;
@@ -22,8 +23,10 @@ pub mod linalg;
 mod methods;
 mod numeric;
 mod polynomials;
+mod pooling;
 mod products;
 mod reductions;
+mod running;
 mod shapes;
 mod shorthands;
 pub mod special;
@@ -52,6 +55,7 @@ pub use choosing::{
     piecewise, place, put, put_along_axis, select_first, setdiff1d, setxor1d, union1d, unique,
     unique_all, unique_along, unique_counts, unique_inverse,
 };
+pub use convolve::{ConvolveMode, convolve, correlate};
 pub use creation::{
     Indexing, arange, eye, eye_offset, geomspace, linspace, linspace_open, logspace, meshgrid,
     one_hot, one_hot_axis,
@@ -62,10 +66,10 @@ pub use dtypes::{
 pub use einsum::einsum;
 pub use elementary::{
     BitOrder, Closeness, allclose, allclose_within, array_equal, array_equal_nan, array_equiv,
-    copysign, deg2rad, divmod, fabs, float_power, fmax, fmin, frexp, heaviside, hypot, isclose,
-    isclose_within, iscomplex, isneginf, isposinf, isreal, ldexp, log2, log10, logaddexp2,
-    logical_and, logical_not, logical_or, logical_xor, modf, packbits, positive, rad2deg,
-    reciprocal, round_to, sinc, spacing, trunc, unpackbits, unwrap,
+    copysign, deg2rad, divmod, fabs, float_power, fmax, fmin, frexp, gcd, heaviside, hypot,
+    isclose, isclose_within, iscomplex, isneginf, isposinf, isreal, lcm, ldexp, log2, log10,
+    logaddexp2, logical_and, logical_not, logical_or, logical_xor, modf, packbits, positive,
+    rad2deg, reciprocal, round_to, sinc, spacing, trunc, unpackbits, unwrap,
 };
 pub use grids::{
     IndexMode, diag, diag_indices, diag_indices_from, diagflat, fill_diagonal, fromfunction,
@@ -82,7 +86,9 @@ pub use numeric::{
     clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
 };
 pub use polynomials::{poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval};
+pub use pooling::{AverageOver, avg_pool, max_pool, min_pool};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
+pub use running::{cumulative_prod, cumulative_sum};
 pub use shapes::OpenShape;
 pub use statistics::{
     Bins, Covariance, QuantileMethod, Side, argpartition, average, bincount, bincount_weighted,

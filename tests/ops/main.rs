@@ -12,3 +12,4 @@ mod reductions;
 mod refusals;
 mod support;
 mod updates;
+mod windows;

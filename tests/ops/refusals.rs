@@ -16,7 +16,10 @@ fn refused(f: fn(&Array) -> Array, phrases: &[&str]) {
 fn shapes_that_do_not_fit() {
     refused(|x| vander(x, 3), &["vander: takes a vector, got rank 2"]);
     refused(|x| block(&[&[x], &[]]), &["block: takes rows of at least one array", "[1, 0]"]);
-    refused(|x| insert(x, [1], &arange(5), 1), &["insert: values i32[5] do not broadcast", "[3,1]"]);
+    refused(
+        |x| insert(x, [1], &arange(5), 1),
+        &["insert: values i32[5] do not broadcast", "[3,1]"],
+    );
     refused(|x| cross(x, x, -1), &["cross: takes vectors of 2 or 3 components, got 4 and 4"]);
     refused(|x| average(x, &arange(3), 1), &["average: weights [3]", "[3,4]"]);
     refused(|x| gradient_at(x, &arange(3), 1), &["gradient: 3 positions for 4 samples"]);
@@ -49,7 +52,10 @@ fn dtypes_that_do_not_fit() {
     refused(|x| ldexp(x, x), &["ldexp: exponents must be integers, got f32[3,4]"]);
     refused(|x| packbits(x, 0, BitOrder::Big), &["packbits: needs booleans or integers, got f32"]);
     refused(|x| bincount(x, 4), &["bincount: counts integers, got f32"]);
-    refused(|x| unravel_index(x, &[3]).swap_remove(0), &["positions must be integers, got f32[3,4]"]);
+    refused(
+        |x| unravel_index(x, &[3]).swap_remove(0),
+        &["positions must be integers, got f32[3,4]"],
+    );
     refused(|x| hypot(&x.astype(DType::C64), 1.0), &["hypot: needs real operands, got c64"]);
     refused(
         |x| {

@@ -9,6 +9,7 @@ mod difference;
 mod fixtures;
 mod joined;
 mod known;
+mod lax;
 mod mlp;
 mod nn;
 mod numpy;

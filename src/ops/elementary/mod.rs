@@ -4,6 +4,7 @@
 mod angles;
 mod bytes;
 mod closeness;
+mod divisors;
 mod exponents;
 mod logarithms;
 mod ordering;
@@ -15,6 +16,7 @@ pub use closeness::{
     Closeness, allclose, allclose_within, array_equal, array_equal_nan, array_equiv, isclose,
     isclose_within, iscomplex, isneginf, isposinf, isreal,
 };
+pub use divisors::{gcd, lcm};
 pub use exponents::{frexp, ldexp, spacing};
 pub use logarithms::{log2, log10, logaddexp2};
 pub use ordering::{

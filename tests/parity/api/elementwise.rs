@@ -33,6 +33,8 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "fmin" | "fmin_nan" => fmin(&x[0], &x[1]),
         "heaviside" => heaviside(&x[0], &x[1]),
         "divmod" | "divmod_int" => return Some(pair(divmod(&x[0], &x[1]))),
+        "gcd" => gcd(&x[0], &x[1]),
+        "lcm" => lcm(&x[0], &x[1]),
         "logical_and" => logical_and(&x[0], &x[1]),
         "logical_or" => logical_or(&x[0], &x[1]),
         "logical_xor" => logical_xor(&x[0], &x[1]),

@@ -13,6 +13,16 @@ fn special_function(op: &str, x: &[Array]) -> Option<Array> {
         "logit" => special::logit(&x[0]),
         "boxcox" => special::boxcox(&x[0], &x[1]),
         "boxcox1p" => special::boxcox1p(&x[0], &x[1]),
+        "gamma" => special::gamma(&x[0]),
+        "gammasgn" => special::gammasgn(&x[0]),
+        "betaln" => special::betaln(&x[0], &x[1]),
+        "beta" => special::beta(&x[0], &x[1]),
+        "multigammaln" => special::multigammaln(&x[0], 3),
+        "factorial" => special::factorial(&x[0]),
+        "poch" => special::poch(&x[0], &x[1]),
+        "comb" => special::comb(&x[0], &x[1]),
+        "i0" => special::i0(&x[0]),
+        "i1" => special::i1(&x[0]),
         "ndtr" => special::ndtr(&x[0]),
         "log_ndtr" => special::log_ndtr(&x[0]),
         "ndtri" | "ndtri_edges" => special::ndtri(&x[0]),
@@ -35,6 +45,14 @@ macro_rules! distributions {
 
 fn distribution(op: &str, x: &[Array]) -> Option<Array> {
     match op {
+        "poisson.logpmf" => return Some(stats::poisson::logpmf(&x[0], &x[1], 0)),
+        "poisson.cdf" => return Some(stats::poisson::cdf(&x[0], &x[1], 0)),
+        "binom.logpmf" => return Some(stats::binom::logpmf(&x[0], &x[1], &x[2], 0)),
+        "nbinom.logpmf" => return Some(stats::nbinom::logpmf(&x[0], &x[1], &x[2], 0)),
+        "betabinom.logpmf" => {
+            return Some(stats::betabinom::logpmf(&x[0], &x[1], &x[2], &x[3], 0));
+        }
+        "multinomial.logpmf" => return Some(stats::multinomial::logpmf(&x[0], 5, &x[1])),
         "bernoulli.logpmf" => return Some(stats::bernoulli::logpmf(&x[0], &x[1], 0)),
         "geom.logpmf" => return Some(stats::geom::logpmf(&x[0], &x[1], 0)),
         "geom.pmf" => return Some(stats::geom::pmf(&x[0], &x[1], 0)),
@@ -51,6 +69,13 @@ fn distribution(op: &str, x: &[Array]) -> Option<Array> {
         gumbel_l [logpdf pdf cdf logcdf sf logsf ppf] 3;
         pareto [logpdf pdf cdf logcdf sf logsf ppf] 4;
         truncnorm [logpdf pdf cdf logcdf sf logsf] 5;
+        gamma [logpdf pdf cdf sf logsf] 4;
+        chi2 [logpdf cdf sf] 4;
+        t [logpdf pdf] 4;
+        beta [logpdf cdf sf] 5;
+        gennorm [logpdf cdf] 2;
+        dirichlet [logpdf] 2;
+        vonmises [logpdf] 2;
         bernoulli [cdf ppf] 2;
         wrapcauchy [logpdf pdf] 2;
     )
