@@ -24,7 +24,9 @@ ROWS = [
     Row("hypot", [_X, _X], jnp.hypot, (0, 1), BOTH),
     Row("hypot_edges", [V([0.0, 3.0, float("inf"), 1e-20, 1e30]), V([0.0, 4.0, float("nan"), 1e-20, 1e30])], jnp.hypot, None, batch=False),
     _unary("sinc", jnp.sinc, kinds=BOTH),
-    _unary("sinc_zero", jnp.sinc, V([0.0, 1e-4, -1e-3, 0.5]), kinds=BOTH, batch=False),
+    _unary("sinc_zero", jnp.sinc, V([0.0, 0.5, -2.0]), kinds=BOTH, batch=False),
+    # Values alone: JAX's derivative loses half of its digits near 0.
+    _unary("sinc_near_zero", jnp.sinc, V([1e-4, -1e-3, 1e-2]), None, kinds=BOTH, batch=False),
     Row("unwrap", [R((2, 7), -9, 9)], jnp.unwrap, (0,), BOTH),
     Row("unwrap_period", [R((6, 2), -9, 9)], lambda x: jnp.unwrap(x, axis=0, period=3.0), (0,)),
     Row("signbit", [_EDGES], jnp.signbit, exact=True, kinds=("f32", "f64", "bf16")),

@@ -81,7 +81,7 @@ ROWS = [
     Row("polymul", [R((4,)), R((3,))], jnp.polymul, (0, 1), BOTH, tolerance={"rtol": 1e-5, "atol": 1e-6}),
     Row("polydiv", [R((5,)), R((3,), 1, 2)], jnp.polydiv, (0, 1), BOTH, tolerance={"rtol": 1e-4, "atol": 1e-4}),
     Row("polyder", [R((5,))], lambda p: jnp.polyder(p, 2), (0,)),
-    Row("polyint", [R((3,))], lambda p: jnp.polyint(p, 2, jnp.array([0.5, 1.0])), (0,)),
+    Row("polyint", [R((3,))], lambda p: jnp.polyint(p, 2, jnp.array([0.5, 1.0], p.dtype)), (0,)),
     Row("poly", [R((4,))], jnp.poly, (0,), BOTH, tolerance={"rtol": 1e-5, "atol": 1e-6}),
     Row("bartlett", [], lambda: jnp.bartlett(7), tolerance={"rtol": 1e-6, "atol": 1e-6}),
     Row("blackman", [], lambda: jnp.blackman(8), tolerance={"rtol": 1e-6, "atol": 1e-6}),

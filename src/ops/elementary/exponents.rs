@@ -1,10 +1,10 @@
 //! Mantissa and exponent of floating-point numbers.
 
-use super::signs::{bits_of, copysign};
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
-    abs, add, bitcast_convert_type, bitwise_and, clamp, convert_element_type, full_like, inexact,
-    lt, mul, nextafter, shift_left, shift_right_logical, stop_gradient, sub, where_, zeros_like,
+    add, bitcast_convert_type, bitwise_and, bitwise_or, bitwise_xor, clamp, convert_element_type,
+    count_leading_zeros, eq, full_like, gt, inexact, is_finite, maximum, mul, neg, shift_left,
+    shift_right_logical, stop_gradient, sub, where_, zeros_like,
 };
 
 /// How a binary float lies in its bits: those of the fraction, those of the exponent, and the
@@ -26,8 +26,12 @@ fn layout(dtype: DType) -> Option<Layout> {
         DType::F16 => (10, 5),
         _ => return None,
     };
-    let bias = (1 << (exponent - 1)) - 1;
-    Some(Layout { bits: bits_of(dtype)?, fraction, exponent, bias })
+    let bits = match dtype.bits() {
+        64 => DType::I64,
+        32 => DType::I32,
+        _ => DType::I16,
+    };
+    Some(Layout { bits, fraction, exponent, bias: (1 << (exponent - 1)) - 1 })
 }
 
 /// `x` as a float whose layout is known, and that layout.
@@ -97,43 +101,69 @@ pub fn ldexp(x: &Array, exponent: &Array) -> Array {
     convert_element_type(&scaled(&wide, &exponent, layout), result)
 }
 
+/// The bits of floats: sign, exponent field, fraction.
+struct Parts {
+    sign: Array,
+    field: Array,
+    fraction: Array,
+}
+
+#[track_caller]
+fn parts(x: &Array, layout: Layout) -> Parts {
+    let bits = bitcast_convert_type(&stop_gradient(x), layout.bits);
+    let magnitude = bitwise_and(&bits, layout.bits.int_range().1 as i64);
+    Parts {
+        sign: bitwise_xor(&bits, &magnitude),
+        field: shift_right_logical(&magnitude, layout.fraction as i64),
+        fraction: bitwise_and(&magnitude, (1i64 << layout.fraction) - 1),
+    }
+}
+
 /// Mantissa and exponent: `x = mantissa * 2^exponent` with `0.5 <= |mantissa| < 1`, the exponent as
 /// `i32`. Zero, infinities and NaN are their own mantissa with exponent 0. Integers become floats.
 ///
-/// The exponent counts as a constant in derivatives. Throws `Op` (dtype) for complex operands.
+/// The exponent counts as a constant in derivatives. Subnormal numbers are taken apart by their bits,
+/// also where arithmetic takes them for 0. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn frexp(x: &Array) -> (Array, Array) {
     let result = inexact(x).dtype();
     let (x, layout) = laid_out("frexp", x);
-    let fixed = stop_gradient(&x);
-    // Subnormal numbers are brought up by a power of two, which the exponent gives back.
-    let lift = layout.fraction as i64 + 2;
-    let smallest = 2f64.powi(1 - layout.bias as i32);
-    let tiny = lt(abs(&fixed), smallest);
-    let lifted = where_(&tiny, mul(&fixed, 2f64.powi(lift as i32)), &fixed);
-    let bits = bitcast_convert_type(&lifted, layout.bits);
-    let field = shift_right_logical(&bits, layout.fraction as i64);
-    let field = bitwise_and(field, (1i64 << layout.exponent) - 1);
-    let exponent = sub(convert_element_type(&field, DType::I32), layout.bias as i32 - 1);
-    let exponent = where_(&tiny, sub(&exponent, lift as i32), exponent);
-    let zero = zeros_like(&exponent);
-    let special =
-        crate::primitives::eq(&fixed, zeros_like(&fixed)) | !crate::primitives::is_finite(&fixed);
-    let exponent = where_(&special, &zero, &exponent);
-    let mantissa = scaled(&x, &crate::primitives::neg(&exponent), layout);
-    (convert_element_type(&mantissa, result), exponent)
+    let Parts { sign, field, fraction } = parts(&x, layout);
+    let (zero, all_ones) = (zeros_like(&field), (1i64 << layout.exponent) - 1);
+    let special = eq(&bitwise_or(&field, &fraction), &zero) | eq(&field, all_ones);
+    // The leading one of a subnormal fraction is moved to where a normal number has it unsaid.
+    let tiny = eq(&field, &zero);
+    let unused = (layout.bits.bits() - 1 - layout.fraction) as i64;
+    let shift = where_(&tiny, sub(count_leading_zeros(&fraction), unused), &zero);
+    let shift = where_(&special, &zero, shift);
+    let fraction = bitwise_and(shift_left(&fraction, &shift), (1i64 << layout.fraction) - 1);
+    let exponent = sub(where_(&tiny, sub(1, shift), &field), layout.bias - 1);
+    let exponent = convert_element_type(&where_(&special, &zero, exponent), DType::I32);
+    let half = full_like(&fraction, (layout.bias - 1) << layout.fraction);
+    let mantissa = bitcast_convert_type(&bitwise_or(bitwise_or(sign, half), fraction), x.dtype());
+    // Adds the derivative and nothing else.
+    let moving = scaled(&x, &neg(&exponent), layout);
+    let mantissa = add(mantissa, sub(&moving, stop_gradient(&moving)));
+    (convert_element_type(&where_(&special, &x, mantissa), result), exponent)
 }
 
 /// Distance from each element to the next one further from zero, with its sign; integers become
-/// floats. NaN for infinities and NaN. Throws `Op` (dtype) for complex operands.
+/// floats. NaN for infinities and NaN. Throws `Op` (dtype) for complex operands and for the 8-bit and
+/// 4-bit floats.
 #[track_caller]
 pub fn spacing(x: &Array) -> Array {
     let x = inexact(x);
-    if x.dtype().is_complex() {
-        let error = RuleError::dtype(format!("needs a real operand, got {}", x.dtype()));
+    let Some(layout) = layout(x.dtype()) else {
+        let error = RuleError::dtype(format!("needs f16, bf16, f32 or f64, got {}", x.dtype()));
         trace::throw_operands("spacing", error, &[&x]);
-    }
-    let size = abs(&x);
-    let step = sub(nextafter(&size, full_like(&size, f64::INFINITY)), &size);
-    copysign(step, x)
+    };
+    let Parts { sign, field, .. } = parts(&x, layout);
+    // Put together from bits, because arithmetic may take subnormal numbers for 0.
+    let exponent = sub(maximum(&field, 1), layout.fraction as i64);
+    let normal = gt(&exponent, 0);
+    let subnormal = shift_left(1, maximum(add(&exponent, layout.fraction as i64 - 1), 0));
+    let step = shift_left(maximum(&exponent, 0), layout.fraction as i64);
+    let step = bitwise_or(sign, where_(&normal, step, subnormal));
+    let finite = is_finite(&x);
+    where_(&finite, bitcast_convert_type(&step, x.dtype()), full_like(&x, f64::NAN))
 }

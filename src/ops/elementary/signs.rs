@@ -1,7 +1,7 @@
 //! Signs and whole parts.
 
 use super::super::signbit;
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
     ArrayLike, abs, ceil, complex, div, floor, imag, inexact, lt, mul, ne, neg, pow,
     promote_inexact, real, round, sub, where_, zeros_like,
@@ -12,18 +12,6 @@ fn refuse_complex(name: &str, x: &Array) {
     if x.dtype().is_complex() {
         let error = RuleError::dtype(format!("needs a real operand, got {}", x.dtype()));
         trace::throw_operands(name, error, &[x]);
-    }
-}
-
-/// The signed integer dtype of as many bits as a float dtype has, if StableHLO has one.
-pub(super) fn bits_of(dtype: DType) -> Option<DType> {
-    match dtype.bits() {
-        4 => Some(DType::I4),
-        8 => Some(DType::I8),
-        16 => Some(DType::I16),
-        32 => Some(DType::I32),
-        64 => Some(DType::I64),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Index, diff, linspace, ravel_multi_index};
 use super::counts::{Side, searchsorted_side};
-use crate::core::{Array, RuleError, Scalar, trace};
+use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
     add, convert_element_type, div, eq, fill_of, inexact, ones_like, reshape, slice, sub, where_,
     zeros,
@@ -127,8 +127,8 @@ pub fn histogram_density(x: &Array, bins: impl Into<Bins>) -> (Array, Array) {
     (div(div(&counts, diff(&edges, 0)), total), edges)
 }
 
-/// How many rows of `x`, `[n, d]`, fall into each of the bins of all `d` columns: one axis for each
-/// column, and each column's edges. Throws `Op` (shape) if `x` is no matrix and `Op` (value) if there
+/// How many rows of `x`, `[n, d]`, fall into each of the bins of all `d` columns: `i32` with one axis for
+/// each column, and each column's edges. Throws `Op` (shape) if `x` is no matrix and `Op` (value) if there
 /// are not as many bins as columns.
 #[track_caller]
 pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
@@ -154,16 +154,15 @@ pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     }
     let places: Vec<&Array> = numbers.iter().collect();
     let flat = ravel_multi_index(places, &sizes, super::super::IndexMode::Clip);
-    let weights = fill_of(Scalar::Int(1), &x.aval().strong().with_shape([x.shape()[0]]));
-    let counts =
-        zeros([sizes.iter().product::<usize>()], x.dtype()).at([Index::Array(flat)]).add(&weights);
+    let counts = zeros([sizes.iter().product::<usize>()], DType::I32);
+    let counts = counts.at([Index::Array(flat)]).add(1);
     let counts = reshape(&counts, sizes.as_slice());
     let starts = vec![1; sizes.len()];
     let limits: Vec<usize> = sizes.iter().map(|&size| size - 1).collect();
     (slice(&counts, &starts, &limits, &vec![1; sizes.len()]), all_edges)
 }
 
-/// [`histogramdd`] of two vectors: counts `[n, m]`, the edges of `x` and those of `y`. Throws `Op`
+/// [`histogramdd`] of two vectors: counts `i32[n, m]`, the edges of `x` and those of `y`. Throws `Op`
 /// (shape) if they are no vectors of one size.
 #[track_caller]
 pub fn histogram2d(

@@ -14,7 +14,7 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "deg2rad" => deg2rad(&x[0]),
         "rad2deg" => rad2deg(&x[0]),
         "hypot" | "hypot_edges" => hypot(&x[0], &x[1]),
-        "sinc" | "sinc_zero" => sinc(&x[0]),
+        "sinc" | "sinc_zero" | "sinc_near_zero" => sinc(&x[0]),
         "unwrap" => unwrap(&x[0], 2.0 * std::f64::consts::PI, -1),
         "unwrap_period" => unwrap(&x[0], 3.0, 0),
         "signbit" | "signbit_int" => signbit(&x[0]),

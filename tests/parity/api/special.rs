@@ -24,7 +24,7 @@ fn special_function(op: &str, x: &[Array]) -> Option<Array> {
         "i0" => special::i0(&x[0]),
         "i1" => special::i1(&x[0]),
         "ndtr" => special::ndtr(&x[0]),
-        "log_ndtr" => special::log_ndtr(&x[0]),
+        "log_ndtr" | "log_ndtr_tail" => special::log_ndtr(&x[0]),
         "ndtri" | "ndtri_edges" => special::ndtri(&x[0]),
         _ => return None,
     })
