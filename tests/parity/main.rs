@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod api;
 mod control_flow;
 mod control_flow_functions;
 mod difference;
