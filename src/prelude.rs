@@ -3,7 +3,7 @@
 pub use crate::control_flow::{Policy, custom_jvp, custom_vjp, parse_program, remat, remat_with};
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
-pub use crate::jit::{CallError, Jit, jit};
+pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};
 pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;

@@ -420,7 +420,8 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-pub(super) fn path() -> Vec<String> {
+/// The transforms under way, outermost first.
+pub(crate) fn path() -> Vec<String> {
     STACK.with_borrow(|stack| stack.iter().filter_map(|builder| builder.scope.clone()).collect())
 }
 

@@ -243,6 +243,23 @@ pub(crate) fn leaves_of(tree: &impl Walk) -> Vec<Array> {
     collector.0
 }
 
+struct Counter(usize);
+
+impl Visitor for Counter {
+    fn leaf(&mut self, _: &Array) {
+        self.0 += 1;
+    }
+    fn tag(&mut self, _: Tag<'_>) {}
+    fn enter(&mut self, _: Key<'_>) {}
+    fn exit(&mut self) {}
+}
+
+pub(crate) fn count_leaves(tree: &impl Walk) -> usize {
+    let mut counter = Counter(0);
+    tree.walk(&mut counter);
+    counter.0
+}
+
 /// Puts a tree together from exactly its number of leaves.
 pub(crate) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
     let mut leaves = leaves.into_iter();

@@ -14,8 +14,9 @@ mod tests;
 
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, rebuild, rooted};
+pub(crate) use def::{count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use oxidax_macros::Tree;
+pub(crate) use signature::Gathered;
 pub use signature::Signature;
 
 use crate::core::Array;
