@@ -206,7 +206,7 @@ mod on_cpu {
     #[test]
     fn a_program_that_the_compiler_refuses() {
         let step = jit(|model: Model, _: Array| bind1(Lowering::Nonsense, [&model.weight]));
-        let failed = step.call(model(), &ones_of(&[2])).unwrap_err();
+        let failed = step.call(model(), ones_of(&[2])).unwrap_err();
         let Error::Compile { dump, .. } = &failed.error else { panic!("{failed}") };
         let text = std::fs::read_to_string(dump.as_ref().expect("the text is kept")).unwrap();
         assert!(text.contains("stablehlo.no_such_operation"), "{text}");

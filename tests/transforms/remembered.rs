@@ -115,8 +115,8 @@ mod on_cpu {
         let plain = |x: &Array| {
             let f = |x: &Array, y: &Array| sin(x) * y;
             let once = f(x, x);
-            let held = f(&once, stop_gradient(x));
-            let other = f(stop_gradient(x), &held);
+            let held = f(&once, &stop_gradient(x));
+            let other = f(&stop_gradient(x), &held);
             (once + held + other).sum()
         };
         let x = Array::from_slice(&[0.3f32, -1.2, 2.0], [3]).unwrap();
