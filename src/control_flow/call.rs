@@ -1,11 +1,13 @@
 //! `call`: what an inner `jit` becomes.
 
 use super::derived::{self, batch_call, jvp_call, transpose_call};
+use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent,
 };
 use crate::ensure_shape;
+use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
 use serde::Serialize;
@@ -79,7 +81,7 @@ impl Primitive for Call {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        crate::passes::cost(&self.program)
+        passes::cost(&self.program)
     }
 
     fn effects(&self) -> Effects {
@@ -105,19 +107,42 @@ impl HigherOrder for Call {
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
-        if !known.contains(&true) {
-            return None;
-        }
         let halves = derived::split(&self.program, known)?;
         Some(Split {
             known: Arc::new(self.of("", halves.known.clone())),
             known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
             unknown: Arc::new(self.of("", halves.unknown.clone())),
-            unknown_operands: halves.unknown_inputs.clone(),
-            n_residuals: halves.n_residuals,
+            unknown_operands: halves.sources.clone(),
             outputs: halves.outputs.clone(),
         })
     }
+
+    fn prune(&self, used: &[bool]) -> Option<Pruned> {
+        prune_call(&self.program, used, |program| self.of("", program))
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.program, operands))
+    }
+}
+
+/// What is left of an equation that applies a program, without what only unused results need; `wrap` makes
+/// the primitive that applies the rest.
+pub(super) fn prune_call<P: Primitive>(
+    program: &Program,
+    used: &[bool],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Option<Pruned> {
+    let (pruned, kept) = with_used_outputs(program, used);
+    if !used.contains(&false) && !kept.contains(&false) && same_size(&pruned, program) {
+        return None;
+    }
+    let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
+    Some(Pruned {
+        primitive: Arc::new(wrap(Arc::new(with_kept_inputs(&pruned, &kept)))),
+        operands: positions(&kept),
+        results: positions(used),
+    })
 }
 
 pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
@@ -132,12 +157,17 @@ pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Ar
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
-    let aval = || Aval::new(DType::F32, [2, 3]);
-    let program = trace_rules([aval(), aval()], |inputs| {
-        let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
-        vec![product, inputs[1].clone()]
-    });
-    let call = Call { name: "f".into(), program: Arc::new(program) };
-    let sample = || Sample::uniform(DType::F32, [2, 3], -2.0, 2.0);
-    vec![Exemplar::new(call, [sample(), sample()])]
+    // The laws of derivatives are checked in f64, and a program keeps its types.
+    [DType::F32, DType::F64]
+        .map(|dtype| {
+            let aval = || Aval::new(dtype, [2, 3]);
+            let program = trace_rules([aval(), aval()], |inputs| {
+                let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
+                vec![product, inputs[1].clone()]
+            });
+            let call = Call { name: "f".into(), program: Arc::new(program) };
+            let sample = || Sample::uniform(dtype, [2, 3], -2.0, 2.0);
+            Exemplar::new(call, [sample(), sample()])
+        })
+        .into()
 }

@@ -187,10 +187,9 @@ fn transpose(
 
 /// The two halves of a program whose inputs are partly known; `None` if nothing can be done ahead.
 pub(super) fn split(program: &Arc<Program>, known: &[bool]) -> Option<Arc<PartialEval>> {
-    static ANSWERS: Memo<Vec<bool>, Option<Arc<PartialEval>>> = Memo::new();
-    ANSWERS.get_or_derive(program, known.to_vec(), |program, known| {
-        let halves = partial_eval(program, known);
-        let ahead = !halves.known.eqns().is_empty() || halves.outputs.iter().any(Result::is_ok);
-        ahead.then(|| Arc::new(halves))
-    })
+    if !known.contains(&true) {
+        return None;
+    }
+    let halves = partial_eval(program, known, &vec![false; program.outputs().len()]);
+    (!halves.is_idle()).then_some(halves)
 }

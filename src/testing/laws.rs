@@ -29,9 +29,11 @@ const OF_DIFFERENTIABLE: &Laws = &[("7 symbolic zeros = dense zeros", derivative
 /// In `f64` or `c128`, where differences mean something.
 const OF_WIDENED: &Laws = &[
     ("2 jvp = central differences", derivatives::jvp),
-    ("3 transpose is the adjoint", derivatives::transpose),
     ("5 second derivative = differences of the first", derivatives::second),
 ];
+
+/// As [`OF_WIDENED`], where there is a reverse mode.
+const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpose)];
 
 /// Checks every law on every exemplar of a primitive.
 ///
@@ -80,8 +82,9 @@ pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
     let wide = attempt(|| Subject::new(entry, exemplar, &wide)).ok().filter(Subject::is_double);
     match wide {
         Some(wide) => {
+            let reverse = if exemplar.reverse { OF_REVERSE } else { &[] };
             let mut failures = examine(&subject, &[ALWAYS]);
-            failures.extend(examine(&wide, &[OF_WIDENED, OF_DIFFERENTIABLE]));
+            failures.extend(examine(&wide, &[OF_WIDENED, reverse, OF_DIFFERENTIABLE]));
             failures
         }
         None => examine(&subject, &[ALWAYS, OF_DIFFERENTIABLE]),
