@@ -3,6 +3,7 @@
 use super::difference::difference;
 use super::joined::{Work, compute};
 use super::known::{DELIBERATE, room};
+use super::ops::list;
 use oxidax::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -133,6 +134,28 @@ impl Suite {
         });
     }
 
+    /// Runs `check` on what `apply` gives for the cases that `belong`, many in one compiled program.
+    pub(crate) fn check_values(
+        &self,
+        belongs: impl Fn(Case<'_>) -> bool,
+        apply: Apply,
+        check: impl Fn(Case<'_>, &[Array]) -> Result<(), String>,
+    ) {
+        let cases: Vec<Case<'_>> =
+            self.those(|_| true).into_iter().filter(|&case| belongs(case)).collect();
+        assert!(!cases.is_empty(), "no case belongs to this test");
+        let works: Vec<Work> = cases.iter().map(|case| case.work(apply)).collect();
+        let names = cases.iter().map(|case| case.name());
+        let computed: HashMap<&str, _> = names.zip(compute(&works)).collect();
+        self.check(
+            |_| true,
+            |case| match computed.get(case.name()) {
+                Some(result) => check(case, &result.as_ref()?.0),
+                None => Ok(()),
+            },
+        );
+    }
+
     /// Checks values, each case on its own and outside of any trace.
     pub(crate) fn check_each(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
         self.check(belongs, |case| {
@@ -171,8 +194,7 @@ impl<'a> Case<'a> {
     }
 
     pub(crate) fn dims(self, name: &str) -> Vec<usize> {
-        let list = self.param(name).as_array().unwrap();
-        list.iter().map(|size| size.as_u64().unwrap() as usize).collect()
+        list(self.param(name))
     }
 
     pub(crate) fn dtype(self) -> DType {
