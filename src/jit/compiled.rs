@@ -221,3 +221,49 @@ for_each_arity!(call [
     /// come back in the error.
 ]);
 for_each_arity!(apply []);
+
+#[cfg(test)]
+mod tests {
+    mod on_cpu {
+        use super::super::*;
+        use crate::core::DType;
+        use crate::primitives::{ones, zeros};
+        use crate::runtime::is_deleted;
+
+        /// The lists that the call before left behind.
+        fn scratch(f: &Jit<(Array, Array), Array>) -> Box<crate::runtime::Scratch> {
+            let (_, scratch) = f.cache.get_recent(|slot| Some(slot.value().scratch())).unwrap();
+            scratch
+        }
+
+        #[test]
+        fn what_is_left_of_donated_arguments_holds_no_elements() {
+            // The result is too small to take over an argument's memory.
+            let f = jit(|x: Array, y: Array| (&x * &y).sum());
+            let (x, y) = (|| ones([64, 64], DType::F32), ones([64, 64], DType::F32));
+            for _ in 0..3 {
+                assert_eq!(f.call(x(), &y).unwrap().item::<f32>().unwrap(), 4096.0);
+            }
+            let left = scratch(&f);
+            assert!(left.arguments.is_empty() && left.kept.is_empty());
+            assert_eq!(left.spare().len(), 1, "`x` alone was donated");
+            assert!(left.spare().iter().all(is_deleted));
+        }
+
+        #[test]
+        fn results_in_the_place_of_arguments_are_their_own() {
+            let f = jit(|x: Array, y: Array| &x + &y);
+            let y = ones([2], DType::F32);
+            let mut x = zeros([2], DType::F32);
+            let mut seen = Vec::new();
+            for _ in 0..5 {
+                let next = f.call(x, &y).unwrap();
+                seen.push(next.clone());
+                x = &next * 1.0;
+            }
+            let seen: Vec<f32> = seen.iter().map(|x| x.to_vec::<f32>().unwrap()[1]).collect();
+            assert_eq!(seen, [1.0, 2.0, 3.0, 4.0, 5.0]);
+            assert_eq!(f.stats().not_donated, 0);
+        }
+    }
+}
