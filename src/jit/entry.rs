@@ -5,7 +5,7 @@ use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{Executable, Kept, Scratch, is_deleted, is_watched};
 use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A function traced for one signature, before it is compiled.
@@ -20,6 +20,11 @@ pub(super) struct Staged<O> {
     pub(super) arguments: Vec<Vec<Arc<Aval>>>,
 }
 
+/// What is known of an answer that the plugin gives.
+const UNKNOWN: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
 /// What is kept for one signature.
 pub(super) struct Entry<O> {
     pub(super) executable: Executable,
@@ -29,6 +34,8 @@ pub(super) struct Entry<O> {
     argument_of: Vec<usize>,
     /// The positions of all leaves and captures.
     all: Vec<i64>,
+    /// For each leaf, whether it is consumed when it is donated.
+    consumed: Vec<AtomicU8>,
     /// Whether a leaf that could not be donated has been logged.
     logged: AtomicBool,
     /// The last call's lists, for the next one. Locked to take them out or put them back, never while
@@ -80,6 +87,7 @@ impl<O: Tree> Staged<O> {
             executable: Executable::load(&self.program, &self.name, text, results)?,
             captures,
             all: (0..(argument_of.len() + self.captures.len()) as i64).collect(),
+            consumed: argument_of.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
             argument_of,
             logged: AtomicBool::new(false),
             scratch: Mutex::default(),
@@ -132,7 +140,7 @@ impl<O: Tree> Entry<O> {
         match outcome {
             Ok(result) => {
                 match kept {
-                    Kept::Listed => scratch.clear_consumed(),
+                    Kept::Listed => scratch.clear_consumed(|at, leaf| self.is_consumed(at, leaf)),
                     Kept::These(_) => scratch.clear(),
                 }
                 self.put_back(scratch);
@@ -148,6 +156,19 @@ impl<O: Tree> Entry<O> {
                 let structure = TreeDef::of(&Arguments::<A>(arguments));
                 Err(Failure { error: name_lost(error, structure.paths(), &lost), consumed: true })
             }
+        }
+    }
+
+    /// Whether the program consumes a leaf that is donated to it: one whose memory no result can take
+    /// over it leaves alone. That is decided when it is compiled, so the plugin is asked once.
+    fn is_consumed(&self, at: usize, leaf: &Arc<dyn Buffer>) -> bool {
+        match self.consumed[at].load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let answer = is_deleted(leaf);
+                self.consumed[at].store(if answer { YES } else { NO }, Ordering::Relaxed);
+                answer
+            }
+            answer => answer == YES,
         }
     }
 

@@ -46,22 +46,22 @@ impl Scratch {
         &self.spare
     }
 
-    /// Lets go of the arguments after a call for which `kept` listed those that survive. The others
-    /// have lost their contents, and with their last owner, who gave them away, nothing but their
-    /// place in memory remains.
-    pub(crate) fn clear_consumed(&mut self) {
+    /// Lets go of the arguments after a call for which `kept` listed those that survive. Of the others
+    /// those that `is_consumed` have lost their contents, and with their last owner, who gave them
+    /// away, nothing but their place in memory remains.
+    pub(crate) fn clear_consumed(&mut self, is_consumed: impl Fn(usize, &Arc<dyn Buffer>) -> bool) {
         self.spare.clear();
         let mut kept = self.kept.drain(..).peekable();
         for (at, buffer) in self.arguments.drain(..).enumerate() {
-            if kept.next_if_eq(&(at as i64)).is_none() {
+            if kept.next_if_eq(&(at as i64)).is_none() && is_consumed(at, &buffer) {
                 self.spare.push(buffer);
             }
         }
     }
 }
 
-/// Which arguments must survive. The others may be consumed; nobody else may hold their buffers, so
-/// nobody needs to be told that they are gone.
+/// Which arguments must survive. Which of the others are consumed is the plugin's choice; nobody else may
+/// hold their buffers, so nobody needs to be told that they are gone.
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
     /// Those that the scratch lists.
