@@ -8,7 +8,7 @@ use crate::control_flow::Call;
 use crate::core::{Array, Cache, Error, bind, catch, trace};
 use crate::passes;
 use crate::runtime::{blame, is_watched};
-use crate::transforms::staging::{Traced, jit_disabled, short_name, trace_function};
+use crate::transforms::staging::{Traced, short_name, trace_function};
 use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, leaves_of, rebuild,
 };
@@ -141,7 +141,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
         }
         Counters::add(&self.counters.calls, 1);
         let view = Arguments::<A>(arguments);
-        if jit_disabled() {
+        if trace::jit_disabled() {
             let copy = A::unflatten(arguments, &mut leaves_of(&view).into_iter());
             return catch(|| (self.function)(copy)).map_err(Failure::before);
         }
@@ -197,7 +197,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     #[track_caller]
     fn inline(&self, arguments: A::Refs<'_>) -> O {
         let leaves = leaves_of(&Arguments::<A>(arguments));
-        if jit_disabled() {
+        if trace::jit_disabled() {
             return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
         }
         let traced = self.trace(arguments);

@@ -218,7 +218,7 @@ impl<O: Tree> Entry<O> {
 }
 
 fn name_lost(error: Error, paths: &[String], lost: &[usize]) -> Error {
-    let names: Vec<&str> = lost.iter().map(|&at| paths[at].as_str()).collect();
+    let names: Vec<String> = lost.iter().map(|&at| rooted(&paths[at])).collect();
     match error {
         Error::Runtime { doing, code, message, .. } => Error::Runtime {
             doing,

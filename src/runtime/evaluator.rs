@@ -75,10 +75,10 @@ impl Backend for Evaluator {
         let outputs = evaluate(operation.value(), operands.iter().copied())?;
         let Some(watch) = watched() else { return Ok(outputs) };
         let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
-        // If it stands for a program, the operation to blame is in there.
-        if let Some(inner) = primitive.as_higher_order().and_then(|holder| holder.inlined()) {
+        // If it holds programs, the operation to blame is in there.
+        if let Some(holder) = primitive.as_higher_order() {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
-            catch(|| passes::eval(inner, &arguments))?;
+            catch(|| holder.interpret(&arguments))??;
         }
         Err(made(primitive.name(), found, operands, location))
     }

@@ -144,7 +144,7 @@ impl TreeDef {
     }
 
     /// The first place where two structures part, and what is there in each.
-    pub(super) fn difference(&self, other: &TreeDef) -> Option<Difference> {
+    pub(crate) fn difference(&self, other: &TreeDef) -> Option<Difference> {
         let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
         (0..self.nodes.len().max(other.nodes.len())).find_map(|position| {
             let (a, b) = (self.nodes.get(position), other.nodes.get(position));
@@ -155,10 +155,10 @@ impl TreeDef {
 }
 
 /// Where two structures part.
-pub(super) struct Difference {
-    pub(super) place: String,
-    pub(super) a: String,
-    pub(super) b: String,
+pub(crate) struct Difference {
+    pub(crate) place: String,
+    pub(crate) a: String,
+    pub(crate) b: String,
 }
 
 #[derive(Default)]
