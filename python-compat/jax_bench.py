@@ -1,6 +1,7 @@
 """JAX's side of the benchmarks, as one JSON object on standard output; times in microseconds unless the name says otherwise.
 
-`jax_bench.py [--quick] [--gpt2] [--first-step]`. The last runs one MLP step and exits: its parent measures the time from process start.
+`jax_bench.py [--quick] [--gpt2] [--first-step] [--serve]`. `--first-step` runs one MLP step and exits: its parent measures the time from
+process start. `--serve` measures what it is asked for, one request a line, so that `benches/` can take turns with it.
 """
 
 import argparse
@@ -68,24 +69,30 @@ def mlp_arguments():
     return params, training.optimizer().init(params), images, rng.integers(0, 10, BATCH).astype(np.int32)
 
 
+def phase_times(make, arguments, compiled):
+    """Milliseconds to trace, to lower and, if asked for, to compile a step that was jitted anew."""
+    step = make()
+    marks = [time.perf_counter()]
+    traced = step.trace(*arguments)
+    marks.append(time.perf_counter())
+    lowered = traced.lower()
+    marks.append(time.perf_counter())
+    if compiled:
+        lowered.compile()
+        marks.append(time.perf_counter())
+    return [(end - begin) * 1000 for begin, end in zip(marks, marks[1:])]
+
+
 def phases(make, arguments, repeats, compiled=True):
-    """Milliseconds to trace, lower and compile a step that was jitted anew: `cold` with JAX's caches empty, else with them warm."""
+    """Milliseconds of each phase: `cold` with JAX's caches empty, else with them warm."""
     names = ["trace_ms", "lower_ms", "compile_ms"][: 3 if compiled else 2]
     times = {name: [] for name in [*names, "total_ms"]}
     jax.clear_caches()
     for _ in range(repeats + 1):
-        step = make()
-        marks = [time.perf_counter()]
-        traced = step.trace(*arguments)
-        marks.append(time.perf_counter())
-        lowered = traced.lower()
-        marks.append(time.perf_counter())
-        if compiled:
-            lowered.compile()
-            marks.append(time.perf_counter())
-        for name, begin, end in zip(names, marks, marks[1:]):
-            times[name].append((end - begin) * 1000)
-        times["total_ms"].append((marks[-1] - marks[0]) * 1000)
+        measured = phase_times(make, arguments, compiled)
+        for name, value in zip(names, measured):
+            times[name].append(value)
+        times["total_ms"].append(sum(measured))
     return {name: {"cold": v[0], "min": min(v[1:]), "median": statistics.median(v[1:])} for name, v in times.items()}
 
 
@@ -150,18 +157,76 @@ def first_step(repeats):
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        subprocess.run([sys.executable, __file__, "--first-step"], check=True)
+        subprocess.run([sys.executable, __file__, "--first-step"], check=True, stdin=subprocess.DEVNULL)
         times.append(time.perf_counter() - start)
     return {"min": min(times), "median": statistics.median(times), "runs": repeats}
 
 
+def served_dispatch(leaves, donated, calls):
+    """A function that makes so many calls and tells microseconds a call; waiting for the last results is not counted."""
+    plus_one = jax.jit(lambda tree: [leaf + 1 for leaf in tree], donate_argnums=0 if donated else ())
+    tree = [jnp.full((4,), index, jnp.float32) for index in range(leaves)]
+
+    def measure():
+        nonlocal tree
+        result = tree
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            if donated:
+                tree = plus_one(tree)
+            else:
+                result = plus_one(tree)
+        passed = time.perf_counter_ns() - start
+        jax.block_until_ready((tree, result) if not donated else tree)
+        return [passed / 1000 / calls]
+
+    return measure
+
+
+def served_phases(make, arguments, compiled):
+    """A function that tells the milliseconds of each phase, with JAX's caches empty if `cold`."""
+
+    def measure(cold):
+        if cold:
+            jax.clear_caches()
+        return phase_times(make, arguments, compiled)
+
+    return measure
+
+
+def serve():
+    """Answers each line of standard input, a request in JSON, by a line of numbers."""
+    dispatches = {}
+    steps = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        what = request.pop("what")
+        if what == "dispatch":
+            key = tuple(sorted(request.items()))
+            if key not in dispatches:
+                dispatches[key] = served_dispatch(**request)
+            answer = dispatches[key]()
+        elif what == "first_step":
+            answer = [first_step(1)["min"] * 1000]
+        else:
+            if what not in steps:
+                mlp = lambda: (lambda: training.make_step("gelu"), mlp_arguments())
+                make, arguments = {"mlp_phases": mlp, "gpt2_phases": gpt2_step}[what]()
+                steps[what] = served_phases(make, arguments, what == "mlp_phases")
+            answer = steps[what](request["cold"])
+        print(json.dumps(answer), flush=True)
+
+
 def main():
-    """Prints the report, or makes one step."""
+    """Prints the report, makes one step, or serves."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     parser.add_argument("--gpt2", action="store_true", help="trace and lower a 12-layer GPT-2 step too")
     parser.add_argument("--first-step", action="store_true", help="make one MLP step and exit")
+    parser.add_argument("--serve", action="store_true", help="answer requests on standard input")
     args = parser.parse_args()
+    if args.serve:
+        return serve()
     if args.first_step:
         loss = training.make_step("gelu")(*mlp_arguments())[2]
         return jax.block_until_ready(loss) and None

@@ -53,6 +53,24 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 //!
+//! **Control flow.** What depends on the elements of traced arrays is a program inside the program:
+//! [`cond`](control_flow::cond), [`scan`](control_flow::scan()), [`while_loop`](control_flow::while_loop()).
+//! They take closures, compile to one loop or choice however long it runs, and every transform goes through:
+//!
+//! ```
+//! use oxidax::prelude::*;
+//!
+//! // A recurrent network's last state, and the gradient by its weights.
+//! let last = |w: &Array, xs: &Array| {
+//!     let step = |h: Array, x: Array| (tanh(&(h.matmul(w) + x)), ());
+//!     scan(step, zeros([3], DType::F32), xs).0
+//! };
+//! let (w, xs) = (Aval::new(DType::F32, [3, 3]), Aval::new(DType::F32, [100, 3]));
+//! let slope = move |w: Array, xs: Array| grad(|w: &Array| last(w, &xs).sum())(&w);
+//! assert_eq!(eval_shape(slope, (w, xs))?.shape().dims(), [3, 3]);
+//! # Ok::<(), oxidax::Error>(())
+//! ```
+//!
 //! **Trees.** Models, batches and optimizer states are plain structs with
 //! [`#[derive(Tree)]`](derive@Tree); tuples, vectors, options and maps of trees are trees. A leaf's path,
 //! `blocks[3].weight`, names it in errors and checkpoints.
@@ -74,7 +92,7 @@
 //!
 //! # Not yet
 //!
-//! Control flow (`scan`, `while_loop`, `cond`), several devices, and a compilation cache on disk.
+//! Several devices, and a compilation cache on disk.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.

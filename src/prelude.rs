@@ -1,9 +1,13 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
-pub use crate::control_flow::{Policy, custom_jvp, custom_vjp, parse_program, remat, remat_with};
+pub use crate::control_flow::{
+    AssociativeScanOptions, Policy, ScanOptions, associative_scan, associative_scan_with, cond,
+    custom_jvp, custom_vjp, fori_loop, map, map_batched, parse_program, remat, remat_with, scan,
+    scan_with, switch, while_loop,
+};
 pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use crate::i;
-pub use crate::jit::{CallError, Jit, jit};
+pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};
 pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;

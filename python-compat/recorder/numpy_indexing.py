@@ -1,8 +1,8 @@
 """Cases of indexing: slices, new axes, integers, arrays of integers, `take` and `take_along_axis`, and updates at an index.
 
 `params.index` lists one entry an axis: `{"slice": [start, stop, step]}` with null for what is left out, `{"int": i}`, `"newaxis"`,
-`"ellipsis"`, or `{"array": n}` for operand number `n`. Integer arrays may be negative (counted from the end); what lies outside is filled with
-NaN, or the smallest integer, by a read, as JAX does by default, and dropped by an update.
+`"ellipsis"`, or `{"array": n}` for operand number `n`. Integer arrays may be negative (counted from the end). What lies outside is, as JAX does
+by default, clamped by an index, filled with NaN or the smallest integer by `take`, and dropped by an update.
 """
 
 import jax

@@ -1,11 +1,13 @@
 //! `call`: what an inner `jit` becomes.
 
-use super::derived;
+use super::derived::{self, batch_call, jvp_call, transpose_call};
+use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent,
 };
 use crate::ensure_shape;
+use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
 use serde::Serialize;
@@ -57,41 +59,6 @@ pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) 
     Ok(program.avals_out())
 }
 
-/// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
-/// program's own jvp, of primals and dense tangents to outputs and dense tangents.
-pub(super) fn jvp_call<P: Primitive>(
-    program: &Arc<Program>,
-    primals: &[Array],
-    tangents: &[Tangent],
-    wrap: impl FnOnce(Arc<Program>) -> P,
-) -> (Vec<Array>, Vec<Tangent>) {
-    let (program, results) = derived::jvp(program, tangents);
-    let dense = tangents.iter().filter_map(Tangent::array);
-    let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-    let mut outputs = bind(wrap(program), &operands);
-    let mut dense = outputs.split_off(results.len()).into_iter();
-    (outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect())
-}
-
-/// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
-/// program's own transpose, of known operands and dense cotangents to dense cotangents.
-pub(super) fn transpose_call<P: Primitive>(
-    program: &Arc<Program>,
-    cts: &[Tangent],
-    operands: &[Operand],
-    wrap: impl FnOnce(Arc<Program>) -> P,
-) -> Vec<Option<Tangent>> {
-    let (program, pulled) = derived::transpose(program, cts, operands);
-    let known = operands.iter().filter_map(Operand::known);
-    let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
-    let mut dense = bind(wrap(program), &arguments).into_iter();
-    let mut pulled = pulled.iter();
-    let ct = |operand: &Operand| {
-        operand.is_linear().then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
-    };
-    operands.iter().map(ct).collect()
-}
-
 impl Primitive for Call {
     fn name(&self) -> &'static str {
         "call"
@@ -106,9 +73,7 @@ impl Primitive for Call {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of("vmap", program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of("vmap", program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -116,7 +81,7 @@ impl Primitive for Call {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        crate::passes::cost(&self.program)
+        passes::cost(&self.program)
     }
 
     fn effects(&self) -> Effects {
@@ -142,19 +107,42 @@ impl HigherOrder for Call {
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
-        if !known.contains(&true) {
-            return None;
-        }
         let halves = derived::split(&self.program, known)?;
         Some(Split {
             known: Arc::new(self.of("", halves.known.clone())),
             known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
             unknown: Arc::new(self.of("", halves.unknown.clone())),
-            unknown_operands: halves.unknown_inputs.clone(),
-            n_residuals: halves.n_residuals,
+            unknown_operands: halves.sources.clone(),
             outputs: halves.outputs.clone(),
         })
     }
+
+    fn prune(&self, used: &[bool]) -> Option<Pruned> {
+        prune_call(&self.program, used, |program| self.of("", program))
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.program, operands))
+    }
+}
+
+/// What is left of an equation that applies a program, without what only unused results need; `wrap` makes
+/// the primitive that applies the rest.
+pub(super) fn prune_call<P: Primitive>(
+    program: &Program,
+    used: &[bool],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Option<Pruned> {
+    let (pruned, kept) = with_used_outputs(program, used);
+    if !used.contains(&false) && !kept.contains(&false) && same_size(&pruned, program) {
+        return None;
+    }
+    let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
+    Some(Pruned {
+        primitive: Arc::new(wrap(Arc::new(with_kept_inputs(&pruned, &kept)))),
+        operands: positions(&kept),
+        results: positions(used),
+    })
 }
 
 pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
@@ -169,12 +157,17 @@ pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Ar
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
-    let aval = || Aval::new(DType::F32, [2, 3]);
-    let program = trace_rules([aval(), aval()], |inputs| {
-        let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
-        vec![product, inputs[1].clone()]
-    });
-    let call = Call { name: "f".into(), program: Arc::new(program) };
-    let sample = || Sample::uniform(DType::F32, [2, 3], -2.0, 2.0);
-    vec![Exemplar::new(call, [sample(), sample()])]
+    // The laws of derivatives are checked in f64, and a program keeps its types.
+    [DType::F32, DType::F64]
+        .map(|dtype| {
+            let aval = || Aval::new(dtype, [2, 3]);
+            let program = trace_rules([aval(), aval()], |inputs| {
+                let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
+                vec![product, inputs[1].clone()]
+            });
+            let call = Call { name: "f".into(), program: Arc::new(program) };
+            let sample = || Sample::uniform(dtype, [2, 3], -2.0, 2.0);
+            Exemplar::new(call, [sample(), sample()])
+        })
+        .into()
 }

@@ -1,8 +1,9 @@
-//! What the rules of [`Call`](super::Call) make of its program, made once for each question.
+//! What the rules of primitives that apply a program, as [`Call`](super::Call) does, make of that
+//! program: made once for each question, and applied by a primitive of the same kind.
 
 use super::memo::Memo;
 use super::partial::{PartialEval, partial_eval};
-use crate::core::{Array, Aval, BatchAxis, Operand, Program, Tangent};
+use crate::core::{Array, Aval, BatchAxis, Batched, Operand, Primitive, Program, Tangent, bind};
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use crate::transforms::transpose::transpose_program;
@@ -48,9 +49,25 @@ fn dense_of(tangents: &[Tangent]) -> impl Iterator<Item = Array> {
     tangents.iter().filter_map(Tangent::array).cloned()
 }
 
+/// The jvp of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own jvp, of primals and dense tangents to outputs and dense tangents.
+pub(super) fn jvp_call<P: Primitive>(
+    program: &Arc<Program>,
+    primals: &[Array],
+    tangents: &[Tangent],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> (Vec<Array>, Vec<Tangent>) {
+    let (derived, results) = jvp(program, tangents);
+    let dense = tangents.iter().filter_map(Tangent::array);
+    let operands: Vec<&Array> = primals.iter().chain(dense).collect();
+    let mut outputs = bind(wrap(derived), &operands);
+    let mut dense = outputs.split_off(results.len()).into_iter();
+    (outputs, results.iter().map(|slot| slot.fill(&mut dense)).collect())
+}
+
 /// From the primals and the dense tangents to the outputs and their dense tangents; the outputs'
 /// tangents.
-pub(super) fn jvp(program: &Arc<Program>, tangents: &[Tangent]) -> (Arc<Program>, Vec<Slot>) {
+fn jvp(program: &Arc<Program>, tangents: &[Tangent]) -> (Arc<Program>, Vec<Slot>) {
     static ANSWERS: Memo<Vec<Slot>, (Arc<Program>, Vec<Slot>)> = Memo::new();
     ANSWERS.get_or_derive(program, slots_of(tangents), |program, slots| {
         let avals = program.avals_in().into_iter().chain(Slot::dense_avals(slots));
@@ -67,6 +84,20 @@ pub(super) fn jvp(program: &Arc<Program>, tangents: &[Tangent]) -> (Arc<Program>
     })
 }
 
+/// The batching of an equation that applies a program: `wrap` makes the primitive that applies the
+/// batched program.
+pub(super) fn batch_call<P: Primitive>(
+    program: &Arc<Program>,
+    operands: &[Array],
+    axes: &[Option<usize>],
+    axis: &BatchAxis,
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Batched {
+    let (derived, axes) = batch(program, operands, axes, axis);
+    let outputs = bind(wrap(derived), &operands.iter().collect::<Vec<_>>());
+    Batched { outputs, axes }
+}
+
 /// What a batched program is asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Mapping {
@@ -76,7 +107,7 @@ struct Mapping {
 }
 
 /// The batched program, and where its outputs have the batch axis.
-pub(super) fn batch(
+fn batch(
     program: &Arc<Program>,
     operands: &[Array],
     axes: &[Option<usize>],
@@ -97,6 +128,25 @@ pub(super) fn batch(
     })
 }
 
+/// The transpose of an equation that applies a program: `wrap` makes the primitive that applies the
+/// program's own transpose, of known operands and dense cotangents to dense cotangents.
+pub(super) fn transpose_call<P: Primitive>(
+    program: &Arc<Program>,
+    cts: &[Tangent],
+    operands: &[Operand],
+    wrap: impl FnOnce(Arc<Program>) -> P,
+) -> Vec<Option<Tangent>> {
+    let (derived, pulled) = transpose(program, cts, operands);
+    let known = operands.iter().filter_map(Operand::known);
+    let arguments: Vec<&Array> = known.chain(cts.iter().filter_map(Tangent::array)).collect();
+    let mut dense = bind(wrap(derived), &arguments).into_iter();
+    let mut pulled = pulled.iter();
+    let mut ct = |operand: &Operand| {
+        operand.is_linear().then(|| pulled.next().expect("one per linear operand").fill(&mut dense))
+    };
+    operands.iter().map(&mut ct).collect()
+}
+
 /// What a transposed program is asked for: the operands, which of them are linear, and the outputs'
 /// cotangents.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -108,7 +158,7 @@ struct Pulling {
 
 /// From the known operands and the dense cotangents of the outputs to the dense cotangents of the
 /// linear operands; the linear operands' cotangents.
-pub(super) fn transpose(
+fn transpose(
     program: &Arc<Program>,
     cts: &[Tangent],
     operands: &[Operand],
@@ -137,10 +187,9 @@ pub(super) fn transpose(
 
 /// The two halves of a program whose inputs are partly known; `None` if nothing can be done ahead.
 pub(super) fn split(program: &Arc<Program>, known: &[bool]) -> Option<Arc<PartialEval>> {
-    static ANSWERS: Memo<Vec<bool>, Option<Arc<PartialEval>>> = Memo::new();
-    ANSWERS.get_or_derive(program, known.to_vec(), |program, known| {
-        let halves = partial_eval(program, known);
-        let ahead = !halves.known.eqns().is_empty() || halves.outputs.iter().any(Result::is_ok);
-        ahead.then(|| Arc::new(halves))
-    })
+    if !known.contains(&true) {
+        return None;
+    }
+    let halves = partial_eval(program, known, &vec![false; program.outputs().len()]);
+    (!halves.is_idle()).then_some(halves)
 }

@@ -25,13 +25,17 @@ impl<Q: Clone + Eq + Hash, A: Clone> Memo<Q, A> {
         Memo { answers: OnceLock::new() }
     }
 
-    /// The answer to `question` about `program`, made by `derive` if it is not there.
+    /// The answer to `question` about `program`, made by `derive` if it is not there. Answers about
+    /// programs that hold closures are not kept: they would keep what the closures captured.
     pub(super) fn get_or_derive(
         &self,
         program: &Arc<Program>,
         question: Q,
         derive: impl FnOnce(&Program, &Q) -> A,
     ) -> A {
+        if program.is_opaque() {
+            return derive(program, &question);
+        }
         let mut hasher = FxHasher::default();
         program.hash(&mut hasher);
         question.hash(&mut hasher);

@@ -1,17 +1,31 @@
 //! Primitives that hold programs, and the functions that bind them.
 
+mod associative_scan;
 mod call;
+mod closure;
+mod cond;
 mod custom;
 mod derived;
+mod fori_loop;
+mod map;
+mod masked;
 mod memo;
 mod partial;
 mod policy;
 mod remat;
+mod scan;
+mod while_loop;
 
+pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use call::Call;
+pub use cond::{Cond, cond, switch};
 pub use custom::{CustomJvp, CustomTangent, CustomVjp, custom_jvp, custom_vjp};
+pub use fori_loop::fori_loop;
+pub use map::{map, map_batched};
 pub use policy::Policy;
 pub use remat::{Remat, remat, remat_with};
+pub use scan::{Scan, ScanOptions, scan, scan_with};
+pub use while_loop::{WhileLoop, while_loop};
 
 use crate::core::{Entry, Error, Program};
 use crate::passes;
@@ -20,9 +34,12 @@ use crate::primitives::PRIMITIVES;
 /// Every primitive that holds programs, sorted by name.
 pub const HOLDERS: &[Entry] = &[
     Entry { name: "call", make: call::make, exemplars: call::exemplars },
+    Entry { name: "cond", make: cond::make, exemplars: cond::exemplars },
     Entry { name: "custom_jvp", make: custom::jvp::make, exemplars: custom::jvp::exemplars },
     Entry { name: "custom_vjp", make: custom::vjp::make, exemplars: custom::vjp::exemplars },
     Entry { name: "remat", make: remat::make, exemplars: remat::exemplars },
+    Entry { name: "scan", make: scan::make, exemplars: scan::exemplars },
+    Entry { name: "while_loop", make: while_loop::make, exemplars: while_loop::exemplars },
 ];
 
 /// Reads a program as it prints.

@@ -1,6 +1,7 @@
 //! What `remat` keeps, and how the rest is done again.
 
-use crate::core::{Array, Effects, Eqn, Primitive, Program, SaveHint, Var, trace};
+use super::partial::PartialEval;
+use crate::core::{Array, Effects, Eqn, Primitive, Program, SaveHint, Source, Var, trace};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use serde::{Deserialize, Serialize};
@@ -59,24 +60,27 @@ pub(super) struct Hidden {
     pub(super) ahead: Program,
     /// From the unknown half's own inputs, the known inputs and what was kept, to the unknown outputs.
     pub(super) unknown: Program,
+    /// How many known outputs there are.
+    pub(super) n_results: usize,
     /// How many values are kept.
     pub(super) n_saved: usize,
 }
 
-/// Takes from `ahead`, whose last `n_residuals` outputs are inputs of `unknown`, those that `policy` does
-/// not keep, and lets the unknown half compute them again.
-pub(super) fn hide_unsaved(
-    ahead: &Program,
-    unknown: &Program,
-    n_residuals: usize,
-    policy: &Policy,
-) -> Hidden {
-    let ahead = flattened(ahead);
-    let (results, residuals) = ahead.outputs().split_at(ahead.outputs().len() - n_residuals);
-    let saved = saved(&ahead, residuals, policy);
+/// Takes from the known half those residuals that `policy` does not keep, and lets the unknown half
+/// compute them again.
+pub(super) fn hide_unsaved(halves: &PartialEval, policy: &Policy) -> Hidden {
+    let (ahead, unknown) = (flattened(&halves.known), &halves.unknown);
+    let n_results = halves.outputs.iter().filter(|output| output.is_ok()).count();
+    let results = &ahead.outputs()[..n_results];
+    let residual = |source: &Source| match *source {
+        Source::Operand(_) => None,
+        Source::Known(at) => Some(ahead.outputs()[at]),
+    };
+    let residuals: Vec<Var> = halves.sources.iter().filter_map(residual).collect();
+    let saved = saved(&ahead, &residuals, policy);
     let outputs: Vec<Var> = results.iter().chain(&saved).copied().collect();
 
-    let n_own = unknown.inputs().len() - n_residuals;
+    let n_own = unknown.inputs().len() - residuals.len();
     let own = unknown.avals_in().into_iter().take(n_own);
     let avals = own.chain(ahead.avals_in()).chain(saved.iter().map(|&var| ahead.aval(var).clone()));
     let n_inputs = ahead.inputs().len();
@@ -84,12 +88,13 @@ pub(super) fn hide_unsaved(
         let (own, rest) = inputs.split_at(n_own);
         let (known, kept) = rest.split_at(n_inputs);
         let mut arguments = own.to_vec();
-        arguments.extend(recompute(&ahead, residuals, known, &saved, kept));
+        arguments.extend(recompute(&ahead, &residuals, known, &saved, kept));
         passes::eval(unknown, &arguments)
     });
     Hidden {
         ahead: passes::dce(&ahead.with_outputs(&outputs)),
         unknown: passes::dce(&program),
+        n_results,
         n_saved: saved.len(),
     }
 }

@@ -1,13 +1,14 @@
 //! `remat`: what the way back needs is computed again instead of being kept.
 
-use super::call::{Call, expect_operands, jvp_call, transpose_call};
-use super::derived;
-use super::partial::{PartialEval, partial_eval};
+use super::call::{Call, expect_operands, prune_call};
+use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Source, Split, Tangent, bind,
+    trace,
 };
+use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Tree, leaves_of, rebuild};
@@ -58,9 +59,7 @@ impl Primitive for Remat {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let (program, out_axes) = derived::batch(&self.program, operands, axes, axis);
-        let outputs = bind(self.of(program), &operands.iter().collect::<Vec<_>>());
-        Ok(Batched { outputs, axes: out_axes })
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of(program)))
     }
 
     fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
@@ -74,7 +73,7 @@ impl Primitive for Remat {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        crate::passes::cost(&self.program)
+        passes::cost(&self.program)
     }
 
     fn effects(&self) -> Effects {
@@ -101,26 +100,29 @@ impl HigherOrder for Remat {
     /// The known half is the plain computation with what the policy keeps; the unknown half does the
     /// work again from the operands and what was kept.
     fn split(&self, known: &[bool]) -> Option<Split> {
-        if !known.contains(&true) {
-            return None;
-        }
-        let PartialEval { known: ahead, unknown, unknown_inputs, n_residuals, outputs } =
-            partial_eval(&self.program, known);
-        if ahead.eqns().is_empty() && outputs.iter().all(Result::is_err) {
-            return None;
-        }
+        let halves = derived::split(&self.program, known)?;
         let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let hidden = hide_unsaved(&ahead, &unknown, n_residuals, &self.policy);
+        let hidden = hide_unsaved(&halves, &self.policy);
         // The unknown half takes its own operands, all known ones, then what was kept.
-        let unknown_operands = unknown_inputs.iter().chain(&known_operands).copied().collect();
+        let own = halves.sources.iter().filter(|source| matches!(source, Source::Operand(_)));
+        let given = known_operands.iter().map(|&at| Source::Operand(at));
+        let kept = (hidden.n_results..hidden.n_results + hidden.n_saved).map(Source::Known);
+        let unknown_operands = own.copied().chain(given).chain(kept).collect();
         Some(Split {
             known: Arc::new(Call { name: self.name.clone(), program: Arc::new(hidden.ahead) }),
             known_operands,
             unknown: Arc::new(self.of(Arc::new(hidden.unknown))),
             unknown_operands,
-            n_residuals: hidden.n_saved,
-            outputs,
+            outputs: halves.outputs.clone(),
         })
+    }
+
+    fn prune(&self, used: &[bool]) -> Option<Pruned> {
+        prune_call(&self.program, used, |program| self.of(program))
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.program, operands))
     }
 }
 

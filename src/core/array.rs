@@ -50,7 +50,9 @@ pub(crate) enum Kind {
 #[doc(alias = "Tensor")]
 #[doc(alias = "ndarray")]
 pub struct Array {
-    aval: Aval,
+    /// Shared, because arrays are cloned far more often than types are made, and a call over hundreds
+    /// of leaves should not have to read a type each.
+    aval: Arc<Aval>,
     pub(crate) kind: Kind,
 }
 
@@ -59,20 +61,29 @@ impl UnwindSafe for Array {}
 impl RefUnwindSafe for Array {}
 
 impl Array {
-    pub(crate) fn traced(aval: Aval, trace: u64, var: u32) -> Array {
-        Array { aval, kind: Kind::Traced { trace, var } }
+    pub(crate) fn traced(aval: impl Into<Arc<Aval>>, trace: u64, var: u32) -> Array {
+        Array { aval: aval.into(), kind: Kind::Traced { trace, var } }
     }
 
     /// An array that has a type and no elements: what `eval_shape` gives, and what `make_program` and
     /// `lower` take in place of an array. No operation can be applied to it.
     #[doc(alias = "ShapeDtypeStruct")]
     pub fn of_type(aval: Aval) -> Array {
+        Array::of_shared_type(Arc::new(aval))
+    }
+
+    pub(crate) fn of_shared_type(aval: Arc<Aval>) -> Array {
         Array::traced(aval, trace::NO_TRACE, 0)
     }
 
     /// A concrete array over a buffer that `runtime` holds.
-    pub(crate) fn concrete(aval: Aval, buffer: Arc<dyn Buffer>) -> Array {
-        Array { aval, kind: Kind::Concrete(buffer) }
+    pub(crate) fn concrete(aval: impl Into<Arc<Aval>>, buffer: Arc<dyn Buffer>) -> Array {
+        Array { aval: aval.into(), kind: Kind::Concrete(buffer) }
+    }
+
+    /// The type, to be shared with other arrays.
+    pub(crate) fn shared_aval(&self) -> &Arc<Aval> {
+        &self.aval
     }
 
     /// Copies `elements`, row-major, to the default device as an array of shape `shape`.

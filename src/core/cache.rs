@@ -13,6 +13,11 @@ pub(crate) struct Slot<K, V> {
 }
 
 impl<K, V> Slot<K, V> {
+    /// The key.
+    pub(crate) fn key(&self) -> &K {
+        &self.key
+    }
+
     /// The value.
     pub(crate) fn value(&self) -> &V {
         self.value.get().expect("slots are handed out with their value made")
@@ -28,6 +33,8 @@ type Slots<K, V> = FxHashMap<u64, Vec<Arc<Slot<K, V>>>>;
 /// No lock is held while a value is made or used: a slot has a lock of its own for making.
 pub(crate) struct Cache<K, V> {
     slots: RwLock<Slots<K, V>>,
+    /// The entry that was used last: most callers want the same one again and need no hash for it.
+    recent: RwLock<Option<Arc<Slot<K, V>>>>,
     capacity: usize,
     clock: AtomicU64,
     evictions: AtomicU64,
@@ -38,6 +45,7 @@ impl<K, V> Cache<K, V> {
     pub(crate) fn new(capacity: usize) -> Cache<K, V> {
         Cache {
             slots: RwLock::new(FxHashMap::default()),
+            recent: RwLock::new(None),
             capacity,
             clock: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -52,8 +60,28 @@ impl<K, V> Cache<K, V> {
     /// The entry whose key matches, if its value is made already.
     pub(crate) fn get(&self, hash: u64, matches: impl Fn(&K) -> bool) -> Option<Arc<Slot<K, V>>> {
         let slot = self.find(hash, &matches).filter(|slot| slot.value.get().is_some())?;
-        slot.last_use.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.touch(&slot);
+        // Whoever finds the lock taken lets it be: the other thread's entry is as recent.
+        if let Ok(mut recent) = self.recent.try_write() {
+            *recent = Some(slot.clone());
+        }
         Some(slot)
+    }
+
+    /// What `f` makes of the key of the entry that was found last, and the entry, if that is
+    /// something: a call that is like the last one needs no hash.
+    pub(crate) fn get_recent<R>(
+        &self,
+        f: impl FnOnce(&Slot<K, V>) -> Option<R>,
+    ) -> Option<(Arc<Slot<K, V>>, R)> {
+        let slot = self.recent.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let result = f(&slot)?;
+        self.touch(&slot);
+        Some((slot, result))
+    }
+
+    fn touch(&self, slot: &Slot<K, V>) {
+        slot.last_use.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The entry whose key matches; its value is made if it is not there. Threads that ask for one
@@ -132,6 +160,9 @@ impl<K, V> Cache<K, V> {
             if list.is_empty() {
                 slots.remove(&hash);
             }
+            // With room for one entry the last one used is the oldest too, and would live on here.
+            let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+            recent.take_if(|slot| age(slot) == oldest);
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -171,6 +202,29 @@ mod tests {
         assert!(cache.get(1, |key| *key == 3).is_none());
         assert!(cache.get(1, |key| *key == 1).is_some());
         assert_eq!((cache.len(), cache.evictions()), (2, 1));
+    }
+
+    #[test]
+    fn the_entry_used_last_is_found_without_its_hash() {
+        let recent = |cache: &Cache<u32, u32>, key: u32| {
+            cache
+                .get_recent(|slot| (*slot.key() == key).then_some(()))
+                .map(|(slot, ())| *slot.value())
+        };
+        let cache = Cache::new(2);
+        assert_eq!(recent(&cache, 1), None);
+        assert_eq!((value(&cache, 1), value(&cache, 1)), (10, 10));
+        assert_eq!((recent(&cache, 1), recent(&cache, 3)), (Some(10), None));
+        // Found that way it counts as used, so the other entry is the one that goes.
+        value(&cache, 3);
+        assert_eq!(recent(&cache, 1), Some(10));
+        value(&cache, 5);
+        assert!(cache.get(1, |key| *key == 3).is_none());
+        assert_eq!(recent(&cache, 1), Some(10));
+        let single = Cache::new(1);
+        assert_eq!((value(&single, 1), value(&single, 1)), (10, 10));
+        value(&single, 2);
+        assert_eq!(recent(&single, 1), None, "an entry that was dropped is not found");
     }
 
     #[test]

@@ -205,7 +205,7 @@ pub enum Error {
     /// .unwrap_err();
     /// assert!(error.to_string().contains("where_"));
     /// ```
-    /// Why: while tracing there are no elements yet. Fix: select with `where_`, make the value a
+    /// Why: while tracing there are no elements yet. Fix: choose with `where_` or `cond`, make the value a
     /// static argument, or return it from the traced function.
     Tracer(Box<TracerError>),
     /// Two trees differ in structure, or a tree's leaf in type.
@@ -246,6 +246,16 @@ pub enum Error {
         /// What is wrong, and with which leaf.
         message: String,
     },
+}
+
+impl Error {
+    /// The same with a remedy, if it is an error of an operation.
+    pub(crate) fn with_help(mut self, help: &str) -> Error {
+        if let Error::Op(error) = &mut self {
+            error.help = Some(help.into());
+        }
+        self
+    }
 }
 
 fn trailer(

@@ -41,7 +41,8 @@ pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, 
 pub use host::HostArray;
 pub use lowering::LowerCtx;
 pub use primitive::{
-    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, SaveHint, Split,
+    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, SaveHint,
+    Source, Split,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;

@@ -3,7 +3,7 @@
 use super::array::Array;
 use super::aval::Aval;
 use super::cost::Cost;
-use super::error::{Rule, RuleError};
+use super::error::{Error, Rule, RuleError};
 use super::lowering::LowerCtx;
 use super::program::Program;
 use super::tangent::Tangent;
@@ -239,21 +239,50 @@ pub trait HigherOrder {
     /// Splits an equation into what the known operands alone determine and the rest; `None` if
     /// nothing can be done ahead.
     fn split(&self, known: &[bool]) -> Option<Split>;
+
+    /// The same without what only unused results need: dead equations of the programs, operands,
+    /// loop carries. `None` if everything is needed.
+    fn prune(&self, used: &[bool]) -> Option<Pruned>;
+
+    /// Runs on concrete operands with the programs evaluated equation by equation: what
+    /// `disable_jit` asks for.
+    ///
+    /// # Errors
+    /// Those of evaluation.
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error>;
+}
+
+/// An equation without what nobody needs.
+#[derive(Debug)]
+pub struct Pruned {
+    /// What is left of the primitive.
+    pub primitive: Arc<dyn Primitive>,
+    /// Which operands of the original it takes, in order.
+    pub operands: Vec<usize>,
+    /// Which results of the original it gives, in order: every used one is among them.
+    pub results: Vec<usize>,
+}
+
+/// Where an operand of the unknown half of a split equation comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An operand of the original, known or not.
+    Operand(usize),
+    /// A result of the known half: a residual.
+    Known(usize),
 }
 
 /// The two halves of a split equation.
 #[derive(Debug)]
 pub struct Split {
-    /// Computes the known results, then the residuals.
+    /// Computes the known results and the residuals.
     pub known: Arc<dyn Primitive>,
     /// Which operands of the original it takes.
     pub known_operands: Vec<usize>,
     /// Computes the unknown results.
     pub unknown: Arc<dyn Primitive>,
-    /// Which operands of the original it takes (known ones may be among them), before the residuals.
-    pub unknown_operands: Vec<usize>,
-    /// How many of the known half's results, at its end, are residuals.
-    pub n_residuals: usize,
-    /// For each original result, where it comes from: `Ok` the known half, `Err` the unknown half.
+    /// Where each of its operands comes from.
+    pub unknown_operands: Vec<Source>,
+    /// For each original result, which one it is: `Ok` of the known half, `Err` of the unknown half.
     pub outputs: Vec<Result<usize, usize>>,
 }

@@ -111,6 +111,33 @@ impl Program {
         Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
     }
 
+    /// The same equations with other inputs: each is an old one, or one of a type that nothing uses.
+    /// Old inputs that are left out must be unused.
+    pub(crate) fn with_inputs(&self, inputs: &[Result<usize, Aval>]) -> Program {
+        let mut avals = self.avals.clone();
+        let inputs: Vec<Var> = inputs
+            .iter()
+            .map(|input| match input {
+                Ok(position) => self.inputs[*position],
+                Err(aval) => {
+                    avals.push(aval.clone());
+                    (avals.len() - 1) as Var
+                }
+            })
+            .collect();
+        Program::new(&avals, &inputs, self.eqns.clone(), &self.outputs)
+    }
+
+    /// For each input, whether an equation or output uses it.
+    pub(crate) fn used_inputs(&self) -> Vec<bool> {
+        let mut used = vec![false; self.avals.len()];
+        let operands = self.eqns.iter().flat_map(|eqn| &eqn.operands);
+        for &var in operands.chain(&self.outputs) {
+            used[var as usize] = true;
+        }
+        self.inputs.iter().map(|&var| used[var as usize]).collect()
+    }
+
     /// The same equations with other outputs.
     pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)

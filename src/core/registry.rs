@@ -53,6 +53,8 @@ pub struct Exemplar {
     /// Whether derivatives are compared with finite differences: not where the function jumps or
     /// bends at the samples.
     pub differentiable: bool,
+    /// Whether there is a derivative in reverse mode, to be compared with the one in forward mode.
+    pub reverse: bool,
     /// Relative tolerance of the derivative laws, evaluated in `f64`.
     pub tolerance: f64,
 }
@@ -64,6 +66,7 @@ impl Exemplar {
             primitive: Arc::new(primitive),
             operands: operands.into_iter().collect(),
             differentiable: true,
+            reverse: true,
             tolerance: 1e-5,
         }
     }
@@ -71,6 +74,12 @@ impl Exemplar {
     /// The same, left out of the derivative laws: say why at the call.
     pub fn without_derivative(mut self) -> Exemplar {
         self.differentiable = false;
+        self
+    }
+
+    /// The same, left out of the laws of reverse mode, which it refuses.
+    pub fn forward_only(mut self) -> Exemplar {
+        self.reverse = false;
         self
     }
 

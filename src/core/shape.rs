@@ -5,8 +5,17 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The axis sizes of an array, outermost first. Up to six axes are stored inline.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 6]>);
+
+impl Clone for Shape {
+    /// As one copy: a `SmallVec` clones its items one at a time, and every call clones the shape of
+    /// every leaf.
+    #[inline]
+    fn clone(&self) -> Shape {
+        Shape(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// The shape with these axis sizes.

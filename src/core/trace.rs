@@ -9,7 +9,7 @@ use super::array::{Array, Kind};
 use super::aval::Aval;
 use super::backend::backend;
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, TracerError};
-use super::primitive::{Primitive, Split};
+use super::primitive::{Primitive, Source, Split};
 use super::program::{Eqn, Program, Var};
 use super::stand_ins;
 use rustc_hash::FxHashMap;
@@ -55,6 +55,8 @@ thread_local! {
     static LOCATION: Cell<Loc> = const { Cell::new(None) };
     /// How many boundaries that turn thrown errors into `Err` enclose the current code.
     static BOUNDARIES: Cell<u32> = const { Cell::new(0) };
+    /// Whether programs are to be evaluated equation by equation.
+    static JIT_DISABLED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Builder {
@@ -190,6 +192,23 @@ impl Drop for Tracing {
     }
 }
 
+/// Whether programs are to be evaluated equation by equation on this thread.
+pub(crate) fn jit_disabled() -> bool {
+    JIT_DISABLED.get()
+}
+
+/// Runs `f` with every program evaluated equation by equation.
+pub(crate) fn with_jit_disabled<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            JIT_DISABLED.set(self.0);
+        }
+    }
+    let _restore = Restore(JIT_DISABLED.replace(true));
+    f()
+}
+
 /// Whether this thread is tracing anything.
 pub(crate) fn is_tracing() -> bool {
     STACK.with_borrow(|stack| !stack.is_empty())
@@ -235,6 +254,14 @@ pub(crate) fn same_variable(a: &Array, b: &Array) -> bool {
     match (&a.kind, &b.kind) {
         (Kind::Traced { trace: t, var: v }, Kind::Traced { trace, var }) => t == trace && v == var,
         _ => false,
+    }
+}
+
+/// Whether two arrays are one value: one variable of one trace, or one buffer of one type.
+pub(crate) fn same_value(a: &Array, b: &Array) -> bool {
+    match (&a.kind, &b.kind) {
+        (Kind::Concrete(x), Kind::Concrete(y)) => Arc::ptr_eq(x, y) && a.aval() == b.aval(),
+        _ => same_variable(a, b),
     }
 }
 
@@ -307,46 +334,46 @@ fn bind_in(
     };
     match decide(primitive, operands, &results, location, whole) {
         Action::Record(outputs) => outputs,
-        Action::Apply => match backend().apply(primitive, operands, results, location) {
-            Ok(outputs) => outputs,
-            Err(error) => throw(error),
-        },
+        Action::Apply => {
+            let outputs = match primitive.as_higher_order() {
+                Some(holder) if jit_disabled() => {
+                    let operands: Vec<Array> = operands.iter().copied().cloned().collect();
+                    at_location(location, || holder.interpret(&operands))
+                }
+                _ => backend().apply(primitive, operands, results, location),
+            };
+            outputs.unwrap_or_else(|error| throw(error))
+        }
         Action::Escaped(position) => throw_escaped(operands[position], location),
         Action::Split(depth, known) => {
             let split = primitive.as_higher_order().and_then(|holder| holder.split(&known));
             match split {
-                Some(split) => bind_split(depth, split, operands, results, location),
+                Some(split) => bind_split(depth, split, operands, location),
                 None => bind_in(primitive, operands, location, true),
             }
         }
     }
 }
 
-fn bind_split(
-    depth: usize,
-    split: Split,
-    operands: &[&Array],
-    results: Vec<Aval>,
-    location: Loc,
-) -> Vec<Array> {
-    let pick = |positions: &[usize]| -> Vec<&Array> {
-        positions.iter().map(|&position| operands[position]).collect()
+fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) -> Vec<Array> {
+    let ahead: Vec<&Array> = split.known_operands.iter().map(|&at| operands[at]).collect();
+    let known = bind_at(&split.known, &ahead, location);
+    let rest: Vec<&Array> = split
+        .unknown_operands
+        .iter()
+        .map(|source| match *source {
+            Source::Operand(position) => operands[position],
+            Source::Known(position) => &known[position],
+        })
+        .collect();
+    let avals: Vec<Aval> = rest.iter().map(|array| array.aval().clone()).collect();
+    let results = match split.unknown.abstract_eval(&avals) {
+        Ok(results) => results,
+        Err(error) => throw_rule(split.unknown.name(), error, &avals, location),
     };
-    let mut known = bind_at(&split.known, &pick(&split.known_operands), location);
-    let residuals = known.split_off(known.len() - split.n_residuals);
-    let mut rest = pick(&split.unknown_operands);
-    rest.extend(&residuals);
-    let mut unknown_avals: Vec<Option<Aval>> = vec![None; results.len()];
-    for (aval, output) in results.iter().zip(&split.outputs) {
-        if let Err(position) = output {
-            unknown_avals[*position] = Some(aval.clone());
-        }
-    }
     // Recorded, not bound: binding would split it again.
-    let unknown_avals: Vec<Aval> = unknown_avals.into_iter().flatten().collect();
-    let unknown = STACK.with_borrow_mut(|stack| {
-        stack[depth].record(&split.unknown, &rest, unknown_avals, location)
-    });
+    let unknown = STACK
+        .with_borrow_mut(|stack| stack[depth].record(&split.unknown, &rest, results, location));
     let output = |from: &Result<usize, usize>| match *from {
         Ok(position) => known[position].clone(),
         Err(position) => unknown[position].clone(),
@@ -420,7 +447,8 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
     })
 }
 
-pub(super) fn path() -> Vec<String> {
+/// The transforms under way, outermost first.
+pub(crate) fn path() -> Vec<String> {
     STACK.with_borrow(|stack| stack.iter().filter_map(|builder| builder.scope.clone()).collect())
 }
 
@@ -534,8 +562,8 @@ pub(crate) fn throw_needs_value(
         aval: aval.clone(),
         location: Some(caller),
         path: path(),
-        help: "select with `where_`, pass the value as a static argument, or return the array and \
-               read it outside"
+        help: "choose with `where_` or `cond`, pass the value as a static argument, or return the \
+               array and read it outside"
             .into(),
     })))
 }

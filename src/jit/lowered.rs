@@ -1,19 +1,28 @@
-//! A traced function, looked at before it is compiled.
+//! A traced function, looked at before it is compiled, and compiled without being called.
 
+use super::ahead::Compiled;
+use super::entry::Staged;
 use crate::core::{Cost, Error, Program};
 use crate::passes;
+use crate::tree::{Args, Signature, Tree};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// A function traced on arguments of given types. Made by [`Jit::lower`](super::Jit::lower).
-#[derive(Clone, Debug)]
-pub struct Lowered {
-    pub(super) name: String,
-    pub(super) program: Program,
+pub struct Lowered<A, O> {
+    staged: Staged<O>,
+    signature: Signature,
+    arguments: PhantomData<fn(A)>,
 }
 
-impl Lowered {
+impl<A: Args, O: Tree> Lowered<A, O> {
+    pub(super) fn new(staged: Staged<O>, signature: Signature) -> Lowered<A, O> {
+        Lowered { staged, signature, arguments: PhantomData }
+    }
+
     /// The traced program.
     pub fn program(&self) -> &Program {
-        &self.program
+        &self.staged.program
     }
 
     /// The text of its StableHLO module for `platform`: `cpu`, `cuda` or `tpu`. Operations carry
@@ -22,11 +31,37 @@ impl Lowered {
     /// # Errors
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
-        passes::lower(&self.program, &self.name, platform, true)
+        passes::lower(self.program(), &self.staged.name, platform, true)
     }
 
     /// Arithmetic and memory traffic, counted on the program.
     pub fn cost(&self) -> Cost {
-        passes::cost(&self.program)
+        passes::cost(self.program())
+    }
+
+    /// Compiles it for the default device, without arguments and without running it. The
+    /// [`Jit`](super::Jit) that it came from does not learn of it.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile`; [`Error::Op`] if a primitive refuses the platform; [`Error::Tracer`] if
+    /// the function captured an array that has no elements.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let x = Aval::new(DType::F32, [1024]);
+    /// let compiled = jit(|x: Array| sin(&x) * &x).lower(x)?.compile()?;
+    /// println!("{} bytes of temporaries", compiled.memory_analysis()?.temporaries);
+    /// let y = compiled.call(zeros([1024], DType::F32))?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn compile(&self) -> Result<Compiled<A, O>, Error> {
+        let entry = self.staged.load(&self.staged.lower()?)?;
+        Ok(Compiled::new(&self.staged, entry, self.signature.clone()))
+    }
+}
+
+impl<A, O> fmt::Debug for Lowered<A, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lowered({}: {})", self.staged.name, self.staged.program)
     }
 }

@@ -1,10 +1,18 @@
 //! `jit`: a function compiled once per signature, called like a function.
+//!
+//! [`Jit`] compiles when it is called; [`Jit::lower`] and [`Lowered::compile`] do the same steps one
+//! by one, ahead of the first call.
 
+mod ahead;
+mod calls;
 mod compiled;
+mod entry;
 mod error;
 mod lowered;
 mod stats;
 
+pub use crate::runtime::MemoryAnalysis;
+pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;
 pub use lowered::Lowered;

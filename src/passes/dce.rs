@@ -1,9 +1,10 @@
 //! Dead code elimination.
 
-use crate::core::{Effects, Program};
+use crate::core::{Effects, Eqn, Program};
+use std::borrow::Cow;
 
-/// The program without equations whose results nobody uses and which have no side effect. Inputs
-/// stay, used or not.
+/// The program without equations whose results nobody uses and which have no side effect, inside the
+/// programs that equations hold as well. Inputs stay, used or not.
 pub fn dce(program: &Program) -> Program {
     let mut live = vec![false; program.avals().len()];
     for &var in program.outputs() {
@@ -11,14 +12,28 @@ pub fn dce(program: &Program) -> Program {
     }
     let mut kept = Vec::with_capacity(program.eqns().len());
     for eqn in program.eqns().iter().rev() {
-        let used = eqn.results.iter().any(|&var| live[var as usize]);
-        if used || eqn.primitive.effects() != Effects::None {
+        let used: Vec<bool> = eqn.results.iter().map(|&var| live[var as usize]).collect();
+        if used.contains(&true) || eqn.primitive.effects() != Effects::None {
+            let eqn = pruned(eqn, &used);
             for &var in &eqn.operands {
                 live[var as usize] = true;
             }
-            kept.push(eqn.clone());
+            kept.push(eqn.into_owned());
         }
     }
     kept.reverse();
     Program::new(program.avals(), program.inputs(), kept, program.outputs())
+}
+
+/// The equation without what only unused results need.
+fn pruned<'a>(eqn: &'a Eqn, used: &[bool]) -> Cow<'a, Eqn> {
+    match eqn.primitive.as_higher_order().and_then(|holder| holder.prune(used)) {
+        None => Cow::Borrowed(eqn),
+        Some(pruned) => Cow::Owned(Eqn {
+            primitive: pruned.primitive,
+            operands: pruned.operands.iter().map(|&at| eqn.operands[at]).collect(),
+            results: pruned.results.iter().map(|&at| eqn.results[at]).collect(),
+            location: eqn.location,
+        }),
+    }
 }

@@ -18,6 +18,7 @@ mod dot;
 mod exponential;
 mod gather;
 mod iota;
+mod linalg;
 mod logaddexp;
 mod logic;
 mod operators;
@@ -54,6 +55,10 @@ pub use dot::*;
 pub use exponential::*;
 pub use gather::*;
 pub use iota::*;
+pub use linalg::{
+    Cholesky, Eigh, Lu, Qr, Svd, TransposeA, TriangularSolve, cholesky, eigh, lu, qr, svd,
+    triangular_solve,
+};
 pub use logaddexp::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
@@ -142,6 +147,13 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Gather>("gather", gather::exemplars_gather),
     // iota
     Entry::of::<Iota>("iota", iota::exemplars_iota),
+    // linalg
+    Entry::of::<Cholesky>("cholesky", linalg::exemplars_cholesky),
+    Entry::of::<Eigh>("eigh", linalg::exemplars_eigh),
+    Entry::of::<Lu>("lu", linalg::exemplars_lu),
+    Entry::of::<Qr>("qr", linalg::exemplars_qr),
+    Entry::of::<Svd>("svd", linalg::exemplars_svd),
+    Entry::of::<TriangularSolve>("triangular_solve", linalg::exemplars_triangular_solve),
     // logic
     Entry::of::<And>("and", logic::bitwise::exemplars_and),
     Entry::of::<CountLeadingZeros>(

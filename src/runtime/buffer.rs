@@ -3,52 +3,53 @@
 use super::client::runtime_error;
 use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, DType, Error, Kind};
-use oxidax_pjrt::{ArrayType, ElementType};
+use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A PJRT buffer under an [`Array`].
-#[derive(Debug)]
-pub(super) struct DeviceBuffer(pub(super) oxidax_pjrt::Buffer);
-
-impl Buffer for DeviceBuffer {
+impl Buffer for UniqueBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
-        self.0.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
+        self.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;
-        self.0.wait().map_err(|error| runtime_error("waiting for an array", &error))
+        self.wait().map_err(|error| runtime_error("waiting for an array", &error))
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
-/// Wraps a buffer.
-pub(super) fn wrap(aval: Aval, buffer: oxidax_pjrt::Buffer) -> Array {
-    Array::concrete(aval, Arc::new(DeviceBuffer(buffer)))
+/// An array over a buffer.
+pub(super) fn wrap(aval: impl Into<Arc<Aval>>, buffer: UniqueBuffer) -> Array {
+    Array::concrete(aval, Arc::new(buffer))
 }
 
-/// The buffer under a concrete array.
-pub(super) fn device_buffer(array: &Array) -> Option<&DeviceBuffer> {
+/// The buffer of a concrete array.
+pub(super) fn concrete(array: &Array) -> &Arc<dyn Buffer> {
     match &array.kind {
-        Kind::Concrete(buffer) => (**buffer).as_any().downcast_ref(),
-        Kind::Traced { .. } => None,
+        Kind::Concrete(buffer) => buffer,
+        Kind::Traced { .. } => panic!("what is evaluated is concrete"),
     }
 }
 
-/// How many owners the buffer under an array has; 0 for traced arrays.
-pub(crate) fn strong_count(array: &Array) -> usize {
-    match &array.kind {
-        Kind::Concrete(buffer) => Arc::strong_count(buffer),
-        Kind::Traced { .. } => 0,
-    }
+/// The buffer as PJRT knows it.
+pub(super) fn device_buffer(buffer: &Arc<dyn Buffer>) -> &UniqueBuffer {
+    (**buffer).as_any().downcast_ref().expect("the runtime made every buffer")
 }
 
-/// Whether an array's buffer has been donated.
-pub(crate) fn is_deleted(array: &Array) -> bool {
-    device_buffer(array).is_some_and(|buffer| buffer.0.is_deleted())
+/// Whether a buffer has been donated.
+pub(crate) fn is_deleted(buffer: &Arc<dyn Buffer>) -> bool {
+    device_buffer(buffer).is_deleted()
+}
+
+/// Whether one of these arrays is concrete and its buffer has been donated.
+pub(crate) fn any_deleted(arrays: &[Array]) -> bool {
+    arrays.iter().any(|array| match &array.kind {
+        Kind::Concrete(buffer) => is_deleted(buffer),
+        Kind::Traced { .. } => false,
+    })
 }
 
 /// The type of an array as PJRT knows it.

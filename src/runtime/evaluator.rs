@@ -1,8 +1,8 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
-use super::buffer::{element_type, wrap};
+use super::buffer::{concrete, element_type, wrap};
 use super::client::{runtime, runtime_error};
-use super::executable::Executable;
+use super::executable::{Executable, Scratch};
 use crate::core::callback::refuse_inside;
 use crate::core::watch::{made, made_by, not_reproduced, watched};
 use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
@@ -44,6 +44,7 @@ impl Backend for Evaluator {
             .client
             .buffer_from_host(bytes, element_type(aval.dtype), &dims, &runtime.device)
             .map_err(|error| runtime_error(format!("copying {aval} to the device"), &error))?;
+        let buffer = buffer.into_unique().expect("nobody else knows of it yet");
         Ok(wrap(aval.clone(), buffer))
     }
 
@@ -69,15 +70,15 @@ impl Backend for Evaluator {
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
             let program = single(key, results, location);
-            Executable::compile(&program, primitive.name(), false)
+            Executable::compile(&program, primitive.name())
         })?;
-        let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
-        let outputs = operation.value().execute(&arguments, &[])?;
+        let outputs = evaluate(operation.value(), operands.iter().copied())?;
         let Some(watch) = watched() else { return Ok(outputs) };
         let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
-        // If it stands for a program, the operation to blame is in there.
-        if let Some(inner) = primitive.as_higher_order().and_then(|holder| holder.inlined()) {
-            catch(|| passes::eval(inner, &arguments))?;
+        // If it holds programs, the operation to blame is in there.
+        if let Some(holder) = primitive.as_higher_order() {
+            let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
+            catch(|| holder.interpret(&arguments))??;
         }
         Err(made(primitive.name(), found, operands, location))
     }
@@ -87,12 +88,23 @@ impl Backend for Evaluator {
             program.structural_hash(),
             |other| other == program,
             || program.clone(),
-            |program| Executable::compile(program, "staged", false),
+            |program| Executable::compile(program, "staged"),
         )?;
-        let outputs = executable.value().execute(arguments, &[])?;
+        let outputs = evaluate(executable.value(), arguments.iter())?;
         blame(program, arguments, &outputs)?;
         Ok(outputs)
     }
+}
+
+/// Runs a program that takes no donations.
+fn evaluate<'a>(
+    executable: &Executable,
+    arguments: impl Iterator<Item = &'a Array>,
+) -> Result<Vec<Array>, Error> {
+    let mut scratch = Scratch::default();
+    scratch.arguments.extend(arguments.map(|argument| concrete(argument).clone()));
+    let outputs = executable.execute(&mut scratch)?;
+    Ok(outputs.collect())
 }
 
 /// Whether results are looked at for NaN on this thread.

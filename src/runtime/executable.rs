@@ -3,16 +3,16 @@
 use super::buffer::{array_type, device_buffer, wrap};
 use super::client::{Runtime, runtime, runtime_error};
 use crate::core::callback::refuse_inside;
-use crate::core::{Array, Aval, Effects, Error, Program};
+use crate::core::{Array, Aval, Buffer, Effects, Error, Program};
 use crate::passes;
-use oxidax_pjrt::{Buffer, CompileOptions, ExecuteOptions, LoadedExecutable, Signature};
-use smallvec::SmallVec;
+use oxidax_pjrt::{CompileOptions, ExecuteOptions, LoadedExecutable, Signature, Workspace};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A compiled program.
 pub(crate) struct Executable {
-    loaded: LoadedExecutable,
-    results: Vec<Aval>,
+    pub(super) loaded: LoadedExecutable,
+    results: Vec<Arc<Aval>>,
     name: String,
     /// Whether calls wait until the device is done, so that side effects come in the order of the calls.
     ordered: bool,
@@ -20,72 +20,111 @@ pub(crate) struct Executable {
     _closures: Option<Program>,
 }
 
+/// The lists that a call is made of. Kept from call to call, because for hundreds of leaves they are
+/// so long that allocating them anew would cost more than the rest of our part.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The buffers that go in.
+    pub(crate) arguments: Vec<Arc<dyn Buffer>>,
+    /// Positions of those that must survive; for a program that takes no donations it is empty.
+    pub(crate) kept: Vec<i64>,
+    /// Positions of those that are consumed.
+    pub(crate) donated: Vec<usize>,
+    workspace: Workspace,
+}
+
+impl Scratch {
+    /// Empties the lists, and lets go of the buffers.
+    pub(crate) fn clear(&mut self) {
+        self.arguments.clear();
+        self.kept.clear();
+        self.donated.clear();
+    }
+}
+
 impl Executable {
-    /// Lowers and compiles a program; `donatable` if its calls may donate arguments.
+    /// Lowers and compiles a program of which no argument is ever donated.
     ///
     /// # Errors
     /// `Plugin`, `Op` if a primitive refuses the platform, `Compile`.
-    pub(crate) fn compile(
+    pub(crate) fn compile(program: &Program, name: &str) -> Result<Executable, Error> {
+        let text = passes::lower(program, name, &runtime()?.platform, false)?;
+        let results = program.avals_out().into_iter().map(Arc::new).collect();
+        Executable::load(program, name, &text, results)
+    }
+
+    /// The text of a program for the default platform; its calls say what is donated.
+    ///
+    /// # Errors
+    /// `Plugin`, `Op` if a primitive refuses the platform.
+    pub(crate) fn lower_donatable(program: &Program, name: &str) -> Result<String, Error> {
+        passes::lower(program, name, &runtime()?.platform, true)
+    }
+
+    /// Compiles the text of a program whose results have the given types.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile`.
+    pub(crate) fn load(
         program: &Program,
         name: &str,
-        donatable: bool,
+        text: &str,
+        results: Vec<Arc<Aval>>,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
-        let text = passes::lower(program, name, &runtime.platform, donatable)?;
         if runtime.platform == "tpu" && text.contains("is_host_transfer") {
             let message = format!("{name}: callbacks from a TPU to the host do not run yet");
             return Err(Error::Compile { message, dump: None });
         }
         let parameters = program.avals_in().iter().map(array_type).collect::<Result<_, _>>();
         let loaded = parameters
-            .and_then(|parameters| load(runtime, &text, Signature { parameters }))
+            .and_then(|parameters| load(runtime, text, Signature { parameters }))
             .map_err(|error| Error::Compile {
                 message: format!("{name}: {error}"),
-                dump: dump(program, &text),
+                dump: dump(program, text),
             })?;
         Ok(Executable {
             loaded,
-            results: program.avals_out(),
+            results,
             name: name.to_string(),
             ordered: program.effects() == Effects::Ordered,
             _closures: program.is_opaque().then(|| program.clone()),
         })
     }
 
-    /// Runs it. `donated` marks the arguments that may be consumed; empty for none. Returns before
-    /// the device is done.
+    /// The name of the function that it came from.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs it on the arguments in `scratch`. Returns before the device is done; the results are
+    /// wrapped as they are taken.
     ///
     /// # Errors
     /// `Runtime`.
-    pub(crate) fn execute(
-        &self,
-        arguments: &[Array],
-        donated: &[bool],
-    ) -> Result<Vec<Array>, Error> {
+    pub(crate) fn execute<'a>(
+        &'a self,
+        scratch: &'a mut Scratch,
+    ) -> Result<impl Iterator<Item = Array>, Error> {
         refuse_inside(&self.name)?;
-        let buffers: SmallVec<[&Buffer; 16]> = arguments
-            .iter()
-            .map(|array| &device_buffer(array).expect("arguments are concrete").0)
-            .collect();
-        let is_donated = |at: usize| donated.get(at).copied().unwrap_or(false);
-        let kept: SmallVec<[i64; 16]> =
-            (0..buffers.len()).filter(|&at| !is_donated(at)).map(|at| at as i64).collect();
-        let donated: SmallVec<[usize; 16]> =
-            (0..buffers.len()).filter(|&at| is_donated(at)).collect();
-        let options =
-            ExecuteOptions { non_donatable: &kept, donated: &donated, ..Default::default() };
+        let Scratch { arguments, kept, donated, workspace } = scratch;
+        let options = ExecuteOptions { non_donatable: kept, donated, ..Default::default() };
+        let argument = |at: usize| device_buffer(&arguments[at]);
         let failed = |error| runtime_error(format!("executing {}", self.name), &error);
+        let count = arguments.len();
         let outputs = match self.ordered {
             true => {
-                let (outputs, done) =
-                    self.loaded.execute_with_event(&buffers, &options).map_err(failed)?;
+                let started =
+                    self.loaded.execute_in_with_event(workspace, count, argument, &options);
+                let (outputs, done) = started.map_err(failed)?;
                 done.wait().map_err(failed)?;
                 outputs
             }
-            false => self.loaded.execute(&buffers, &options).map_err(failed)?,
+            false => {
+                self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
+            }
         };
-        let outputs = self.results.iter().zip(outputs);
-        Ok(outputs.map(|(aval, buffer)| wrap(aval.clone(), buffer)).collect())
+        Ok(self.results.iter().zip(outputs).map(|(aval, buffer)| wrap(aval.clone(), buffer)))
     }
 }
 

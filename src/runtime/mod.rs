@@ -2,6 +2,7 @@
 //!
 //! The only room that uses `oxidax-pjrt`.
 
+mod analysis;
 mod buffer;
 mod callbacks;
 mod client;
@@ -9,6 +10,7 @@ mod config;
 mod evaluator;
 mod executable;
 
-pub(crate) use buffer::{is_deleted, strong_count};
+pub use analysis::MemoryAnalysis;
+pub(crate) use buffer::{any_deleted, is_deleted};
 pub(crate) use evaluator::{blame, evaluator, is_watched};
-pub(crate) use executable::Executable;
+pub(crate) use executable::{Executable, Scratch};

@@ -28,9 +28,11 @@ const OF_DIFFERENTIABLE: &Laws = &[("7 symbolic zeros = dense zeros", derivative
 /// In `f64` or `c128`, where differences mean something.
 const OF_WIDENED: &Laws = &[
     ("2 jvp = central differences", derivatives::jvp),
-    ("3 transpose is the adjoint", derivatives::transpose),
     ("5 second derivative = differences of the first", derivatives::second),
 ];
+
+/// As [`OF_WIDENED`], where there is a reverse mode.
+const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpose)];
 
 /// Checks every law on every exemplar of a primitive.
 ///
@@ -81,7 +83,8 @@ pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
         if let Ok(subject) = attempt(|| Subject::new(entry, exemplar, &wide))
             && subject.is_double()
         {
-            failures.extend(examine(&subject, &[OF_WIDENED]));
+            let more = if exemplar.reverse { OF_REVERSE } else { &[] };
+            failures.extend(examine(&subject, &[OF_WIDENED, more]));
         }
     }
     failures

@@ -4,7 +4,6 @@ use crate::core::trace::{self, Mode, Tracing};
 use crate::core::{Array, Aval, Program, backend};
 use crate::passes;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::cell::Cell;
 
 /// A traced function: its program, what it captured, and its result with traced leaves.
 pub(crate) struct Traced<O> {
@@ -50,17 +49,8 @@ pub(crate) fn debug_verify(program: &Program) {
     }
 }
 
-thread_local! {
-    static JIT_DISABLED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether programs are to be evaluated equation by equation on this thread.
-pub(crate) fn jit_disabled() -> bool {
-    JIT_DISABLED.get()
-}
-
-/// Runs `f` with every program, those of `jit` and of the transforms included, evaluated equation
-/// by equation, one executable per operation. For debugging; slow.
+/// Runs `f` with every program, those of `jit`, of the transforms and of control flow included,
+/// evaluated equation by equation, one executable per operation. For debugging; slow.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -70,14 +60,7 @@ pub(crate) fn jit_disabled() -> bool {
 /// ```
 #[doc(alias = "jax_disable_jit")]
 pub fn disable_jit<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            JIT_DISABLED.set(self.0);
-        }
-    }
-    let _restore = Restore(JIT_DISABLED.replace(true));
-    f()
+    trace::with_jit_disabled(f)
 }
 
 /// Runs a transform's work. Inside a trace it is recorded there; at the top level it is recorded
@@ -92,7 +75,7 @@ pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
     let (program, captures) = tracing.finish(&leaves_of(&template));
     let program = passes::dce(&program);
     debug_verify(&program);
-    let outputs = if jit_disabled() {
+    let outputs = if trace::jit_disabled() {
         passes::eval(&program, &captures)
     } else {
         match backend().run(&program, &captures) {

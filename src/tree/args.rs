@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{Key, Tag, Tree, Visitor, Walk, leaves_of, rebuild};
+use super::{Key, Tag, Tree, Visitor, Walk, count_leaves, leaves_of, rebuild};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
@@ -146,7 +146,7 @@ macro_rules! arguments {
             }
             fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize> {
                 let _ = &arguments;
-                vec![$(leaves_of(arguments.$index).len()),*]
+                vec![$(count_leaves(arguments.$index)),*]
             }
             fn refs(&self) -> Self::Refs<'_> {
                 ($(&self.$index,)*)

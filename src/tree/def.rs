@@ -144,7 +144,7 @@ impl TreeDef {
     }
 
     /// The first place where two structures part, and what is there in each.
-    pub(super) fn difference(&self, other: &TreeDef) -> Option<Difference> {
+    pub(crate) fn difference(&self, other: &TreeDef) -> Option<Difference> {
         let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
         (0..self.nodes.len().max(other.nodes.len())).find_map(|position| {
             let (a, b) = (self.nodes.get(position), other.nodes.get(position));
@@ -155,10 +155,10 @@ impl TreeDef {
 }
 
 /// Where two structures part.
-pub(super) struct Difference {
-    pub(super) place: String,
-    pub(super) a: String,
-    pub(super) b: String,
+pub(crate) struct Difference {
+    pub(crate) place: String,
+    pub(crate) a: String,
+    pub(crate) b: String,
 }
 
 #[derive(Default)]
@@ -241,6 +241,23 @@ pub(crate) fn leaves_of(tree: &impl Walk) -> Vec<Array> {
     let mut collector = Collector::default();
     tree.walk(&mut collector);
     collector.0
+}
+
+struct Counter(usize);
+
+impl Visitor for Counter {
+    fn leaf(&mut self, _: &Array) {
+        self.0 += 1;
+    }
+    fn tag(&mut self, _: Tag<'_>) {}
+    fn enter(&mut self, _: Key<'_>) {}
+    fn exit(&mut self) {}
+}
+
+pub(crate) fn count_leaves(tree: &impl Walk) -> usize {
+    let mut counter = Counter(0);
+    tree.walk(&mut counter);
+    counter.0
 }
 
 /// Puts a tree together from exactly its number of leaves.

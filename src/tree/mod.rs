@@ -13,9 +13,10 @@ mod signature;
 mod tests;
 
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
-pub(crate) use def::{expect_alike, leaves_of, rebuild, rooted};
 pub use oxidax_macros::Tree;
+pub(crate) use signature::Gathered;
 pub use signature::Signature;
 
 use crate::core::Array;

@@ -2,27 +2,28 @@
 
 use super::def::{Difference, Node, rooted};
 use super::{Key, Tag, TreeDef, Visitor, Walk, leaves_of};
-use crate::core::{Array, Aval};
+use crate::core::{Array, Aval, Buffer, Kind};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// The structure and leaf types of a call's arguments: what `jit` finds its program by.
 #[derive(Clone, Debug)]
 pub struct Signature {
     structure: TreeDef,
-    avals: Vec<Aval>,
+    avals: Vec<Arc<Aval>>,
 }
 
 impl Signature {
     /// The signature of a tree.
     pub fn of(tree: &impl Walk) -> Signature {
-        let avals = leaves_of(tree).iter().map(|leaf| leaf.aval().clone()).collect();
+        let avals = leaves_of(tree).iter().map(|leaf| leaf.shared_aval().clone()).collect();
         Signature { structure: TreeDef::of(tree), avals }
     }
 
     /// The avals of the leaves.
-    pub fn avals(&self) -> &[Aval] {
-        &self.avals
+    pub fn avals(&self) -> impl ExactSizeIterator<Item = &Aval> {
+        self.avals.iter().map(AsRef::as_ref)
     }
 
     /// The paths of the leaves.
@@ -32,9 +33,25 @@ impl Signature {
 
     /// Whether a tree has this signature. Allocates nothing, but to sort the keys of a `HashMap`.
     pub fn matches(&self, tree: &impl Walk) -> bool {
-        let mut comparer = Comparer { signature: self, node: 0, leaf: 0, same: true };
+        let mut comparer = Comparer::new(self, |_| {});
         tree.walk(&mut comparer);
-        comparer.same && comparer.node == self.structure.nodes.len()
+        comparer.is_same()
+    }
+
+    /// Adds the buffers of a tree's leaves to `buffers` if it has this signature: one walk for both,
+    /// because a warm call does little else. If it has not, what was added is of no use.
+    pub(crate) fn gather(&self, tree: &impl Walk, buffers: &mut Vec<Arc<dyn Buffer>>) -> Gathered {
+        let mut traced = None;
+        let mut comparer = Comparer::new(self, |leaf: &Array| match &leaf.kind {
+            Kind::Concrete(buffer) => buffers.push(buffer.clone()),
+            Kind::Traced { .. } => traced = Some(leaf.clone()),
+        });
+        tree.walk(&mut comparer);
+        match (comparer.is_same(), traced) {
+            (false, _) => Gathered::Differs,
+            (true, Some(leaf)) => Gathered::Traced(leaf),
+            (true, None) => Gathered::All,
+        }
     }
 
     /// A hash that all trees with one signature share. Allocates nothing, but to sort the keys of a
@@ -58,23 +75,56 @@ impl Signature {
     }
 }
 
-struct Comparer<'a> {
+/// What came of gathering a tree's leaves.
+pub(crate) enum Gathered {
+    /// All are there.
+    All,
+    /// The tree has another signature.
+    Differs,
+    /// The signature fits, but this leaf has no buffer.
+    Traced(Array),
+}
+
+/// Compares a tree with a signature, and hands out its leaves as long as they agree.
+struct Comparer<'a, F> {
     signature: &'a Signature,
     node: usize,
     leaf: usize,
     same: bool,
+    visit: F,
 }
 
-impl Visitor for Comparer<'_> {
+impl<'a, F: FnMut(&Array)> Comparer<'a, F> {
+    fn new(signature: &'a Signature, visit: F) -> Comparer<'a, F> {
+        Comparer { signature, node: 0, leaf: 0, same: true, visit }
+    }
+
+    fn is_same(&self) -> bool {
+        self.same && self.node == self.signature.structure.nodes.len()
+    }
+}
+
+impl<F: FnMut(&Array)> Visitor for Comparer<'_, F> {
     fn leaf(&mut self, leaf: &Array) {
+        if !self.same {
+            return;
+        }
         let node = self.signature.structure.nodes.get(self.node);
-        let aval = self.signature.avals.get(self.leaf);
-        self.same &= matches!(node, Some(Node::Leaf)) && aval == Some(leaf.aval());
+        // In a loop that feeds results back they share their types with the signature.
+        let fits =
+            self.signature.avals.get(self.leaf).is_some_and(|aval| {
+                Arc::ptr_eq(aval, leaf.shared_aval()) || **aval == *leaf.aval()
+            });
+        self.same = fits && matches!(node, Some(Node::Leaf));
         self.node += 1;
         self.leaf += 1;
+        if self.same {
+            (self.visit)(leaf);
+        }
     }
     fn tag(&mut self, tag: Tag<'_>) {
-        self.same &= self.signature.structure.nodes.get(self.node).is_some_and(|node| node.is(tag));
+        self.same = self.same
+            && self.signature.structure.nodes.get(self.node).is_some_and(|node| node.is(tag));
         self.node += 1;
     }
     fn enter(&mut self, _: Key<'_>) {}

@@ -1,6 +1,9 @@
-//! Calls: donation, threads, static values.
+//! Calls: donation, threads, static values, and functions compiled ahead of time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod ahead;
+mod listener;
 
 use oxidax::prelude::*;
 use std::sync::Arc;
@@ -35,6 +38,44 @@ mod on_cpu {
         let y = x.clone();
         assert_eq!(sum.call(x, y).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(sum.stats().not_donated, 2);
+    }
+
+    #[test]
+    fn the_first_leaf_that_could_not_be_donated_is_logged_once_per_compile() {
+        let scale = jit(|xs: Vec<Array>, y: Array| vec![&xs[0] * &y, &xs[1] * &y]).name("scale");
+        let y = f32s(&[2.0]);
+        let said = listener::listen(|| {
+            let xs = vec![f32s(&[1.0]), f32s(&[3.0])];
+            let held = xs[1].clone();
+            let xs = scale.call(xs, &y).unwrap();
+            let held = (held, xs.clone());
+            let xs = scale.call(xs, &y).unwrap();
+            drop(held);
+            scale.call(xs, y.clone()).unwrap();
+        });
+        assert_eq!(scale.stats().not_donated, 4);
+        let [line] = said.as_slice() else { panic!("one event, got {said:?}") };
+        assert!(line.contains("not donated"), "{line}");
+        assert!(line.contains("function=\"scale\""), "{line}");
+        assert!(line.contains("leaf=\"$[0][1]\""), "{line}");
+        // Another signature is another compile.
+        let said = listener::listen(|| {
+            let xs = vec![f32s(&[1.0, 2.0]), f32s(&[3.0, 4.0])];
+            let _held = xs.clone();
+            scale.call(xs, &y).unwrap();
+        });
+        assert!(said.len() == 1 && said[0].contains("leaf=\"$[0][0]\""), "{said:?}");
+    }
+
+    #[test]
+    fn calls_of_two_signatures_in_turn_find_each_its_own() {
+        let double = jit(|x: Array| &x + &x);
+        for round in 0..6 {
+            let elements = vec![round as f32; 1 + round % 2];
+            let y = double.call(f32s(&elements)).unwrap();
+            assert_eq!(y.to_vec::<f32>().unwrap(), vec![2.0 * round as f32; 1 + round % 2]);
+        }
+        assert_eq!((double.stats().compiles, double.stats().signatures), (2, 2));
     }
 
     #[test]
@@ -92,4 +133,6 @@ fn arrays_functions_and_errors_cross_threads() {
     send_sync::<oxidax::core::Tangent>();
     send_sync::<Jit<(Array, Array), Array>>();
     send_sync::<CallError<(Option<Array>,)>>();
+    send_sync::<Lowered<(Array, Array), Array>>();
+    send_sync::<Compiled<(Array, Array), Array>>();
 }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod plugin;
+mod survival;
+
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
 
@@ -60,11 +63,11 @@ fn a_branch_on_a_traced_value_names_the_remedy() {
         &error,
         line,
         expect![[r#"
-        error[tracer]: asked for the elements of a traced array, which has none while tracing
-          traced array: f32[]
-           --> tests/errors/main.rs:LINE:COLUMN
-          while tracing: jit(f)
-          help: select with `where_`, pass the value as a static argument, or return the array and read it outside"#]],
+            error[tracer]: asked for the elements of a traced array, which has none while tracing
+              traced array: f32[]
+               --> tests/errors/main.rs:LINE:COLUMN
+              while tracing: jit(f)
+              help: choose with `where_` or `cond`, pass the value as a static argument, or return the array and read it outside"#]],
     );
     still_works();
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod control_flow;
+mod control_flow_functions;
 mod difference;
 mod fixtures;
 mod joined;

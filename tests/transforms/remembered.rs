@@ -108,8 +108,8 @@ mod on_cpu {
         let block = Arc::new(jit(|x: Array, y: Array| sin(&x) * &y).name("block"));
         let both = |x: &Array| {
             let once = block.apply(x, x);
-            let held = block.apply(&once, &stop_gradient(x));
-            let other = block.apply(&stop_gradient(x), &held);
+            let held = block.apply(&once, stop_gradient(x));
+            let other = block.apply(stop_gradient(x), &held);
             (once + held + other).sum()
         };
         let plain = |x: &Array| {

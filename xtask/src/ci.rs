@@ -4,7 +4,10 @@ use anyhow::Result;
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Step, run_all};
-use crate::{licences, sizes};
+use crate::{licences, sizes, tpu};
+
+/// The Python with JAX that `python-compat/ci.sh` makes.
+const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
 
 /// The table of checks. `cargo test --workspace` is the very command of the README; it compiles
 /// the examples too, and `lints` has checked the benchmarks.
@@ -14,24 +17,28 @@ const STEPS: &[Step] = &[
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
     DOCS,
-    Step {
-        name: "tpu topology, compile only",
-        action: Action::RunIf(
-            "crates/pjrt/tests/tpu",
-            &["cargo", "test", "-p", "oxidax-pjrt", "--test", "tpu", "--", "--include-ignored"],
-        ),
-    },
+    Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step {
         name: "python-compat sample",
-        action: Action::RunIf("python-compat/ci.sh", &["bash", "python-compat/ci.sh"]),
+        action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),
     },
     Step {
         name: "mlp example",
-        action: Action::RunIf("examples/mlp", &["cargo", "run", "--release", "--example", "mlp"]),
+        action: Action::Run(&["cargo", "run", "--release", "--example", "mlp"], &[]),
     },
     Step {
         name: "mlp on Fashion-MNIST",
-        action: Action::RunIf("examples/mlp/ci.sh", &["bash", "examples/mlp/ci.sh"]),
+        action: Action::Run(&["bash", "examples/mlp/ci.sh"], &[]),
+    },
+    // After python-compat, which makes the Python that they compare with. They only have to run:
+    // no figure passes or fails.
+    Step {
+        name: "dispatch benchmark",
+        action: Action::Run(&["cargo", "bench", "--bench", "dispatch", "--", "--quick"], WITH_JAX),
+    },
+    Step {
+        name: "compile benchmark",
+        action: Action::Run(&["cargo", "bench", "--bench", "compile", "--", "--quick"], WITH_JAX),
     },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];

@@ -7,6 +7,7 @@ mod ci;
 mod licences;
 mod sizes;
 mod step;
+mod tpu;
 
 use std::path::{Path, PathBuf};
 #[cfg(not(feature = "bindings"))]

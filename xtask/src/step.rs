@@ -19,8 +19,6 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// Runs a command in the workspace's root, with these variables set.
     Run(&'static [&'static str], &'static [(&'static str, &'static str)]),
-    /// As `Run`, if this file or folder exists; says so if not.
-    RunIf(&'static str, &'static [&'static str]),
     /// Calls a function.
     Call(fn() -> Result<()>),
 }
@@ -29,7 +27,6 @@ pub(crate) enum Action {
 enum Outcome {
     Passed,
     Failed(String),
-    Absent(&'static str),
 }
 
 /// What to do after a step that failed.
@@ -73,15 +70,12 @@ fn summary_line(name: &str, took: Duration, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => format!("{seconds:>8.1} s  ok      {name}"),
         Outcome::Failed(_) => format!("{seconds:>8.1} s  FAILED  {name}"),
-        Outcome::Absent(path) => format!("{:>10}  absent  {name}: no {path} yet", "-"),
     }
 }
 
 fn run(action: &Action) -> Result<Outcome> {
     match action {
         Action::Call(function) => function().map(|()| Outcome::Passed),
-        Action::RunIf(path, _) if !root().join(path).exists() => Ok(Outcome::Absent(path)),
-        Action::RunIf(_, words) => command(words, &[]),
         Action::Run(words, variables) => command(words, variables),
     }
 }

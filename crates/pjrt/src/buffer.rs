@@ -1,6 +1,7 @@
 //! Buffers: arrays on a device.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,59 +17,113 @@ use crate::types::{ArrayType, ElementType};
 
 /// An array in one of the client's memories. Clones share it; its memory is freed with the last one, once no execution
 /// uses it any more.
+///
+/// What can be done with it are the methods of [`UniqueBuffer`].
 #[derive(Clone)]
-pub struct Buffer(pub(crate) Arc<Inner>);
+pub struct Buffer(pub(crate) Arc<UniqueBuffer>);
 
-pub(crate) struct Inner {
-    pub(crate) client: Client,
-    pub(crate) buffer: Handle<sys::PJRT_Buffer>,
-    pub(crate) array_type: Arc<ArrayType>,
-    /// Position in the client's list of devices.
-    pub(crate) device: usize,
+/// A [`Buffer`] with one owner, for those who share it in a way of their own. Its memory is freed when it is dropped, once
+/// no execution uses it any more.
+pub struct UniqueBuffer {
+    place: Arc<Place>,
+    buffer: Handle<sys::PJRT_Buffer>,
     /// Set when this side knows that the contents are gone, by deletion or donation.
     deleted: AtomicBool,
+}
+
+/// What the results of one program have in common from run to run: one reference instead of three.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) client: Client,
+    pub(crate) array_type: ArrayType,
+    /// Position in the client's list of devices.
+    pub(crate) device: usize,
 }
 
 impl Buffer {
     /// Takes ownership of a buffer that the C API returned.
     ///
     /// # Safety
-    /// `buffer` belongs to `client`, has this type, is on this device, and nobody else destroys it.
-    #[inline]
+    /// As for [`UniqueBuffer::from_raw`].
     pub(crate) unsafe fn from_raw(
         client: &Client,
         buffer: *mut sys::PJRT_Buffer,
-        array_type: Arc<ArrayType>,
+        array_type: ArrayType,
         device: usize,
     ) -> Result<Self> {
+        let place = Arc::new(Place { client: client.clone(), array_type, device });
+        // SAFETY: the caller vouches for it.
+        unsafe { UniqueBuffer::from_raw(place, buffer) }.map(Self::from)
+    }
+
+    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody else.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// The buffer with its one owner; `None` if there are other handles.
+    pub fn into_unique(self) -> Option<UniqueBuffer> {
+        Arc::into_inner(self.0)
+    }
+}
+
+impl From<UniqueBuffer> for Buffer {
+    fn from(buffer: UniqueBuffer) -> Self {
+        Self(Arc::new(buffer))
+    }
+}
+
+impl Deref for Buffer {
+    type Target = UniqueBuffer;
+
+    #[inline]
+    fn deref(&self) -> &UniqueBuffer {
+        &self.0
+    }
+}
+
+impl UniqueBuffer {
+    /// Takes ownership of a buffer that the C API returned.
+    ///
+    /// # Safety
+    /// `buffer` belongs to the place's client, has its type, is on its device, and nobody else destroys it.
+    #[inline]
+    pub(crate) unsafe fn from_raw(
+        place: Arc<Place>,
+        buffer: *mut sys::PJRT_Buffer,
+    ) -> Result<Self> {
         let buffer = api::expect(buffer, "buffer")?;
-        let deleted = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner { client: client.clone(), buffer, array_type, device, deleted })))
+        Ok(Self { place, buffer, deleted: AtomicBool::new(false) })
+    }
+
+    #[inline]
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The client that the buffer belongs to.
     pub fn client(&self) -> &Client {
-        &self.0.client
+        &self.place.client
     }
 
     /// Element type and dimensions.
     pub fn array_type(&self) -> &ArrayType {
-        &self.0.array_type
+        &self.place.array_type
     }
 
     /// The type of the elements.
     pub fn element_type(&self) -> ElementType {
-        self.0.array_type.element_type()
+        self.place.array_type.element_type()
     }
 
     /// The sizes of the axes.
     pub fn dims(&self) -> &[i64] {
-        self.0.array_type.dims()
+        self.place.array_type.dims()
     }
 
     /// The device that the buffer is on.
     pub fn device(&self) -> Device {
-        Device::new(&self.0.client, self.0.device)
+        Device::new(&self.place.client, self.place.device)
     }
 
     /// The memory that the buffer is in.
@@ -79,13 +134,8 @@ impl Buffer {
         let mut args = sys::PJRT_Buffer_Memory_Args::new();
         args.buffer = self.as_ptr();
         // SAFETY: the buffer is alive.
-        unsafe { self.0.client.plugin().call(&mut args) }?;
-        Ok(Memory::new(&self.0.client, self.0.client.memory_index(args.memory)?))
-    }
-
-    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody else.
-    pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        unsafe { self.place.client.plugin().call(&mut args) }?;
+        Ok(Memory::new(&self.place.client, self.place.client.memory_index(args.memory)?))
     }
 
     /// Bytes that the buffer takes on the device, where small types are packed and layouts may pad.
@@ -97,7 +147,7 @@ impl Buffer {
         let mut args = sys::PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
         args.buffer = self.as_ptr();
         // SAFETY: the buffer is alive.
-        unsafe { self.0.client.plugin().call(&mut args) }?;
+        unsafe { self.place.client.plugin().call(&mut args) }?;
         Ok(args.on_device_size_in_bytes)
     }
 
@@ -113,7 +163,7 @@ impl Buffer {
         // SAFETY: the buffer is alive; `type_` tells which member of the union the plugin wrote, and its arrays live as
         // long as the buffer.
         unsafe {
-            self.0.client.plugin().call(&mut args)?;
+            self.place.client.plugin().call(&mut args)?;
             let layout = &args.layout.__bindgen_anon_1;
             if args.layout.type_ == sys::PJRT_Buffer_MemoryLayout_Type_Strides {
                 let strides =
@@ -146,8 +196,8 @@ impl Buffer {
         args.buffer = self.as_ptr();
         // SAFETY: the buffer is alive, and the event is ours.
         unsafe {
-            self.0.client.plugin().call(&mut args)?;
-            Event::from_raw(&self.0.client, args.event)
+            self.place.client.plugin().call(&mut args)?;
+            Event::from_raw(&self.place.client, args.event)
         }
     }
 
@@ -161,13 +211,13 @@ impl Buffer {
 
     /// Whether the contents are gone, because of [`delete`](Self::delete) or because an execution took them as donated.
     pub fn is_deleted(&self) -> bool {
-        if self.0.deleted.load(Ordering::Acquire) {
+        if self.deleted.load(Ordering::Acquire) {
             return true;
         }
         let mut args = sys::PJRT_Buffer_IsDeleted_Args::new();
         args.buffer = self.as_ptr();
         // SAFETY: the buffer's handle is alive, whatever became of its contents.
-        let asked = unsafe { self.0.client.plugin().call(&mut args) };
+        let asked = unsafe { self.place.client.plugin().call(&mut args) };
         if asked.is_ok() && args.is_deleted {
             self.mark_deleted();
         }
@@ -179,20 +229,20 @@ impl Buffer {
     /// # Errors
     /// [`Error::Status`]. Deleting twice is no error.
     pub fn delete(&self) -> Result<()> {
-        if self.0.deleted.swap(true, Ordering::AcqRel) {
+        if self.deleted.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let mut args = sys::PJRT_Buffer_Delete_Args::new();
         args.buffer = self.as_ptr();
         // SAFETY: the buffer's handle is alive.
-        unsafe { self.0.client.plugin().call(&mut args) }
+        unsafe { self.place.client.plugin().call(&mut args) }
     }
 
     /// Copies the buffer to another device of the same client.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a device that is not this client's or another process's; [`Error::Status`].
-    pub fn copy_to_device(&self, device: &Device) -> Result<Self> {
+    pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
         self.check_alive("copy to device")?;
         self.check_target("copy to device", device)?;
         let mut args = sys::PJRT_Buffer_CopyToDevice_Args::new();
@@ -200,9 +250,9 @@ impl Buffer {
         args.dst_device = device.as_ptr();
         // SAFETY: buffer and device are alive and of one client; the new buffer is ours.
         unsafe {
-            self.0.client.plugin().call(&mut args)?;
-            let array_type = Arc::clone(&self.0.array_type);
-            Self::from_raw(&self.0.client, args.dst_buffer, array_type, device.index())
+            self.place.client.plugin().call(&mut args)?;
+            let array_type = self.array_type().clone();
+            Buffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
         }
     }
 
@@ -211,7 +261,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a memory that is not this client's; [`Error::Status`].
-    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self> {
+    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Buffer> {
         self.check_alive("copy to memory")?;
         let device = memory.devices().into_iter().next();
         let device = device.ok_or_else(|| {
@@ -223,14 +273,14 @@ impl Buffer {
         args.dst_memory = memory.as_ptr();
         // SAFETY: buffer and memory are alive and of one client; the new buffer is ours.
         unsafe {
-            self.0.client.plugin().call(&mut args)?;
-            let array_type = Arc::clone(&self.0.array_type);
-            Self::from_raw(&self.0.client, args.dst_buffer, array_type, device.index())
+            self.place.client.plugin().call(&mut args)?;
+            let array_type = self.array_type().clone();
+            Buffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
         }
     }
 
     fn check_target(&self, operation: &'static str, device: &Device) -> Result<()> {
-        if device.client() != &self.0.client {
+        if device.client() != &self.place.client {
             let message = format!("{device} belongs to another client than the buffer");
             return Err(Error::invalid(operation, message));
         }
@@ -238,7 +288,7 @@ impl Buffer {
     }
 
     pub(crate) fn check_alive(&self, operation: &'static str) -> Result<()> {
-        if self.0.deleted.load(Ordering::Acquire) {
+        if self.deleted.load(Ordering::Acquire) {
             let message = format!("the buffer ({}) was deleted or donated", self.array_type());
             return Err(Error::invalid(operation, message));
         }
@@ -247,17 +297,17 @@ impl Buffer {
 
     #[inline]
     pub(crate) fn is_marked_deleted(&self) -> bool {
-        self.0.deleted.load(Ordering::Acquire)
+        self.deleted.load(Ordering::Acquire)
     }
 
     #[inline]
     pub(crate) fn mark_deleted(&self) {
-        self.0.deleted.store(true, Ordering::Release);
+        self.deleted.store(true, Ordering::Release);
     }
 
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_Buffer {
-        self.0.buffer.as_ptr()
+        self.buffer.as_ptr()
     }
 }
 
@@ -301,17 +351,23 @@ impl Layout {
     }
 }
 
-impl Drop for Inner {
+impl Drop for UniqueBuffer {
     #[inline]
     fn drop(&mut self) {
         let mut args = sys::PJRT_Buffer_Destroy_Args::new();
         args.buffer = self.buffer.as_ptr();
-        // SAFETY: this is the last handle to the buffer.
-        unsafe { self.client.plugin().release(&mut args) }
+        // SAFETY: this is the owner of the buffer.
+        unsafe { self.place.client.plugin().release(&mut args) }
     }
 }
 
 impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl fmt::Debug for UniqueBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({} on {})", self.array_type(), self.device())
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args, Handle};
+use crate::buffer::Place;
 use crate::client::Client;
 use crate::compile_options::CompileOptions;
 use crate::device::Device;
@@ -37,7 +38,9 @@ pub(crate) struct LoadedInner {
     executable: Executable,
     pub(crate) name: String,
     pub(crate) parameters: Vec<ArrayType>,
-    pub(crate) results: Vec<Arc<ArrayType>>,
+    pub(crate) results: Vec<ArrayType>,
+    /// For each device, what its results share with those of other runs. Empty for a portable executable.
+    places: Vec<Vec<Arc<Place>>>,
     /// Positions in the client's list, in the order of execution's argument lists.
     pub(crate) devices: Vec<usize>,
     /// Whether the program has no device of its own.
@@ -281,12 +284,20 @@ impl LoadedExecutable {
             name: String::new(),
             parameters: signature.parameters,
             results: Vec::new(),
+            places: Vec::new(),
             // Only a portable executable is loaded without being put on a device.
             portable: devices.is_empty(),
             devices,
         };
         inner.name = name?;
-        inner.results = results?.into_iter().map(Arc::new).collect();
+        inner.results = results?;
+        let places = |&device: &usize| {
+            let place = |array_type: &ArrayType| {
+                Arc::new(Place { client: client.clone(), array_type: array_type.clone(), device })
+            };
+            inner.results.iter().map(place).collect()
+        };
+        inner.places = inner.devices.iter().map(places).collect();
         Ok(Self(Arc::new(inner)))
     }
 
@@ -306,8 +317,15 @@ impl LoadedExecutable {
     }
 
     /// The types of the results, as one device gives them.
-    pub fn results(&self) -> &[Arc<ArrayType>] {
+    pub fn results(&self) -> &[ArrayType] {
         &self.0.results
+    }
+
+    /// What a device's results share with those of other runs; `None` for a device that the program is not tied to.
+    #[inline]
+    pub(crate) fn places(&self, device: usize) -> Option<&[Arc<Place>]> {
+        let position = self.0.devices.iter().position(|&own| own == device)?;
+        Some(&self.0.places[position])
     }
 
     /// This process's devices that the program runs on, in the order of
@@ -385,7 +403,7 @@ impl fmt::Debug for LoadedExecutable {
             "LoadedExecutable({}: ({}) -> ({}))",
             self.0.name,
             types(&mut self.0.parameters.iter()),
-            types(&mut self.0.results.iter().map(AsRef::as_ref))
+            types(&mut self.0.results.iter())
         )
     }
 }

@@ -6,7 +6,7 @@ use oxidax_pjrt_sys as sys;
 use smallvec::SmallVec;
 
 use crate::api::Args;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Place, UniqueBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -35,8 +35,31 @@ pub struct ShardedResults {
     pub events: Vec<Event>,
 }
 
-pub(crate) type Arguments = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
-type Outputs = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
+pub(crate) type Pointers = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
+
+/// Room for the lists of pointers that an execution takes. Who runs a program again and again keeps one, because lists of
+/// hundreds of arguments, allocated anew each time, cost more than the rest of the call.
+///
+/// See [`LoadedExecutable::execute_in`].
+#[derive(Debug, Default)]
+pub struct Workspace {
+    arguments: Pointers,
+    outputs: Pointers,
+}
+
+// SAFETY: between executions both lists are empty, and during one the workspace is borrowed.
+unsafe impl Send for Workspace {}
+
+/// The results of an execution, wrapped as they are taken; those that are not are freed.
+#[derive(Debug)]
+pub struct Results<'a> {
+    executable: &'a LoadedExecutable,
+    device: usize,
+    /// `None` where the program is not tied to the device.
+    places: Option<&'a [Arc<Place>]>,
+    outputs: &'a mut Pointers,
+    taken: usize,
+}
 
 impl LoadedExecutable {
     /// Runs the program on its device. The call returns when the work is queued or, if it is little, done; errors of the
@@ -52,6 +75,78 @@ impl LoadedExecutable {
     ) -> Result<Vec<Buffer>> {
         let device = self.only_device()?;
         self.run(arguments, options, device, std::ptr::null_mut(), None)
+    }
+
+    /// Runs the program like [`execute`](Self::execute) on the `count` arguments that `argument` gives by position, without
+    /// allocating a list of them or of the results.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    ///
+    /// ```no_run
+    /// # use oxidax_pjrt::{LoadedExecutable, Buffer, ExecuteOptions, Workspace};
+    /// # fn train(step: &LoadedExecutable, mut state: Vec<Buffer>) -> oxidax_pjrt::Result<()> {
+    /// let mut workspace = Workspace::default();
+    /// for _ in 0..1000 {
+    ///     let options = ExecuteOptions::default();
+    ///     let results = step.execute_in(&mut workspace, state.len(), |at| &state[at], &options)?;
+    ///     let results: Vec<Buffer> = results.map(Buffer::from).collect();
+    ///     state = results;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn execute_in<'a, 'b>(
+        &'a self,
+        workspace: &'a mut Workspace,
+        count: usize,
+        argument: impl Fn(usize) -> &'b UniqueBuffer,
+        options: &ExecuteOptions<'_>,
+    ) -> Result<Results<'a>> {
+        self.run_in(workspace, count, argument, options, None)
+    }
+
+    /// Runs the program like [`execute_in`](Self::execute_in) and also returns an event that happens when it has finished.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn execute_in_with_event<'a, 'b>(
+        &'a self,
+        workspace: &'a mut Workspace,
+        count: usize,
+        argument: impl Fn(usize) -> &'b UniqueBuffer,
+        options: &ExecuteOptions<'_>,
+    ) -> Result<(Results<'a>, Event)> {
+        let mut event = std::ptr::null_mut();
+        let results = self.run_in(workspace, count, argument, options, Some(&mut event))?;
+        // SAFETY: the plugin made the event for us.
+        let event = unsafe { Event::from_raw(self.client(), event) }?;
+        Ok((results, event))
+    }
+
+    #[inline]
+    fn run_in<'a, 'b>(
+        &'a self,
+        workspace: &'a mut Workspace,
+        count: usize,
+        argument: impl Fn(usize) -> &'b UniqueBuffer,
+        options: &ExecuteOptions<'_>,
+        event: Option<&mut *mut sys::PJRT_Event>,
+    ) -> Result<Results<'a>> {
+        ffi::refuse_inside_handler("execute")?;
+        let device = self.only_device()?;
+        let Workspace { arguments, outputs } = workspace;
+        arguments.clear();
+        self.check_arguments(count, &argument, device, options, arguments)?;
+        let launched = self.launch(arguments, outputs, options, std::ptr::null_mut(), event);
+        // The pointers are of no use any more.
+        arguments.clear();
+        launched?;
+        for &index in options.donated {
+            argument(index).mark_deleted();
+        }
+        self.results_of(outputs, device)
     }
 
     /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when it has finished.
@@ -119,7 +214,9 @@ impl LoadedExecutable {
         }
         let mut pointers = Vec::with_capacity(devices.len());
         for (list, &device) in arguments.iter().zip(devices) {
-            pointers.push(self.check_arguments(list, device, options)?);
+            let mut checked = Pointers::new();
+            self.check_arguments(list.len(), |at| &**list[at], device, options, &mut checked)?;
+            pointers.push(checked);
         }
         let launch = || self.launch_sharded(&pointers, options);
         let launched = if self.client().is_cpu() && devices.len() > 1 {
@@ -135,7 +232,7 @@ impl LoadedExecutable {
 
     fn launch_sharded(
         &self,
-        pointers: &[Arguments],
+        pointers: &[Pointers],
         options: &ExecuteOptions<'_>,
     ) -> Result<ShardedResults> {
         let devices = &self.0.devices;
@@ -155,8 +252,12 @@ impl LoadedExecutable {
         // SAFETY: every list has one entry for each device, argument or result; the buffers are alive, checked, and of
         // this client.
         unsafe { self.client().plugin().call(&mut args) }?;
-        let results =
-            outputs.iter().zip(devices).map(|(outputs, &device)| self.wrap(outputs, device));
+        let results = outputs.into_iter().zip(devices).map(|(outputs, &device)| {
+            Ok(self
+                .results_of(&mut Pointers::from_vec(outputs), device)?
+                .map(Buffer::from)
+                .collect())
+        });
         // SAFETY: the plugin made the events for us.
         let events = events.iter().map(|&event| unsafe { Event::from_raw(self.client(), event) });
         Ok(ShardedResults {
@@ -166,7 +267,6 @@ impl LoadedExecutable {
     }
 
     /// Runs the program on one device.
-    #[inline]
     fn run(
         &self,
         arguments: &[&Buffer],
@@ -176,8 +276,31 @@ impl LoadedExecutable {
         event: Option<&mut *mut sys::PJRT_Event>,
     ) -> Result<Vec<Buffer>> {
         ffi::refuse_inside_handler("execute")?;
-        let pointers = self.check_arguments(arguments, device, options)?;
-        let mut outputs: Outputs = SmallVec::from_elem(std::ptr::null_mut(), self.0.results.len());
+        let [mut pointers, mut outputs] = [Pointers::new(), Pointers::new()];
+        self.check_arguments(
+            arguments.len(),
+            |at| &**arguments[at],
+            device,
+            options,
+            &mut pointers,
+        )?;
+        self.launch(&pointers, &mut outputs, options, execute_device, event)?;
+        mark_donated(arguments, options);
+        Ok(self.results_of(&mut outputs, device)?.map(Buffer::from).collect())
+    }
+
+    /// Calls the plugin for one device, with arguments that were checked, and fills the list of outputs.
+    #[inline]
+    fn launch(
+        &self,
+        pointers: &Pointers,
+        outputs: &mut Pointers,
+        options: &ExecuteOptions<'_>,
+        execute_device: *mut sys::PJRT_Device,
+        event: Option<&mut *mut sys::PJRT_Event>,
+    ) -> Result<()> {
+        outputs.clear();
+        outputs.resize(self.0.results.len(), std::ptr::null_mut());
         let argument_list = pointers.as_ptr();
         let output_list = outputs.as_mut_ptr();
         let mut raw_options = raw_options(options);
@@ -192,31 +315,33 @@ impl LoadedExecutable {
         args.execute_device = execute_device;
         // SAFETY: there is one list of arguments and one of outputs, each as long as the program says; the buffers are
         // alive, checked, and of this client; the device is null or alive.
-        unsafe { self.client().plugin().call(&mut args) }?;
-        mark_donated(arguments, options);
-        self.wrap(&outputs, device)
+        let launched = unsafe { self.client().plugin().call(&mut args) };
+        if launched.is_err() {
+            // Whatever a failed call wrote there is not ours to free.
+            outputs.clear();
+        }
+        launched
     }
 
     /// Takes ownership of the buffers that an execution returned. A broken plugin may return a null; then the others are
     /// freed all the same.
     #[inline]
-    fn wrap(&self, outputs: &[*mut sys::PJRT_Buffer], device: usize) -> Result<Vec<Buffer>> {
-        let mut buffers = Vec::with_capacity(outputs.len());
-        let mut missing = None;
-        for (&output, array_type) in outputs.iter().zip(&self.0.results) {
-            // SAFETY: the plugin made the buffer for us, with the type that it stated.
-            match unsafe { Buffer::from_raw(self.client(), output, Arc::clone(array_type), device) }
-            {
-                Ok(buffer) => buffers.push(buffer),
-                Err(error) => missing = Some(error),
-            }
-        }
-        missing.map_or(Ok(buffers), Err)
+    fn results_of<'a>(&'a self, outputs: &'a mut Pointers, device: usize) -> Result<Results<'a>> {
+        let missing = outputs.iter().position(|output| output.is_null());
+        let places = self.places(device);
+        let results = Results { executable: self, device, places, outputs, taken: 0 };
+        missing.map_or(Ok(results), |at| {
+            Err(self.refuse(format!("the plugin returned no buffer for result {at}")))
+        })
     }
 
     /// The pointers of checked arguments for the only device, for [`raw`](crate::raw).
-    pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Arguments> {
-        self.check_arguments(arguments, self.only_device()?, &ExecuteOptions::default())
+    pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Pointers> {
+        let mut pointers = Pointers::new();
+        let (count, device) = (arguments.len(), self.only_device()?);
+        let options = ExecuteOptions::default();
+        self.check_arguments(count, |at| &**arguments[at], device, &options, &mut pointers)?;
+        Ok(pointers)
     }
 
     fn only_device(&self) -> Result<usize> {
@@ -230,48 +355,48 @@ impl LoadedExecutable {
         }
     }
 
-    /// Checks number, types, places and fate of the arguments for one device, because the plugin does not.
+    /// Checks number, types, places and fate of the arguments for one device, because the plugin does not, and lists them.
     #[inline]
-    fn check_arguments(
+    fn check_arguments<'a>(
         &self,
-        arguments: &[&Buffer],
+        count: usize,
+        argument: impl Fn(usize) -> &'a UniqueBuffer,
         device: usize,
         options: &ExecuteOptions<'_>,
-    ) -> Result<Arguments> {
+        pointers: &mut Pointers,
+    ) -> Result<()> {
         let parameters = &self.0.parameters;
-        if arguments.len() != parameters.len() {
-            let message =
-                format!("it takes {} arguments, got {}", parameters.len(), arguments.len());
+        if count != parameters.len() {
+            let message = format!("it takes {} arguments, got {count}", parameters.len());
             return Err(self.refuse(message));
         }
-        let out_of_range = |index: i64| index < 0 || index >= arguments.len() as i64;
+        let out_of_range = |index: i64| index < 0 || index >= count as i64;
         if options.non_donatable.iter().any(|&index| out_of_range(index))
-            || options.donated.iter().any(|&index| index >= arguments.len())
+            || options.donated.iter().any(|&index| index >= count)
         {
-            let message = format!(
-                "{options:?} names an argument that is not there; there are {}",
-                arguments.len()
-            );
+            let message =
+                format!("{options:?} names an argument that is not there; there are {count}");
             return Err(self.refuse(message));
         }
-        let mut pointers = Arguments::with_capacity(arguments.len());
-        for (index, (argument, parameter)) in arguments.iter().zip(parameters).enumerate() {
-            let inner = &*argument.0;
-            if *inner.array_type != *parameter
-                || inner.device != device
+        pointers.reserve(count);
+        for (index, parameter) in parameters.iter().enumerate() {
+            let argument = argument(index);
+            let place = argument.place();
+            if place.array_type != *parameter
+                || place.device != device
                 || argument.is_marked_deleted()
-                || !inner.client.is_same(&self.0.client)
+                || !place.client.is_same(&self.0.client)
             {
                 self.explain(index, argument, device)?;
             }
             pointers.push(argument.as_ptr());
         }
-        Ok(pointers)
+        Ok(())
     }
 
     /// Says what is wrong with an argument.
     #[cold]
-    fn explain(&self, index: usize, argument: &Buffer, device: usize) -> Result<()> {
+    fn explain(&self, index: usize, argument: &UniqueBuffer, device: usize) -> Result<()> {
         if argument.client() != self.client() {
             return Err(self.refuse(format!("argument {index} belongs to another client")));
         }
@@ -291,7 +416,7 @@ impl LoadedExecutable {
             let message = format!("argument {index} ({parameter}) was deleted or donated");
             return Err(self.refuse(message));
         }
-        if argument.0.device != device {
+        if argument.place().device != device {
             let message = format!(
                 "argument {index} ({parameter}) is on {}, the program runs on {}",
                 argument.device(),
@@ -308,7 +433,44 @@ impl LoadedExecutable {
     }
 }
 
-#[inline]
+impl Iterator for Results<'_> {
+    type Item = UniqueBuffer;
+
+    #[inline]
+    fn next(&mut self) -> Option<UniqueBuffer> {
+        let output = *self.outputs.get(self.taken)?;
+        let place = match self.places {
+            Some(places) => Arc::clone(&places[self.taken]),
+            None => Arc::new(Place {
+                client: self.executable.client().clone(),
+                array_type: self.executable.0.results[self.taken].clone(),
+                device: self.device,
+            }),
+        };
+        self.taken += 1;
+        // SAFETY: the plugin made the buffer for us, with the type that it stated, and each is taken once.
+        let buffer = unsafe { UniqueBuffer::from_raw(place, output) };
+        // Nulls were looked for before, so there is none, or this is the cleaning up after one.
+        buffer.ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.outputs.len() - self.taken;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Results<'_> {}
+
+impl Drop for Results<'_> {
+    fn drop(&mut self) {
+        while self.taken < self.outputs.len() {
+            drop(self.next());
+        }
+        self.outputs.clear();
+    }
+}
+
 fn mark_donated(arguments: &[&Buffer], options: &ExecuteOptions<'_>) {
     for &index in options.donated {
         arguments[index].mark_deleted();

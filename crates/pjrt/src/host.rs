@@ -218,7 +218,7 @@ impl Client {
         // plugin has dropped the callback or will run it, so the box is left to it.
         unsafe {
             self.plugin().call(&mut args)?;
-            Buffer::from_raw(self, args.buffer, Arc::new(array_type), index)
+            Buffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
@@ -248,7 +248,7 @@ impl Client {
         // SAFETY: client, device and memory are alive and belong together; the new buffer is ours.
         unsafe {
             self.plugin().call(&mut args)?;
-            Buffer::from_raw(self, args.buffer, Arc::new(array_type), index)
+            Buffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
@@ -280,7 +280,7 @@ impl Client {
         unsafe {
             self.plugin().call(&mut args)?;
             let done = Event::from_raw(self, args.done_with_host_buffer)?;
-            let buffer = Buffer::from_raw(self, args.buffer, Arc::new(source.array_type), index)?;
+            let buffer = Buffer::from_raw(self, args.buffer, source.array_type, index)?;
             Ok((buffer, done))
         }
     }

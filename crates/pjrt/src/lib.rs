@@ -51,14 +51,14 @@ mod xla_flags;
 
 pub use aligned::{ALIGNMENT, AlignedBytes};
 pub use analysis::CompiledMemoryStats;
-pub use buffer::{Buffer, Layout};
+pub use buffer::{Buffer, Layout, UniqueBuffer};
 pub use client::Client;
 pub use compile_options::{CompileOptions, OptionValue};
 pub use device::{Device, DeviceDescription, MemoryStats};
 pub use error::{Code, Error, PluginName, Result};
 pub use event::Event;
 pub use executable::{Executable, LoadedExecutable};
-pub use execute::{ExecuteOptions, ShardedResults};
+pub use execute::{ExecuteOptions, Results, ShardedResults, Workspace};
 pub use host::Placement;
 pub use key_value::KeyValueStore;
 pub use memory::Memory;

@@ -45,7 +45,7 @@ impl BareCall {
     /// As for [`LoadedExecutable::execute`].
     pub fn new(executable: &LoadedExecutable, arguments: &[&Buffer]) -> Result<Self> {
         Ok(Self {
-            arguments: executable.checked_pointers(arguments)?.to_vec(),
+            arguments: executable.checked_pointers(arguments)?.into_vec(),
             outputs: vec![std::ptr::null_mut(); executable.results().len()],
             executable: executable.clone(),
             _kept: arguments.iter().copied().cloned().collect(),
@@ -78,7 +78,7 @@ impl BareCall {
         let parameters = self.executable.parameters();
         let results = self.executable.results();
         if self.owned == 0
-            && (count > parameters.len() || results.iter().zip(parameters).any(|(r, p)| **r != *p))
+            && (count > parameters.len() || results.iter().zip(parameters).any(|(r, p)| r != p))
         {
             return Err(Error::invalid("bare call", "the results do not fit the first parameters"));
         }

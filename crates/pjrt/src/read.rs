@@ -6,12 +6,12 @@ use std::ops::Deref;
 use oxidax_pjrt_sys as sys;
 
 use crate::api::Args;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, UniqueBuffer};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::types::{Dims, ElementType};
 
-impl Buffer {
+impl UniqueBuffer {
     /// Copies the contents into `destination`, dense and row-major, once they are computed. Types below eight bits take
     /// one byte per element, which for the signed ones is the number as an `i8`.
     ///
@@ -37,7 +37,8 @@ impl Buffer {
             return self.wait();
         }
         if self.is_host_readable() {
-            destination.copy_from_slice(&self.host_view()?);
+            let hold = Hold::on(self)?;
+            destination.copy_from_slice(hold.bytes("buffer to host")?);
             return Ok(());
         }
         self.transfer(destination)?;
@@ -53,45 +54,6 @@ impl Buffer {
         let mut bytes = vec![0; self.array_type().host_bytes()];
         self.to_host(&mut bytes)?;
         Ok(bytes)
-    }
-
-    /// A look at the contents where they lie, once they are computed. While the view exists, an execution that is given
-    /// the buffer as donated works on a copy. Only CPU devices can do this, for types of at least eight bits.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the buffer was deleted or its memory is not the host's, or not row-major;
-    /// [`Error::Status`] if the computation failed.
-    pub fn host_view(&self) -> Result<HostView<'_>> {
-        const OPERATION: &str = "host view";
-        self.check_alive(OPERATION)?;
-        if !self.is_host_readable() {
-            let message = format!(
-                "{self:?} does not lie in host memory as the host would lay it out; copy it"
-            );
-            return Err(Error::invalid(OPERATION, message));
-        }
-        let plugin = self.client().plugin();
-        let mut hold = sys::PJRT_Buffer_IncreaseExternalReferenceCount_Args::new();
-        hold.buffer = self.as_ptr();
-        // SAFETY: the buffer is alive.
-        unsafe { plugin.call(&mut hold) }?;
-        let mut view = HostView { buffer: self.clone(), bytes: &[] };
-        self.wait()?;
-        let mut args = sys::PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
-        args.buffer = self.as_ptr();
-        // SAFETY: the buffer is alive.
-        unsafe { plugin.call(&mut args) }?;
-        let len = self.array_type().host_bytes();
-        if len > 0 && args.device_memory_ptr.is_null() {
-            return Err(Error::invalid(OPERATION, "the plugin gave no address"));
-        }
-        if len > 0 {
-            let start = args.device_memory_ptr.cast::<u8>();
-            // SAFETY: the memory is the host's, holds the dense array, is computed, and is neither freed nor handed to
-            // another execution while the external reference of `view` is held.
-            view.bytes = unsafe { std::slice::from_raw_parts(start, len) };
-        }
-        Ok(view)
     }
 
     /// Copies `destination.len()` bytes from `offset` on, as they lie on the device: packed, in the device's layout.
@@ -175,6 +137,83 @@ fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
     }
 }
 
+impl Buffer {
+    /// A look at the contents where they lie, once they are computed. While the view exists, an execution that is given
+    /// the buffer as donated works on a copy. Only CPU devices can do this, for types of at least eight bits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the buffer was deleted or its memory is not the host's, or not row-major;
+    /// [`Error::Status`] if the computation failed.
+    pub fn host_view(&self) -> Result<HostView<'_>> {
+        const OPERATION: &str = "host view";
+        self.check_alive(OPERATION)?;
+        if !self.is_host_readable() {
+            let message = format!(
+                "{self:?} does not lie in host memory as the host would lay it out; copy it"
+            );
+            return Err(Error::invalid(OPERATION, message));
+        }
+        let hold = Hold::on(self)?;
+        let bytes = hold.bytes(OPERATION)?;
+        let (start, len) = (bytes.as_ptr(), bytes.len());
+        // From here on the view holds the reference, and with it the buffer.
+        std::mem::forget(hold);
+        // SAFETY: the bytes are readable while the reference is held, which the view does until it is dropped.
+        let bytes = unsafe { std::slice::from_raw_parts(start, len) };
+        Ok(HostView { buffer: self.clone(), bytes })
+    }
+}
+
+/// An external reference to a buffer: as long as it is held, the contents are neither freed nor handed to an execution.
+struct Hold<'a>(&'a UniqueBuffer);
+
+impl<'a> Hold<'a> {
+    fn on(buffer: &'a UniqueBuffer) -> Result<Self> {
+        let mut args = sys::PJRT_Buffer_IncreaseExternalReferenceCount_Args::new();
+        args.buffer = buffer.as_ptr();
+        // SAFETY: the buffer is alive.
+        unsafe { buffer.client().plugin().call(&mut args) }?;
+        Ok(Self(buffer))
+    }
+
+    /// The contents of a buffer that is host-readable, once they are computed.
+    fn bytes(&self, operation: &'static str) -> Result<&[u8]> {
+        let Self(buffer) = self;
+        buffer.wait()?;
+        let mut args = sys::PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
+        args.buffer = buffer.as_ptr();
+        // SAFETY: the buffer is alive.
+        unsafe { buffer.client().plugin().call(&mut args) }?;
+        let len = buffer.array_type().host_bytes();
+        if len == 0 {
+            return Ok(&[]);
+        }
+        if args.device_memory_ptr.is_null() {
+            return Err(Error::invalid(operation, "the plugin gave no address"));
+        }
+        let start = args.device_memory_ptr.cast::<u8>();
+        // SAFETY: the memory is the host's, holds the dense array, is computed, and is neither freed nor handed to another
+        // execution while the external reference is held.
+        Ok(unsafe { std::slice::from_raw_parts(start, len) })
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the reference was taken when the hold was made.
+        unsafe { let_go(self.0) }
+    }
+}
+
+/// # Safety
+/// An external reference to the buffer was taken, and nobody uses it afterwards.
+unsafe fn let_go(buffer: &UniqueBuffer) {
+    let mut args = sys::PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
+    args.buffer = buffer.as_ptr();
+    // SAFETY: the buffer is alive; the caller vouches for the rest.
+    unsafe { buffer.client().plugin().release(&mut args) }
+}
+
 /// A buffer's contents, borrowed where they lie. See [`Buffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
@@ -194,10 +233,8 @@ impl Deref for HostView<'_> {
 
 impl Drop for HostView<'_> {
     fn drop(&mut self) {
-        let mut args = sys::PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
-        args.buffer = self.buffer.as_ptr();
-        // SAFETY: the buffer is alive, and the reference was taken when the view was made.
-        unsafe { self.buffer.client().plugin().release(&mut args) }
+        // SAFETY: the reference was taken when the view was made.
+        unsafe { let_go(&self.buffer) }
     }
 }
 

@@ -7,9 +7,10 @@ use super::held::{
 use super::tangent::CustomTangent;
 use crate::control_flow::call::expect_operands;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HigherOrder, LowerCtx,
-    Primitive, Program, Rule, RuleError, Sample, Split, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
+    Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
 };
+use crate::passes;
 use crate::primitives::rules::{batch_at_front, dense};
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -129,7 +130,7 @@ impl Primitive for CustomVjp {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        crate::passes::cost(&self.program)
+        passes::cost(&self.program)
     }
 
     fn effects(&self) -> Effects {
@@ -152,6 +153,15 @@ impl HigherOrder for CustomVjp {
 
     fn split(&self, _: &[bool]) -> Option<Split> {
         None
+    }
+
+    /// The user's rule gives all results.
+    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+        None
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.program, &operands[..self.program.inputs().len()]))
     }
 }
 

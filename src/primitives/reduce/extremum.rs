@@ -64,7 +64,7 @@ fn extremum_tangent(x: &Array, y: &Array, dx: &Tangent, axes: &[usize]) -> Tange
 /// | operand    | `x: any[…]` |
 /// | result     | dtype of `x`, without the axes `axes`; NaN if there is one; the lowest value of the dtype over an empty axis; complex numbers by real, then imaginary part |
 /// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) with `maximum` |
-/// | derivative | mean of the tangents of all elements that equal the result |
+/// | derivative | mean of the tangents of all elements that equal the result; zero over an empty axis, whose result is a constant |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceMax {
     /// The axes to reduce, increasing.
@@ -121,7 +121,7 @@ pub fn reduce_max(x: &Array, axes: &[isize]) -> Array {
 /// | operand    | `x: any[…]` |
 /// | result     | dtype of `x`, without the axes `axes`; NaN if there is one; the highest value of the dtype over an empty axis; complex numbers by real, then imaginary part |
 /// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) with `minimum` |
-/// | derivative | mean of the tangents of all elements that equal the result |
+/// | derivative | mean of the tangents of all elements that equal the result; zero over an empty axis, whose result is a constant |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceMin {
     /// The axes to reduce, increasing.

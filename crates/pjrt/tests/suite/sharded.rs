@@ -189,7 +189,7 @@ fn donation_works_on_every_device() {
         let lists: Vec<_> = xs.iter().map(|x| vec![x]).collect();
         let given = ExecuteOptions { donated: &[0], ..ExecuteOptions::default() };
         let launched = executable.execute_sharded(&lists, &given).expect("runs");
-        assert!(xs.iter().all(Buffer::is_deleted));
+        assert!(xs.iter().all(|x| x.is_deleted()));
         assert_eq!(f32_values(&launched.results[1][0]), [2.0, 2.0]);
     });
 }

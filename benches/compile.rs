@@ -1,0 +1,208 @@
+//! What it costs to trace, to lower and to compile, beside JAX; and to start.
+//!
+//! ```text
+//! cargo bench --bench compile                   OXIDAX_BENCH_PYTHON=… adds JAX
+//! cargo bench --bench compile -- --quick        fewer rounds
+//! ```
+//!
+//! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 under AdamW.
+//! - *GPT-2 step*: 12 layers, unrolled, under AdamW, by shapes alone.
+//! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
+//!   plugin loaded. Each side runs a fresh process (ours is this binary with `--first-step`).
+//!
+//! In each round both sides take turns, each on a function that was jitted anew. *Cold* is the first
+//! time in a process: on JAX's side with its caches emptied. Times are lower quartiles of the rounds,
+//! in milliseconds; ratios are medians of the rounds' own.
+//!
+//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's; the first step under half of JAX's.
+
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/gpt2.rs"]
+mod gpt2;
+#[path = "support/jax.rs"]
+mod jax;
+#[path = "support/mlp.rs"]
+mod mlp;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use figures::{lower_quartile, print_heading, print_table, ratio};
+use jax::Jax;
+use serde_json::json;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Milliseconds round by round.
+#[derive(Default)]
+struct Times {
+    ours: Vec<f64>,
+    jax: Vec<f64>,
+}
+
+impl Times {
+    /// A row of the table, with the budget for the ratio if there is one.
+    fn row(&self, name: &str, budget: &str) -> Vec<String> {
+        let ours = format!("{:.2}", lower_quartile(&self.ours));
+        let mut cells = vec![name.to_string(), ours];
+        cells.extend(match self.jax.is_empty() {
+            true => ["-".to_string(), "-".to_string()],
+            false => {
+                let ratio = ratio(&self.ours, &self.jax);
+                let shown = match ratio {
+                    ratio if ratio < 0.2 => format!("1/{:.0}", 1.0 / ratio),
+                    ratio => format!("{ratio:.2}"),
+                };
+                [format!("{:.2}", lower_quartile(&self.jax)), shown]
+            }
+        });
+        cells.push(budget.to_string());
+        cells
+    }
+
+    fn sum(parts: &[&Times]) -> Times {
+        let add = |side: fn(&Times) -> &Vec<f64>| {
+            let rounds = parts.iter().map(|part| side(part).len()).min().unwrap_or_default();
+            (0..rounds).map(|at| parts.iter().map(|part| side(part)[at]).sum()).collect()
+        };
+        Times { ours: add(|times| &times.ours), jax: add(|times| &times.jax) }
+    }
+}
+
+fn millis(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+/// Milliseconds to trace, to lower and to compile the MLP step.
+fn mlp_phases(arguments: &mlp::Arguments) -> Result<[f64; 3]> {
+    let step = mlp::step();
+    let start = Instant::now();
+    let lowered = step.lower((&arguments.0, &arguments.1, &arguments.2))?;
+    let traced = millis(start);
+    let start = Instant::now();
+    lowered.as_text("cpu")?;
+    let written = millis(start);
+    // Compiling writes the text once more.
+    let start = Instant::now();
+    lowered.compile()?;
+    Ok([traced, written, millis(start) - written])
+}
+
+/// Milliseconds to trace and to lower the GPT-2 step, and the number of equations.
+fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
+    let step = gpt2::step();
+    let start = Instant::now();
+    let lowered = step.lower((&arguments.0, &arguments.1, &arguments.2))?;
+    let traced = millis(start);
+    let start = Instant::now();
+    lowered.as_text("cpu")?;
+    Ok(([traced, millis(start)], lowered.program().eqns().len()))
+}
+
+/// Takes turns with JAX: `phases` of ours, then what JAX answers to `what`.
+fn by_turns<const N: usize>(
+    jax: &mut Option<Jax>,
+    what: &str,
+    rounds: usize,
+    cold: bool,
+    mut phases: impl FnMut() -> Result<[f64; N]>,
+) -> Result<[Times; N]> {
+    let mut times = [const { Times { ours: Vec::new(), jax: Vec::new() } }; N];
+    for _ in 0..rounds {
+        for (times, ours) in times.iter_mut().zip(phases()?) {
+            times.ours.push(ours);
+        }
+        let Some(jax) = jax else { continue };
+        let answer = jax.numbers(&json!({ "what": what, "cold": cold }))?;
+        ensure!(answer.len() == N, "JAX answered {} numbers to {what}, not {N}", answer.len());
+        times.iter_mut().zip(answer).for_each(|(times, jax)| times.jax.push(jax));
+    }
+    Ok(times)
+}
+
+fn run(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let status = command.stdin(Stdio::null()).status().context("starting a process")?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(millis(start))
+}
+
+/// Milliseconds from process start to the end of the first MLP step; of ours also until the first
+/// array, which takes finding and loading the plugin.
+fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
+    let us = std::env::current_exe().context("this binary's path")?;
+    let [mut step, mut array] = [Times::default(), Times::default()];
+    for _ in 0..rounds {
+        step.ours.push(run(Command::new(&us).arg("--first-step"))?);
+        array.ours.push(run(Command::new(&us).arg("--first-array"))?);
+        if let Some(jax) = jax {
+            step.jax.extend(jax.numbers(&json!({ "what": "first_step" }))?);
+        }
+    }
+    Ok([step, array])
+}
+
+fn make_first_step() -> Result<()> {
+    let (model, state, batch) = mlp::arguments()?;
+    let result = mlp::step().call(model, state, batch);
+    let (_, _, loss) = result.map_err(|failed| anyhow!(failed.error))?;
+    loss.block_until_ready()?;
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let said = |word: &str| words.iter().any(|other| other == word);
+    if said("--first-step") {
+        return make_first_step();
+    }
+    if said("--first-array") {
+        oxidax::Array::from_slice(&[1.0f32], [1])?;
+        return Ok(());
+    }
+    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    if !said("--bench") {
+        return Ok(());
+    }
+    let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
+    let mut jax = Jax::start()?;
+    print_heading("Trace, lower, compile, start; milliseconds");
+    let headings = ["what", "oxidax", "JAX", "ratio", "budget"];
+
+    let arguments = gpt2::arguments()?;
+    let mut n_eqns = 0;
+    let mut gpt2 = || {
+        let (phases, count) = gpt2_phases(&arguments)?;
+        n_eqns = count;
+        Ok(phases)
+    };
+    let [cold_trace, cold_lower] = by_turns(&mut jax, "gpt2_phases", 1, true, &mut gpt2)?;
+    let [trace, lower] = by_turns(&mut jax, "gpt2_phases", rounds(20), false, &mut gpt2)?;
+    let rows = [
+        trace.row("trace", ""),
+        lower.row("lower", ""),
+        Times::sum(&[&trace, &lower]).row("both", "1/40"),
+        Times::sum(&[&cold_trace, &cold_lower]).row("both, cold", ""),
+    ];
+    println!("GPT-2 step, 12 layers, {n_eqns} equations:\n");
+    print_table(&headings, &rows);
+
+    let arguments = mlp::arguments()?;
+    let mut mlp = || mlp_phases(&arguments);
+    let cold = by_turns(&mut jax, "mlp_phases", 1, true, &mut mlp)?;
+    let [trace, lower, compile] = by_turns(&mut jax, "mlp_phases", rounds(20), false, &mut mlp)?;
+    let rows = [
+        trace.row("trace", ""),
+        lower.row("lower", ""),
+        compile.row("compile", ""),
+        Times::sum(&[&trace, &lower, &compile]).row("all", ""),
+        Times::sum(&cold.each_ref()).row("all, cold", ""),
+    ];
+    println!("MLP step:\n");
+    print_table(&headings, &rows);
+
+    let [step, array] = first_step(&mut jax, rounds(8))?;
+    println!("From process start:\n");
+    print_table(&headings, &[step.row("first MLP step", "0.50"), array.row("first array", "")]);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! What a warm call costs, beside the bare C API and JAX.
+//!
+//! ```text
+//! cargo bench --bench dispatch                  OXIDAX_BENCH_PYTHON=… adds JAX
+//! cargo bench --bench dispatch -- --quick       a fifth of the rounds
+//! ```
+//!
+//! The program adds 1 to each of so many `f32[4]`. *Moved*: results are the next call's arguments and
+//! take over their memory, as in a training step. *Kept*: the same arguments at every call. In each
+//! round all sides take turns, and each figure is a round's mean. Times are lower quartiles of the
+//! rounds, in microseconds a call; ratios and differences are medians of the rounds' own.
+//!
+//! Budgets: a call with one array within 1 µs of the bare C API; at most 0.2 µs of our own a leaf.
+
+#[path = "support/figures.rs"]
+mod figures;
+#[path = "support/jax.rs"]
+mod jax;
+
+use anyhow::{Context as _, Result, anyhow};
+use figures::{lower_quartile, print_heading, print_table, quantile, ratio};
+use jax::Jax;
+use oxidax::prelude::*;
+use oxidax_pjrt::raw::BareCall;
+use oxidax_pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue};
+use oxidax_plugin::{Config, Request, Stderr, find_or_install};
+use std::time::Instant;
+
+const LEAVES: [usize; 4] = [1, 10, 148, 450];
+
+/// What becomes of the arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arguments {
+    Moved,
+    Kept,
+}
+
+/// Microseconds a call, round by round.
+#[derive(Default)]
+struct Times {
+    ours: Vec<f64>,
+    bare: Vec<f64>,
+    jax: Vec<f64>,
+}
+
+fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
+    leaves.iter().map(|leaf| leaf + 1.0).collect()
+}
+
+fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..calls {
+        call()?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / calls as f64)
+}
+
+fn fresh(leaves: usize) -> Result<Vec<Array>> {
+    let leaf = |index: usize| Array::from_slice(&[index as f32; 4], [4]);
+    Ok((0..leaves).map(leaf).collect::<Result<_, _>>()?)
+}
+
+/// The client of the bare side: the same plugin, found the same way.
+fn bare_client() -> Result<Client> {
+    let config = Config::from_env()?;
+    let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
+    let plugin = oxidax_pjrt::Plugin::load(&found.path)?;
+    Ok(Client::new(plugin, &[NamedValue::new("cpu_device_count", 1)])?)
+}
+
+/// The same program for the bare side; its arguments are donors only where they are moved.
+fn bare_executable(
+    client: &Client,
+    leaves: usize,
+    arguments: Arguments,
+) -> Result<LoadedExecutable> {
+    let types = vec![Array::of_type(Aval::new(DType::F32, [4])); leaves];
+    let program = make_program(plus_one, types)?;
+    let text = oxidax::passes::lower(&program, "bare", "cpu", arguments == Arguments::Moved)?;
+    let text = oxidax_pjrt::Program::mlir(text)?;
+    Ok(client.compile(&text, &CompileOptions::default())?)
+}
+
+fn bare_buffers(client: &Client, leaves: usize) -> Result<Vec<Buffer>> {
+    let device = client.addressable_devices().into_iter().next().context("a device")?;
+    let put = |index: usize| {
+        let bytes: Vec<u8> = [index as f32; 4].iter().flat_map(|x| x.to_ne_bytes()).collect();
+        client.buffer_from_host(&bytes, ElementType::F32, &[4], &device)
+    };
+    Ok((0..leaves).map(put).collect::<Result<_, _>>()?)
+}
+
+fn measure(
+    client: &Client,
+    jax: &mut Option<Jax>,
+    leaves: usize,
+    arguments: Arguments,
+    rounds: usize,
+) -> Result<Times> {
+    let moved = arguments == Arguments::Moved;
+    let calls = (3000 / (leaves + 2)).clamp(10, 1000);
+    let ours = jit(plus_one);
+    let mut tree = fresh(leaves)?;
+    let executable = bare_executable(client, leaves, arguments)?;
+    let buffers = bare_buffers(client, leaves)?;
+    let mut bare = BareCall::new(&executable, &buffers.iter().collect::<Vec<_>>())?;
+    let request = serde_json::json!({
+        "what": "dispatch", "leaves": leaves, "donated": moved, "calls": calls
+    });
+    let mut times = Times::default();
+    // The first rounds warm caches up and do not count.
+    for round in 0..rounds + 3 {
+        let ours = micros_per_call(calls, || {
+            if moved {
+                tree =
+                    ours.call(std::mem::take(&mut tree)).map_err(|failed| anyhow!(failed.error))?;
+            } else {
+                drop(ours.call(&tree).map_err(|failed| anyhow!(failed.error))?);
+            }
+            Ok(())
+        })?;
+        let bare = micros_per_call(calls, || {
+            if moved {
+                bare.step()?;
+            } else {
+                bare.run()?;
+            }
+            Ok(())
+        })?;
+        let jax = jax.as_mut().map(|jax| jax.numbers(&request)).transpose()?;
+        if round >= 3 {
+            times.ours.push(ours);
+            times.bare.push(bare);
+            times.jax.extend(jax.unwrap_or_default());
+        }
+    }
+    Ok(times)
+}
+
+/// The middle of `a[i] - b[i]`: both were measured in the same moment.
+fn difference(a: &[f64], b: &[f64]) -> f64 {
+    quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)
+}
+
+fn row(leaves: usize, times: &Times) -> Vec<String> {
+    let own = difference(&times.ours, &times.bare);
+    let mut cells = vec![
+        leaves.to_string(),
+        format!("{:.2}", lower_quartile(&times.bare)),
+        format!("{:.2}", lower_quartile(&times.ours)),
+        format!("{own:.2}"),
+        format!("{:.3}", own / leaves as f64),
+        format!("{:.2}", ratio(&times.ours, &times.bare)),
+    ];
+    cells.extend(match times.jax.is_empty() {
+        true => ["-".to_string(), "-".to_string()],
+        false => [
+            format!("{:.2}", lower_quartile(&times.jax)),
+            format!("{:.2}", ratio(&times.ours, &times.jax)),
+        ],
+    });
+    cells
+}
+
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    if !words.iter().any(|word| word == "--bench") {
+        return Ok(());
+    }
+    let rounds = if words.iter().any(|word| word == "--quick") { 20 } else { 100 };
+    let client = bare_client()?;
+    let mut jax = Jax::start()?;
+    print_heading("Warm calls, microseconds");
+    for (arguments, title) in
+        [(Arguments::Moved, "Arguments moved into the call"), (Arguments::Kept, "Arguments kept")]
+    {
+        let mut rows = Vec::new();
+        for leaves in LEAVES {
+            rows.push(row(leaves, &measure(&client, &mut jax, leaves, arguments, rounds)?));
+        }
+        println!("{title}:\n");
+        let headings =
+            ["leaves", "bare C API", "oxidax", "own", "own/leaf", "/ bare", "JAX", "/ JAX"];
+        print_table(&headings, &rows);
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Figures of repeated measurements, and the table that they are printed in.
+
+/// The value below which a quarter of the measurements lie: on a machine that others use too, the
+/// slower ones say more about them than about us.
+pub(crate) fn lower_quartile(measured: &[f64]) -> f64 {
+    quantile(measured, 0.25)
+}
+
+/// The value below which this part of the measurements lies: half, where disturbances move them
+/// either way, as they do ratios and differences of neighbours.
+pub(crate) fn quantile(measured: &[f64], part: f64) -> f64 {
+    let mut sorted = measured.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
+}
+
+/// The middle of `a[i] / b[i]`: both were measured in the same moment.
+pub(crate) fn ratio(a: &[f64], b: &[f64]) -> f64 {
+    quantile(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>(), 0.5)
+}
+
+/// Prints rows under headings, the first column to the left and the others to the right, as
+/// Markdown.
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+pub(crate) fn print_table(headings: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([headings[column].len(), 3]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+        });
+        format!("| {} |", padded.collect::<Vec<_>>().join(" | "))
+    };
+    let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
+    println!("{}", line(&headings));
+    let rules = widths.iter().enumerate().map(|(column, &width)| {
+        if column == 0 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
+    });
+    println!("{}", line(&rules.collect::<Vec<_>>()));
+    rows.iter().for_each(|row| println!("{}", line(row)));
+    println!();
+}
+
+/// Prints what a benchmark measures, and on which machine.
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+pub(crate) fn print_heading(heading: &str) {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let processors = read("/proc/cpuinfo");
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or("?");
+    println!("{heading}\n{model}, {cores} cores, load {load}\n");
+}

@@ -1,0 +1,63 @@
+//! The training step of `examples/mlp` at its larger size, and one batch of random images.
+
+use anyhow::Result;
+use oxidax::prelude::*;
+
+const SIZES: [usize; 4] = [784, 1024, 1024, 10];
+const BATCH: usize = 128;
+
+/// The perceptron.
+#[derive(Tree, Clone)]
+pub(crate) struct Mlp {
+    layers: Vec<nn::Linear>,
+}
+
+/// Images and their classes.
+#[derive(Tree)]
+pub(crate) struct Batch {
+    images: Array, // f32[b, pixels]
+    labels: Array, // i32[b]
+}
+
+/// Model, optimizer state and a batch.
+pub(crate) type Arguments = (Mlp, optim::State, Batch);
+
+impl Mlp {
+    fn new(key: random::Key) -> Mlp {
+        let keys = random::split(key, SIZES.len() - 1);
+        let pairs = keys.into_iter().zip(SIZES.windows(2));
+        Mlp { layers: pairs.map(|(key, n)| nn::Linear::new(key, n[0], n[1])).collect() }
+    }
+
+    fn forward(&self, images: &Array) -> Array {
+        let (head, hidden) = self.layers.split_last().expect("a model has layers");
+        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(&layer.forward(&x))))
+    }
+}
+
+/// The compiled step: loss, gradient, AdamW.
+pub(crate) fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
+    let optimizer = optim::adamw(1e-3);
+    jit(move |model: Mlp, state: optim::State, batch: Batch| {
+        let loss = |model: &Mlp| {
+            nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
+        };
+        let (loss, gradients) = value_and_grad(loss)(&model);
+        let (updates, state) = optimizer.update(&gradients, &state, &model);
+        (optim::apply_updates(&model, &updates), state, loss)
+    })
+    .name("train_step")
+}
+
+/// Weights drawn as the example draws them, and a batch.
+pub(crate) fn arguments() -> Result<Arguments> {
+    let model = Mlp::new(random::key(0));
+    let state = optim::adamw(1e-3).init(&model);
+    let pixels: Vec<f32> = (0..BATCH * SIZES[0]).map(|at| (at % 255) as f32 / 255.0).collect();
+    let labels: Vec<i32> = (0..BATCH).map(|at| (at % 10) as i32).collect();
+    let batch = Batch {
+        images: Array::from_slice(&pixels, [BATCH, SIZES[0]])?,
+        labels: Array::from_slice(&labels, [BATCH])?,
+    };
+    Ok((model, state, batch))
+}

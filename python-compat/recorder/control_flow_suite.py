@@ -1,0 +1,145 @@
+"""Loops and choices under transforms; README.md states the functions as formulas.
+
+`params.function` names the function. `op` is the nesting: `call` is the function itself, with derivatives in both directions where it has
+them; `jvp` the function along the tangents that are the last operands, for functions without a reverse mode; `vmap` maps the operands
+`params.mapped` over axis 0; `vmap(grad)` is the gradient of `sum(y**2)` over all real results, by operand 0, of every row; `jvp(grad)` that
+gradient, and its derivative along the last operand.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .control_flow_functions import FUNCTIONS
+from .ops_elementwise import inside
+from .suite import Suite
+
+LOOSE = {"f32": {"rtol": 2e-5, "atol": 5e-6}, "f64": {"rtol": 1e-11, "atol": 1e-12}}
+# Operands of each function by shape, the interval they are drawn from, and which of them are differentiated. A number of another
+# kind is given as it is.
+OPERANDS = {
+    "running_sum": [(5, 2)],
+    "running_product_back": [(4,)],
+    "rnn": [(6, 2), (3, 3), (2, 3), (3,), (3,)],
+    "lstm": [(4, 2), (5, 12), (3,), (3,)],
+    "nested": [(3, 4), ()],
+    "powers": [()],
+    "unrolled": [(7,), ()],
+    "counted": [(4,)],
+    "carried_weights": [(3, 2), (2, 2)],
+    "no_steps": [(3,), ()],
+    "weak_start": [(4,)],
+    "van_der_pol": [(2,), ()],
+    "streamed_logsumexp": [(6,)],
+    "choice": [(3,), ()],
+    "choice_of_pairs": [(3,), ()],
+    "switched": [(3,), np.int32(1)],
+    "choice_in_scan": [(5,), ()],
+    "scan_in_choice": [(3,), ()],
+    "halvings": [()],
+    "newton_root": [()],
+    "shared_steps": [(), np.int32(3)],
+    "equilibrium": [(3,), (3, 3)],
+    "fixed_power_iteration": [(3, 3)],
+    "indexed_loop": [(4,)],
+    "open_bound": [(), np.int32(4)],
+    "mapped": [(5, 3), (3,)],
+    "mapped_batches": [(5, 3), (3,)],
+    "partial_sums": [(7,)],
+    "partial_maxima": [(2, 6)],
+    "partial_products_of_matrices": [(5, 2, 2)],
+    "linear_recurrence": [(6,), (6,)],
+    "learned_start": [(2,), (4, 2)],
+}
+FORWARD_ONLY = ("halvings", "newton_root", "shared_steps", "equilibrium", "open_bound")
+# Mapped operands; a function that is not here is not mapped.
+MAPPED = {
+    "running_sum": [[0]],
+    "rnn": [[0], [4], [1, 4]],
+    "nested": [[0], [1]],
+    "powers": [[0]],
+    "counted": [[0]],
+    "carried_weights": [[1]],
+    "van_der_pol": [[0, 1], [1]],
+    "choice": [[0, 1], [1]],
+    "choice_of_pairs": [[1]],
+    "switched": [[0, 1], [0], [1]],
+    "choice_in_scan": [[0], [1]],
+    "scan_in_choice": [[1]],
+    "halvings": [[0]],
+    "newton_root": [[0]],
+    "shared_steps": [[0], [0, 1], [1]],
+    "equilibrium": [[0], [1]],
+    "open_bound": [[0], [1]],
+    "mapped_batches": [[1]],
+    "linear_recurrence": [[1]],
+    "learned_start": [[0]],
+}
+TWICE = ("rnn", "nested", "powers", "unrolled", "counted", "van_der_pol", "choice_in_scan", "scan_in_choice", "choice", "mapped", "learned_start", "partial_products_of_matrices", "fixed_power_iteration", "streamed_logsumexp")
+ROWS = 3
+
+
+def _draw(name, index, spec, kind, rows=None):
+    if not isinstance(spec, tuple):
+        return np.arange(-1, ROWS - 1, dtype=np.int32) * 2 + spec if rows else np.asarray(spec)
+    low = 0.2 if name in ("newton_root", "linear_recurrence", "fixed_power_iteration") else -1.2
+    return inside(f"{name}{index}", (low, 1.4), kind, spec if rows is None else (rows, *spec))
+
+
+def _total(f):
+    def total(x, *rest):
+        real = [y for y in f(x, *rest) if jnp.issubdtype(y.dtype, jnp.floating)]
+        return sum(jnp.sum(y**2) for y in real)
+
+    return total
+
+
+def build(stride: int, quick: bool) -> Suite:
+    """All cases."""
+    suite = Suite("control_flow", __doc__.strip(), stride=stride, tolerance=LOOSE)
+    for name, specs in OPERANDS.items():
+        for kind in ("f32", "f64"):
+            _cases(suite, name, specs, kind)
+    return suite
+
+
+def _cases(suite, name, specs, kind):
+    f = FUNCTIONS[name]
+    inputs = [_draw(name, i, spec, kind) for i, spec in enumerate(specs)]
+    real = [i for i, spec in enumerate(specs) if isinstance(spec, tuple)]
+    params = {"function": name}
+    suite.case(f"{name}_{kind}", "call", inputs, jax.jit(f), params, wrt=None if name in FORWARD_ONLY else real)
+    if name in FORWARD_ONLY and name != "equilibrium":
+        directions = [inside(f"{name}t{i}", (-1, 1), kind, inputs[i].shape) for i in real]
+
+        def forward(*operands):
+            primals, tangents = operands[: len(specs)], list(operands[len(specs) :])
+
+            def chosen(*xs):
+                full = list(primals)
+                for i, x in zip(real, xs):
+                    full[i] = x
+                return [y for y in f(*full) if jnp.issubdtype(y.dtype, jnp.floating)]
+
+            outputs, derivatives = jax.jvp(chosen, [primals[i] for i in real], tangents)
+            return [*outputs, *derivatives]
+
+        suite.case(f"{name}_jvp_{kind}", "jvp", [*inputs, *directions], jax.jit(forward), params | {"wrt": real})
+    # Values under transforms are looked at once, in the wider type.
+    if kind == "f32":
+        return
+    for mapped in MAPPED.get(name, []):
+        label = "".join(map(str, mapped))
+        batch = [_draw(name, i, spec, kind, ROWS if i in mapped else None) for i, spec in enumerate(specs)]
+        axes = [0 if i in mapped else None for i in range(len(specs))]
+        more = params | {"mapped": mapped}
+        wrt = None if name in FORWARD_ONLY else real
+        suite.case(f"{name}_vmap{label}_{kind}", "vmap", batch, jax.jit(jax.vmap(f, axes)), more, wrt=wrt)
+        if name not in FORWARD_ONLY:
+            per_row = jax.jit(jax.vmap(jax.grad(_total(f)), axes))
+            suite.case(f"{name}_vmap{label}_grad_{kind}", "vmap(grad)", batch, per_row, more)
+    if name in TWICE:
+        v = inside(f"{name}v", (-1, 1), kind, inputs[0].shape)
+        gradient = jax.grad(_total(f))
+        twice = lambda x, *rest: jax.jvp(lambda x: gradient(x, *rest[:-1]), (x,), (rest[-1],))
+        suite.case(f"{name}_jvp_grad_{kind}", "jvp(grad)", [*inputs, v], jax.jit(twice), params)

@@ -1,0 +1,66 @@
+//! One `call` for each number of arguments, each of them by value or by reference.
+
+/// Expands a macro for functions of no argument to eight. A row has the type of each argument, the
+/// type of what is passed for it, and its name.
+macro_rules! for_each_arity {
+    ($macro:ident $with:tt) => {
+        $macro!($with);
+        $macro!($with A PA a);
+        $macro!($with A PA a, B PB b);
+        $macro!($with A PA a, B PB b, C PC c);
+        $macro!($with A PA a, B PB b, C PC c, D PD d);
+        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e);
+        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g);
+        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g, H PH h);
+        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g, H PH h, I PI i);
+    };
+}
+
+/// `call` of a type that has `run`, with the documentation given.
+macro_rules! call {
+    ([$function:ident $($docs:tt)*] $($name:ident $param:ident $value:ident),*) => {
+        impl<$($name: Tree,)* O: Tree> $function<($($name,)*), O> {
+            $($docs)*
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn call<$($param: crate::tree::Arg<$name>),*>(
+                &self,
+                $($value: $param),*
+            ) -> Result<O, crate::jit::CallError<<($($name,)*) as Args>::Returned>> {
+                match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
+                    Ok(output) => Ok(output),
+                    Err(Failure { error, consumed }) => {
+                        // Without arguments nothing can have been lost.
+                        let _ = consumed;
+                        let args = ($({
+                            let lost = consumed
+                                && crate::runtime::any_deleted(&crate::tree::leaves($value.tree()));
+                            $value.into_owned().filter(|_| !lost)
+                        },)*);
+                        Err(crate::jit::CallError { error, args: Box::new(args) })
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// `Jit::apply`.
+macro_rules! apply {
+    ([] $($name:ident $param:ident $value:ident),*) => {
+        impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
+            /// The function inside traced code, where errors are thrown; at the top level as
+            /// [`Jit::call`], but throwing.
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn apply<$($param: crate::tree::Arg<$name>),*>(&self, $($value: $param),*) -> O {
+                match self.call($($value),*) {
+                    Ok(output) => output,
+                    Err(failed) => trace::throw(failed.error),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {apply, call, for_each_arity};

@@ -1,0 +1,198 @@
+//! What one signature is compiled to, and how it is run: the warm path of every call.
+
+use super::stats::Counters;
+use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
+use crate::runtime::{Executable, Scratch, is_deleted, is_watched};
+use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A function traced for one signature, before it is compiled.
+pub(super) struct Staged<O> {
+    pub(super) name: String,
+    /// Without what is not needed.
+    pub(super) program: Program,
+    pub(super) captures: Vec<Array>,
+    /// The result's structure, with leaves of any kind.
+    pub(super) template: O,
+    /// The types of each argument's leaves.
+    pub(super) arguments: Vec<Vec<Arc<Aval>>>,
+}
+
+/// What is kept for one signature.
+pub(super) struct Entry<O> {
+    pub(super) executable: Executable,
+    captures: Vec<Arc<dyn Buffer>>,
+    template: O,
+    /// For each leaf, the position of the argument that it belongs to.
+    argument_of: Vec<usize>,
+    /// Whether a leaf that could not be donated has been logged.
+    logged: AtomicBool,
+    /// The last call's lists, for the next one. Locked to take them out or put them back, never while
+    /// the program runs.
+    scratch: Mutex<Scratch>,
+}
+
+/// A failed call: the error, and whether buffers had already been handed over.
+pub(super) struct Failure {
+    pub(super) error: Error,
+    pub(super) consumed: bool,
+}
+
+impl Failure {
+    /// Nothing was handed over.
+    pub(super) fn before(error: Error) -> Failure {
+        Failure { error, consumed: false }
+    }
+}
+
+impl<O: Tree> Staged<O> {
+    /// The text of the module for the default platform.
+    pub(super) fn lower(&self) -> Result<String, Error> {
+        Executable::lower_donatable(&self.program, &self.name)
+    }
+
+    /// Compiles that text.
+    pub(super) fn load(&self, text: &str) -> Result<Entry<O>, Error> {
+        let captures = self.captures.iter().map(|capture| match &capture.kind {
+            Kind::Concrete(buffer) => Ok(buffer.clone()),
+            // It escaped its trace, or never had elements.
+            Kind::Traced { .. } => Err(trace::escaped_error(capture)),
+        });
+        let captures = captures.collect::<Result<_, _>>()?;
+        // Results share their types with the arguments, which the next call's comparison then sees.
+        let mut known: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
+        known.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
+        let shared = |aval: Aval| match known.get(&aval) {
+            Some(&known) => known.clone(),
+            None => Arc::new(aval),
+        };
+        let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
+        let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
+        let arguments = self.arguments.iter().enumerate();
+        Ok(Entry {
+            template: rebuild(&self.template, leaves),
+            executable: Executable::load(&self.program, &self.name, text, results)?,
+            captures,
+            argument_of: arguments.flat_map(|(at, of)| std::iter::repeat_n(at, of.len())).collect(),
+            logged: AtomicBool::new(false),
+            scratch: Mutex::default(),
+        })
+    }
+}
+
+impl<O: Tree> Entry<O> {
+    /// The lists of a call, empty: the last call's, or new ones while another thread has those.
+    pub(super) fn scratch(&self) -> Scratch {
+        self.scratch.try_lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
+    }
+
+    /// Keeps the lists of a call for the next one.
+    pub(super) fn keep(&self, mut scratch: Scratch) {
+        scratch.clear();
+        if let Ok(mut kept) = self.scratch.try_lock() {
+            *kept = scratch;
+        }
+    }
+
+    /// Runs it on arguments whose buffers are in `scratch`. `owned` says which of them were passed by
+    /// value; of those, the leaves that nothing else holds are donated.
+    pub(super) fn run<A: Args>(
+        &self,
+        arguments: A::Refs<'_>,
+        mut scratch: Scratch,
+        owned: &[bool],
+        counters: &Counters,
+    ) -> Result<O, Failure> {
+        let n_declared = scratch.arguments.len();
+        self.donate::<A>(arguments, &mut scratch, owned, counters);
+        scratch.arguments.extend(self.captures.iter().cloned());
+        scratch.kept.extend(n_declared as i64..scratch.arguments.len() as i64);
+        let result = match self.executable.execute(&mut scratch) {
+            Ok(mut outputs) => {
+                let result = self.template.unflatten(&mut outputs);
+                assert!(outputs.next().is_none(), "as many results as the template has leaves");
+                Ok(result)
+            }
+            Err(error) => Err(error),
+        };
+        let result = result.map_err(|error| {
+            let lost = (0..n_declared).filter(|&at| is_deleted(&scratch.arguments[at]));
+            let lost: Vec<usize> = lost.collect();
+            if lost.is_empty() {
+                return Failure::before(error);
+            }
+            let structure = TreeDef::of(&Arguments::<A>(arguments));
+            Failure { error: name_lost(error, structure.paths(), &lost), consumed: true }
+        });
+        self.keep(scratch);
+        result
+    }
+
+    /// Decides which leaves are donated: those passed by value and held by nobody but the argument
+    /// itself and `scratch`.
+    fn donate<A: Args>(
+        &self,
+        arguments: A::Refs<'_>,
+        scratch: &mut Scratch,
+        owned: &[bool],
+        counters: &Counters,
+    ) {
+        let Scratch { arguments: buffers, kept, donated, .. } = scratch;
+        if is_watched() {
+            // A program that is to run again must keep its arguments.
+            kept.extend(0..buffers.len() as i64);
+            return;
+        }
+        let mut not_donated = 0;
+        let mut first = None;
+        for (at, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
+            if owned[argument] && Arc::strong_count(buffer) == 2 {
+                donated.push(at);
+                continue;
+            }
+            kept.push(at as i64);
+            if owned[argument] {
+                not_donated += 1;
+                first.get_or_insert(at);
+            }
+        }
+        if let Some(first) = first {
+            Counters::add(&counters.not_donated, not_donated);
+            self.log_kept::<A>(arguments, first);
+        }
+    }
+
+    /// Says once which leaf was passed by value and could not be donated.
+    #[cold]
+    fn log_kept<A: Args>(&self, arguments: A::Refs<'_>, leaf: usize) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
+            let structure = TreeDef::of(&Arguments::<A>(arguments));
+            tracing::warn!(
+                target: "oxidax::jit",
+                function = self.executable.name(),
+                leaf = rooted(&structure.paths()[leaf]),
+                "passed by value but not donated, because something else holds the array; drop the \
+                 clone, or pass by reference"
+            );
+        }
+    }
+}
+
+fn name_lost(error: Error, paths: &[String], lost: &[usize]) -> Error {
+    let names: Vec<String> = lost.iter().map(|&at| rooted(&paths[at])).collect();
+    match error {
+        Error::Runtime { doing, code, message, .. } => Error::Runtime {
+            doing,
+            code,
+            message,
+            help: Some(format!(
+                "these donated arguments were lost: {}; load them from a checkpoint, or pass them \
+                 by reference to keep them",
+                names.join(", ")
+            )),
+        },
+        other => other,
+    }
+}

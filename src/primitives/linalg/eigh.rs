@@ -1,0 +1,117 @@
+//! Eigenvalues and eigenvectors of Hermitian matrices.
+
+use super::matrices::{
+    adjoint, as_columns, as_rows, diagonal, expect_square, hermitian, identity, product,
+};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind,
+};
+use crate::primitives::composite::lower_by;
+use crate::primitives::rules::{arity, move_axis};
+use crate::primitives::{convert_element_type, div, eq, real, where_, zeros_of};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Unitary `v` and real `w`, increasing, with `a · v = v · diag(w)`, for Hermitian `a`.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `a: {f32, f64, c64, c128}[…, n, n]`, of which the lower triangle is read |
+/// | results    | `v: […, n, n]`, columns of `a`'s dtype; `w: […, n]`, real |
+/// | lowering   | the custom call `Eigh`, which XLA expands to Jacobi rotations |
+/// | derivative | `dw = diag(c)`, `dv = v (f ∘ c)`, with `c = vᴴ da v` and `f_ij = 1 / (w_j − w_i)`; not a number where eigenvalues coincide |
+///
+/// Each eigenvector is determined up to a factor of modulus 1.
+///
+/// Reference: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+/// differentiation" (2008), section 3.1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Eigh;
+
+impl Primitive for Eigh {
+    fn name(&self) -> &'static str {
+        "eigh"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [a] = arity(operands)?;
+        expect_square(a)?;
+        let w = Aval { dtype: a.dtype.real(), ..a.with_shape(a.shape.remove(a.rank() - 1)) };
+        Ok(vec![a.clone(), w])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let outputs = bind(Eigh, &[&primals[0]]);
+        let (v, w) = (&outputs[0], &outputs[1]);
+        let Tangent::Dense(da) = &tangents[0] else {
+            let zeros = outputs.iter().map(Tangent::zero_like).collect();
+            return Ok((outputs, zeros));
+        };
+        let da = hermitian(da);
+        let c = product(&product(&adjoint(v), &da), v);
+        let like = real(&c);
+        let gaps = as_columns(w, &like) - as_rows(w, &like);
+        let same = eq(identity(&like), 1);
+        // On the diagonal the vector would change in length, which it does not.
+        let inverse = where_(&same, 0, div(1.0, where_(&same, 1, &gaps)));
+        let dv = product(v, &(&c * convert_element_type(&inverse, c.dtype())));
+        let dw = real(&diagonal(&c));
+        Ok((outputs, vec![dv.into(), dw.into()]))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(Batched { outputs: bind(Eigh, &[&a]), axes: vec![Some(0); 2] })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].size() == 0 {
+            return lower_by(ctx, operands, |_| results.iter().map(zeros_of).collect());
+        }
+        let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
+        // Lower triangle, sorted, at most so many sweeps, until this is left beside the diagonal.
+        let config = match results[1].dtype {
+            DType::F64 => "1,1,100,1e-14",
+            _ => "1,1,100,1e-7",
+        };
+        let attributes = format!("backend_config = \"{config}\", call_target_name = \"Eigh\"");
+        let whole = lower_by(ctx, operands, |a| vec![hermitian(&a[0])])?;
+        Ok(ctx.op_full("custom_call", &whole, &attributes, Vec::new(), &types))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let n = operands[0].shape[operands[0].rank() - 1] as u64;
+        Cost { flops: 9 * n * results[0].size() as u64, ..Cost::movement(operands, results) }
+    }
+}
+
+/// Eigenvectors and eigenvalues of the Hermitian matrix whose lower triangle is that of `a`. See [`Eigh`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (v, w) = eval_shape(|a: Array| eigh(&a), Aval::new(DType::C64, [8, 3, 3]))?;
+/// assert_eq!((v.aval().to_string(), w.aval().to_string()), ("c64[8,3,3]".into(), "f32[8,3]".into()));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn eigh(a: &Array) -> (Array, Array) {
+    let outputs = bind(Eigh, &[a]);
+    let [v, w] = <[Array; 2]>::try_from(outputs).expect("two results");
+    (v, w)
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let three = [2.0, 9.0, 9.0, 0.5, -1.0, 9.0, 0.3, 0.8, 4.0];
+    let of = |dtype, shape: &[usize], list: &[f64]| {
+        Exemplar::new(Eigh, [Sample::listed(dtype, shape, list)])
+    };
+    vec![
+        of(DType::F32, &[3, 3], &three),
+        of(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
+        // The phase of complex eigenvectors is free, and differences see it jump.
+        of(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
+        of(DType::F32, &[0, 0], &[]),
+        of(DType::F32, &[1, 1], &[-3.0]),
+    ]
+}

@@ -1,0 +1,26 @@
+//! Decompositions of matrices. `ops::linalg` has the functions that users reach for.
+//!
+//! No plugin brings LAPACK along: XLA has its own for Cholesky, triangular systems, QR and Hermitian
+//! eigenvalues; LU and the singular values are loops written here.
+
+mod cholesky;
+mod eigh;
+mod lu;
+mod matrices;
+mod qr;
+mod svd;
+mod triangular_solve;
+
+pub use cholesky::{Cholesky, cholesky};
+pub use eigh::{Eigh, eigh};
+pub use lu::{Lu, lu};
+pub use qr::{Qr, qr};
+pub use svd::{Svd, svd};
+pub use triangular_solve::{TransposeA, TriangularSolve, triangular_solve};
+
+pub(super) use cholesky::exemplars as exemplars_cholesky;
+pub(super) use eigh::exemplars as exemplars_eigh;
+pub(super) use lu::exemplars as exemplars_lu;
+pub(super) use qr::exemplars as exemplars_qr;
+pub(super) use svd::exemplars as exemplars_svd;
+pub(super) use triangular_solve::exemplars as exemplars_triangular_solve;

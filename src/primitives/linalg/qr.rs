@@ -1,0 +1,168 @@
+//! QR decomposition.
+
+use super::matrices::{adjoint, expect_matrices, lower_part, product, sizes, upper_part};
+use super::triangular_solve::solve;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
+    Sample, Shape, Tangent, bind,
+};
+use crate::primitives::composite::lower_by;
+use crate::primitives::rules::{arity, move_axis};
+use crate::primitives::{PaddingDim, pad, slice_in_dim};
+use crate::stablehlo::{TensorType, Value};
+use serde::{Deserialize, Serialize};
+
+/// Orthonormal `q` and upper triangular `r` with `q · r = a`, by Householder reflections.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `a: {f32, f64, c64, c128}[…, m, n]` |
+/// | results    | `q: […, m, k]`, `r: […, k, n]`; `k` is `min(m, n)`, or `m` with `full_matrices` |
+/// | lowering   | the custom calls `Qr` and `ProductOfElementaryHouseholderReflectors`, which XLA expands |
+/// | derivative | for `m ≥ n` without `full_matrices`: with `c = qᴴ da r⁻¹` and `s` the skew part of what stands below its diagonal, `dr = (c − s) r`, `dq = q (s − c) + da r⁻¹` |
+///
+/// Reference: Walter and Lehmann, "On evaluating higher-order derivatives of the QR decomposition of
+/// tall matrices with full column rank in forward and reverse mode algorithmic differentiation",
+/// arXiv:1009.6112 (2010).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Qr {
+    /// Whether `q` is square.
+    pub full_matrices: bool,
+}
+
+impl Qr {
+    fn inner(&self, m: usize, n: usize) -> usize {
+        if self.full_matrices { m } else { m.min(n) }
+    }
+}
+
+fn last_two(shape: &Shape, m: usize, n: usize) -> Shape {
+    let batch = &shape[..shape.rank() - 2];
+    batch.iter().copied().chain([m, n]).collect()
+}
+
+impl Primitive for Qr {
+    fn name(&self) -> &'static str {
+        "qr"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [a] = arity(operands)?;
+        expect_matrices(a)?;
+        let (m, n) = (a.shape[a.rank() - 2], a.shape[a.rank() - 1]);
+        let k = self.inner(m, n);
+        Ok(vec![a.with_shape(last_two(&a.shape, m, k)), a.with_shape(last_two(&a.shape, k, n))])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        let (m, n) = sizes(&primals[0]);
+        if m < n || (self.full_matrices && m != n) {
+            return Err(RuleError::unsupported(format!(
+                "the QR decomposition of {m} by {n} matrices{} has no derivative",
+                if self.full_matrices { " with full_matrices" } else { "" }
+            ))
+            .help("it has one where there are at least as many rows as columns, without full_matrices"));
+        }
+        let outputs = bind(self.clone(), &[&primals[0]]);
+        let (q, r) = (&outputs[0], &outputs[1]);
+        let Tangent::Dense(da) = &tangents[0] else {
+            let zeros = outputs.iter().map(Tangent::zero_like).collect();
+            return Ok((outputs, zeros));
+        };
+        let scaled = solve(r, da, false, false, false);
+        let c = product(&adjoint(q), &scaled);
+        let below = lower_part(&c, -1);
+        // What keeps q unitary is skew; a complex diagonal's imaginary part belongs to it, because
+        // the diagonal of r stays real.
+        let mut skew = &below - adjoint(&below);
+        if c.dtype().is_complex() {
+            let diagonal = &c * super::matrices::identity(&c);
+            skew = skew + (&diagonal - adjoint(&diagonal)) * 0.5;
+        }
+        let rest = &c - &skew;
+        let dr = upper_part(&product(&rest, r), 0);
+        let dq = scaled - product(q, &rest);
+        let tangents = vec![dq.into(), dr.into()];
+        Ok((outputs, tangents))
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(Batched { outputs: bind(self.clone(), &[&a]), axes: vec![Some(0); 2] })
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let ty = operands[0].ty().clone();
+        let (batch, matrix) = ty.dims().split_at(ty.dims().len() - 2);
+        let (m, n) = (matrix[0], matrix[1]);
+        if results[0].size() == 0 || n == 0 {
+            // Without columns q is the identity, and XLA's expansion has nothing to reflect.
+            return lower_by(ctx, operands, |_| results.iter().map(identity_like).collect());
+        }
+        let k = self.inner(m, n);
+        let taus = [batch, &[m.min(n)]].concat();
+        let types = [ty.clone(), TensorType::new(ty.element(), &taus)];
+        let call = |name: &str| format!("call_target_name = \"{name}\"");
+        let packed = ctx.op_full("custom_call", operands, &call("Qr"), Vec::new(), &types);
+        let reflectors = lower_by(ctx, &packed[..1], |x| vec![columns(&x[0], k)])?;
+        let name = call("ProductOfElementaryHouseholderReflectors");
+        let inputs = [reflectors[0].clone(), packed[1].clone()];
+        let square = [TensorType::new(ty.element(), &[batch, &[m, k]].concat())];
+        let q = ctx.op_full("custom_call", &inputs, &name, Vec::new(), &square);
+        let r = lower_by(ctx, &packed[..1], |x| {
+            let rows = slice_in_dim(&x[0], 0, k as isize, 1, -2);
+            vec![upper_part(&rows, 0)]
+        })?;
+        Ok(vec![q[0].clone(), r[0].clone()])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let rank = operands[0].rank();
+        let k = operands[0].shape[rank - 2].min(operands[0].shape[rank - 1]) as u64;
+        Cost { flops: 4 * k * operands[0].size() as u64, ..Cost::movement(operands, results) }
+    }
+}
+
+fn identity_like(aval: &Aval) -> Array {
+    super::matrices::identity(&crate::primitives::zeros_of(aval))
+}
+
+/// The first `count` columns; zeros for those that are not there.
+fn columns(x: &Array, count: usize) -> Array {
+    let high = count as isize - sizes(x).1 as isize;
+    let mut dims = vec![PaddingDim::default(); x.rank()];
+    dims[x.rank() - 1].high = high;
+    pad(x, 0, &dims)
+}
+
+/// Orthonormal `q` and upper triangular `r` with `q · r = a`. See [`Qr`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (q, r) = eval_shape(|a: Array| qr(&a, false), Aval::new(DType::F32, [8, 3, 2]))?;
+/// assert_eq!((q.shape().dims(), r.shape().dims()), (&[8, 3, 2][..], &[8, 2, 2][..]));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn qr(a: &Array, full_matrices: bool) -> (Array, Array) {
+    let outputs = bind(Qr { full_matrices }, &[a]);
+    let [q, r] = <[Array; 2]>::try_from(outputs).expect("two results");
+    (q, r)
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let of = |full_matrices, dtype, shape: &[usize]| {
+        Exemplar::new(Qr { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
+    };
+    vec![
+        of(false, DType::F32, &[4, 3]),
+        of(true, DType::F64, &[2, 3, 3]),
+        of(false, DType::C64, &[3, 2]),
+        of(true, DType::F32, &[4, 2]).without_derivative(),
+        of(false, DType::F32, &[2, 3]).without_derivative(),
+        of(true, DType::C128, &[2, 3]).without_derivative(),
+        of(false, DType::F32, &[0, 0]),
+        of(true, DType::F32, &[2, 0]).without_derivative(),
+        of(false, DType::F32, &[1, 1]),
+    ]
+}

@@ -1,0 +1,64 @@
+//! Arrays in and out, comparison, and looking into programs.
+
+use oxidax::core::Program;
+use oxidax::prelude::*;
+
+pub(crate) fn f64s(elements: &[f64], shape: &[usize]) -> Array {
+    Array::from_slice(elements, shape).unwrap()
+}
+
+/// Numbers without a pattern between -1 and 1.
+pub(crate) fn scattered(shape: &[usize], seed: u64) -> Array {
+    let n: usize = shape.iter().product();
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let elements: Vec<f64> = (0..n)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        })
+        .collect();
+    f64s(&elements, shape)
+}
+
+#[track_caller]
+pub(crate) fn close(a: &Array, b: &Array) {
+    assert_eq!(
+        a.aval().to_string().trim_start_matches('~'),
+        b.aval().to_string().trim_start_matches('~')
+    );
+    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+    assert!(a.iter().zip(&b).all(near), "{a:?} is not {b:?}");
+}
+
+#[track_caller]
+pub(crate) fn all_close<T: Tree>(a: &T, b: &T) {
+    let (a, b) = (tree::leaves(a), tree::leaves(b));
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(&b).for_each(|(a, b)| close(a, b));
+}
+
+/// The element of `x` at `at` along axis 0.
+pub(crate) fn row(x: &Array, at: usize) -> Array {
+    x.index(i![at as isize])
+}
+
+pub(crate) fn steps(length: usize) -> ScanOptions {
+    ScanOptions { length: Some(length), ..ScanOptions::default() }
+}
+
+/// The results of every equation of this primitive, in the program and in programs inside.
+pub(crate) fn results_of(program: &Program, primitive: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for eqn in program.eqns() {
+        if eqn.primitive.name() == primitive {
+            found.push(eqn.results.iter().map(|&var| program.aval(var).to_string()).collect());
+        }
+        for (_, inner) in eqn.primitive.as_higher_order().iter().flat_map(|h| h.programs()) {
+            found.extend(results_of(inner, primitive));
+        }
+    }
+    found
+}

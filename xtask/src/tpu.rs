@@ -1,0 +1,44 @@
+//! Programs compiled for TPUs on a machine without one.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::root;
+
+/// What libtpu would otherwise ask the network for, for minutes; any topology works with these.
+const NO_TPU_HERE: &[(&str, &str)] = &[
+    ("TPU_ACCELERATOR_TYPE", "v5litepod-4"),
+    ("TPU_WORKER_HOSTNAMES", "localhost"),
+    ("TPU_SKIP_MDS_QUERY", "1"),
+];
+
+/// Installs the pinned libtpu, if it is not there yet, and runs the tests of `crates/pjrt` that need
+/// it.
+pub(crate) fn compile_only() -> Result<()> {
+    let install = ["run", "--quiet", "--package", "oxidax-cli", "--", "plugin", "install", "tpu"];
+    eprintln!("$ cargo {}", install.join(" "));
+    let installed = Command::new("cargo")
+        .args(install)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting the oxidax command")?;
+    ensure!(installed.status.success(), "installing libtpu failed ({})", installed.status);
+    // The last line of what the command prints is the library's path.
+    let printed = String::from_utf8(installed.stdout).context("the path of libtpu")?;
+    let library = printed.lines().next_back().context("the command printed no path of libtpu")?;
+
+    let test =
+        ["test", "-p", "oxidax-pjrt", "--features", "libtpu-tests", "--test", "suite", "tpu::"];
+    eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", test.join(" "));
+    let status = Command::new("cargo")
+        .args(test)
+        .env("OXIDAX_TEST_LIBTPU", library)
+        .envs(NO_TPU_HERE.iter().copied())
+        .current_dir(root())
+        .status()
+        .context("starting cargo test")?;
+    ensure!(status.success(), "the tests ended with {status}");
+    Ok(())
+}
