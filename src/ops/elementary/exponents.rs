@@ -130,7 +130,7 @@ pub fn frexp(x: &Array) -> (Array, Array) {
     let (x, layout) = laid_out("frexp", x);
     let Parts { sign, field, fraction } = parts(&x, layout);
     let (zero, all_ones) = (zeros_like(&field), (1i64 << layout.exponent) - 1);
-    let special = eq(&bitwise_or(&field, &fraction), &zero) | eq(&field, all_ones);
+    let special = eq(bitwise_or(&field, &fraction), &zero) | eq(&field, all_ones);
     // The leading one of a subnormal fraction is moved to where a normal number has it unsaid.
     let tiny = eq(&field, &zero);
     let unused = (layout.bits.bits() - 1 - layout.fraction) as i64;

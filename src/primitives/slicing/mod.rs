@@ -43,6 +43,7 @@ fn check_starts(x: &Aval, starts: &[Aval]) -> Rule<()> {
 
 /// Start indices from a user: numbers and scalar arrays, brought to one dtype, negative ones counted
 /// from the end of their axis.
+#[track_caller]
 fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
     ensure!(
         starts.len() == x.rank(),
@@ -103,7 +104,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
             }
         }
     });
-    from_the_front.collect()
+    trace::from_caller(|| from_the_front.collect())
 }
 
 /// The axis sizes with that of `axis` replaced.
