@@ -16,6 +16,7 @@ mod convolution;
 mod cumulative;
 mod dot;
 mod exponential;
+mod fft;
 mod gather;
 mod iota;
 mod linalg;
@@ -53,6 +54,7 @@ pub use convolution::*;
 pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
+pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
 pub use linalg::{
@@ -143,6 +145,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
     // logaddexp
     Entry::of::<LogAddExp>("logaddexp", logaddexp::exemplars),
+    // fft
+    Entry::of::<Fft>("fft", fft::exemplars),
     // gather
     Entry::of::<Gather>("gather", gather::exemplars_gather),
     // iota

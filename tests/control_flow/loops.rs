@@ -1,6 +1,6 @@
 //! Loops against plain Rust loops.
 
-use crate::support::{all_close, close, f64s, row, scattered};
+use crate::support::{all_close, close, f64s, row, scattered, steps};
 use oxidax::prelude::*;
 
 type Pair = (Array, Array);
@@ -59,10 +59,12 @@ mod on_cpu {
 
     #[test]
     fn every_way_of_going_equals_the_loop_written_out() {
-        for (n, reverse) in [(1, false), (5, false), (5, true)] {
+        let ways: [(usize, bool, &[usize]); 3] =
+            [(1, false, &[1]), (3, false, &[1, 2]), (5, true, &[1, 2, 0])];
+        for (n, reverse, unrolls) in ways {
             let options = ScanOptions { reverse, ..ScanOptions::default() };
             let expected = everything(written_out, n, options);
-            for unroll in [1, 2, 0] {
+            for &unroll in unrolls {
                 let found = everything(looped, n, ScanOptions { unroll, ..options });
                 all_close(&found, &expected);
             }
@@ -307,7 +309,7 @@ mod on_cpu {
                 all_close(&map_batched(f, &xs, batch_size), &expected);
             }
         }
-        for n in 0..=9 {
+        for n in [0, 1, 2, 3, 6, 7] {
             let xs = scattered(&[n, 2], 3);
             let join = |a: Array, b: Array| &a * &b + &a + &b;
             let step = |c: Array, x: Array| {
@@ -324,6 +326,28 @@ mod on_cpu {
                 close(&by_columns, &transpose(&expected, &[1, 0]));
             }
         }
+    }
+
+    /// A random walk: the key is a part of the carry, split in every step.
+    #[test]
+    fn keys_are_carried() {
+        let step = |(key, x): (random::Key, Array), ()| {
+            let [key, now] = key.split();
+            let x = x + random::normal(now, [2], DType::F64);
+            ((key, x.clone()), x)
+        };
+        let walk =
+            |key: random::Key| scan_with(step, (key, zeros([2], DType::F64)), (), steps(4)).1;
+        let (mut carry, mut path) = ((random::key(7), zeros([2], DType::F64)), Vec::new());
+        for _ in 0..4 {
+            let (next, x) = step(carry, ());
+            carry = next;
+            path.push(x);
+        }
+        close(&walk(random::key(7)), &stack(path.iter().collect::<Vec<_>>(), 0));
+        let keys = random::split_batch(random::key(3), [2]);
+        let walks = vmap(walk).call(&keys);
+        assert_eq!(walks.shape().dims(), [2, 4, 2]);
     }
 
     #[test]

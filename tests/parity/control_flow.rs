@@ -101,19 +101,4 @@ mod on_cpu {
     fn gradients_of_rows_and_their_derivatives_are_those_of_jax() {
         suite().check_ops(|op| op == "vmap(grad)" || op == "jvp(grad)", apply);
     }
-
-    /// One compiled program around everything gives the same as transforms run one by one.
-    #[test]
-    fn compiled_functions_are_those_of_jax() {
-        let compiled = |_: &str, params: &Value, operands: &[Array]| {
-            let f = function(params["function"].as_str().unwrap());
-            let program = jit(move |operands: Vec<Array>| f(&operands));
-            program.apply(operands.to_vec())
-        };
-        let others = |_: &str, params: &Value, _: usize| {
-            let looked_at = ["rnn", "nested", "choice_in_scan", "scan_in_choice", "equilibrium"];
-            !looked_at.contains(&params["function"].as_str().unwrap())
-        };
-        suite().without(others).check_ops(|op| op == "call", compiled);
-    }
 }

@@ -10,6 +10,7 @@ mod fixtures;
 mod joined;
 mod known;
 mod lax;
+mod linalg;
 mod mlp;
 mod nn;
 mod numpy;

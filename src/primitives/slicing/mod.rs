@@ -17,7 +17,7 @@ use super::constant::fill_of;
 use super::convert::convert_to;
 use super::promote::{ArrayLike, Like};
 use super::select::select;
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, promote};
+use crate::core::{Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, promote, trace};
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype, ensure_shape};
 

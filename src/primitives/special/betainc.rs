@@ -1,19 +1,18 @@
 //! The incomplete beta function.
 
 use super::gamma::lgamma;
-use super::incomplete::{ITERATIONS, away_from_zero, in_float};
+use super::incomplete::{away_from_zero, go_on, in_float, still_open};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
     Sample, Tangent, bind1,
 };
-use crate::primitives::arithmetic::{abs, add, div, mul, neg, sub};
+use crate::primitives::arithmetic::{add, div, mul, neg, sub};
 use crate::primitives::comparison::{eq, ge, gt, lt, ne};
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::constant::{full, full_like};
 use crate::primitives::exponential::{exp, log, log1p};
 use crate::primitives::logic::{bitwise_and, bitwise_not, bitwise_or};
 use crate::primitives::promote::{ArrayLike, promote_inexact};
-use crate::primitives::reduce::reduce_or;
 use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
@@ -131,9 +130,10 @@ fn prepared(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
 }
 
 /// Two levels of the fraction `1 + d₁/(1 + d₂/(1 + …))`, by Lentz's method: what follows `d₂ₘ₊₁` and
-/// `d₂ₘ₊₂`. The state is `m`, whether to go on, `C`, `D` and the value so far, then the operands.
+/// `d₂ₘ₊₂`. The state is `m`, which elements have not converged, `C`, `D` and the value so far, then the
+/// operands.
 fn two_levels(state: &[Array]) -> Vec<Array> {
-    let [m, _, c, d, value, a, b, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
+    let [m, open, c, d, value, a, b, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
     let one = full_like(x, 1.0);
     let level = crate::primitives::shape::broadcast_to(m, x.shape());
     let next = add(&level, &one);
@@ -145,20 +145,19 @@ fn two_levels(state: &[Array]) -> Vec<Array> {
     let odd = neg(&div(div(odd, &base), &above));
     let even = mul(mul(&next, sub(b, &next)), x);
     let even = div(div(even, &above), add(&above, &one));
-    let (mut c, mut d, mut value) = (c.clone(), d.clone(), value.clone());
-    let mut apart = full_like(&eq(x, x), false);
+    let (mut c, mut d, mut both) = (c.clone(), d.clone(), one.clone());
+    let mut steps = Vec::new();
     for numerator in [odd, even] {
         d = div(&one, away_from_zero(&add(&one, mul(&numerator, &d))));
         c = away_from_zero(&add(&one, div(&numerator, &c)));
         let factor = mul(&c, &d);
-        value = mul(&value, &factor);
-        let step = abs(&sub(factor, &one));
-        apart = bitwise_or(&apart, gt(step, full_like(x, x.dtype().epsilon())));
+        both = mul(&both, &factor);
+        steps.push(sub(factor, &one));
     }
-    let axes: Vec<isize> = (0..x.rank() as isize).collect();
-    let go_on = bitwise_and(reduce_or(&apart, &axes), lt(m, full_like(m, ITERATIONS)));
+    let value = select(open, &mul(value, &both), value);
+    let open = still_open(open, &[(&steps[0], &one), (&steps[1], &one)]);
     let count = add(m, full_like(m, 1.0));
-    vec![count, go_on, c, d, value, a.clone(), b.clone(), x.clone()]
+    vec![count, open, c, d, value, a.clone(), b.clone(), x.clone()]
 }
 
 fn lower_betainc(ctx: &mut LowerCtx<'_>, operands: &[Value], dtype: DType) -> Rule<Vec<Value>> {
@@ -167,11 +166,12 @@ fn lower_betainc(ctx: &mut LowerCtx<'_>, operands: &[Value], dtype: DType) -> Ru
             let [a, b, x, _] = prepared(&operands[0], &operands[1], &operands[2]);
             let one = full_like(&x, 1.0);
             let m = crate::primitives::convert_element_type(&full([], 0.0), x.dtype());
-            let go_on = full([], true);
+            let open = full_like(&eq(&x, &x), true);
             // Before the first level C is 1 and D is 0, so that D's first denominator is 1.
-            vec![m, go_on, one.clone(), full_like(&x, 0.0), one, a, b, x]
+            vec![m, open, one.clone(), full_like(&x, 0.0), one, a, b, x]
         })?;
-        let fraction = lower_while(ctx, &begin, |state| state[1].clone(), two_levels)?;
+        let more = |state: &[Array]| go_on(&state[0], &state[1]);
+        let fraction = lower_while(ctx, &begin, more, two_levels)?;
         let mut all = operands.to_vec();
         all.push(fraction[4].clone());
         lower_by(ctx, &all, |operands| {
@@ -254,6 +254,13 @@ mod tests {
             close(&betainc(2.5, 1.0, f64s(&x)), &powers, 1e-13);
             let powers: Vec<f64> = x.iter().map(|x: &f64| -(3.5 * (-x).ln_1p()).exp_m1()).collect();
             close(&betainc(1.0, 3.5, f64s(&x)), &powers, 1e-13);
+            // Half of them were never done in f32, where C and D are rounded apart.
+            let x: Vec<f32> = (1..200).map(|i| i as f32 / 200.0).collect();
+            let y = betainc(70.0, 2.0, Array::from_slice(&x, [199]).unwrap());
+            let expected = x.iter().map(|x| f64::from(*x)).map(|x| x.powi(70) * (71.0 - 70.0 * x));
+            for (y, expected) in y.to_vec::<f32>().unwrap().iter().zip(expected) {
+                assert!((f64::from(*y) - expected).abs() < 2e-5, "{y} against {expected}");
+            }
             // Symmetric, far from the ends, and steep.
             close(&betainc(5e3, 5e3, f64s(&[0.5])), &[0.5], 1e-11);
         }

@@ -17,7 +17,7 @@ use crate::stablehlo::Value;
 
 /// Terms after which a series or fraction is given up. Near `x = a` about `9·√a` are needed in `f64`, so
 /// that this is enough up to `a ≈ 10⁸`.
-pub(super) const ITERATIONS: f64 = 1e5;
+const ITERATIONS: f64 = 1e5;
 
 /// Which function of `P(a, x)` is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,14 +110,21 @@ fn scalar(x: &Array, value: f64) -> Array {
     convert_element_type(&full([], value), x.dtype())
 }
 
-/// Whether any element has a step that still matters, and terms are left.
-fn go_on(count: &Array, steps: &[(&Array, &Array)]) -> Array {
-    let epsilon = full_like(steps[0].0, steps[0].0.dtype().epsilon());
-    let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), &epsilon));
+/// Whether to go on: some element has not converged, and terms are left.
+pub(super) fn go_on(count: &Array, open: &Array) -> Array {
+    let axes: Vec<isize> = (0..open.rank() as isize).collect();
+    bitwise_and(reduce_or(open, &axes), lt(count, full_like(count, ITERATIONS)))
+}
+
+/// Which elements of those that are `open` have a step that still matters beside its total.
+///
+/// An element that has converged stays as it is: from then on there is only rounding, which in some
+/// fractions grows.
+pub(super) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
+    let epsilon = |x: &Array| full_like(x, x.dtype().epsilon());
+    let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), epsilon(step)));
     let any = steps.iter().map(matters).reduce(|a, b| bitwise_or(a, b));
-    let any = any.expect("there is at least one step");
-    let axes: Vec<isize> = (0..any.rank() as isize).collect();
-    bitwise_and(reduce_or(&any, &axes), lt(count, full_like(count, ITERATIONS)))
+    bitwise_and(open, any.expect("there is at least one step"))
 }
 
 /// `Σ xⁿ / ((a+1)…(a+n))` and, if wanted, its derivative by `a`: with a term `c`, that of the next is
@@ -129,25 +136,26 @@ fn lower_series(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> R
     let begin = lower_by(ctx, operands, |operands| {
         let [a, x] = prepared(&operands[0], &operands[1], wanted, false);
         let (zero, one) = (zeros_like(&x), full_like(&x, 1.0));
-        vec![scalar(&x, 0.0), full([], true), one.clone(), zero.clone(), one, zero, a, x]
+        let open = full_like(&eq(&x, &x), true);
+        vec![scalar(&x, 0.0), open, one.clone(), zero.clone(), one, zero, a, x]
     })?;
     let next = |state: &[Array]| {
-        let [n, _, term, h, sum, by_a, a, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
+        let [n, open, term, h, sum, by_a, a, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
         let n = add(n, full_like(n, 1.0));
         let place = add(a, broadcast_to(&n, a.shape()));
         let term = mul(term, div(x, &place));
-        let sum = add(sum, &term);
+        let sum = select(open, &add(sum, &term), sum);
         let one = full_like(x, 1.0);
         let h = add(h, div(one, place));
         let step = neg(&mul(&term, &h));
-        let by_a = add(by_a, &step);
-        let more = match slope {
-            true => go_on(&n, &[(&term, &sum), (&step, &by_a)]),
-            false => go_on(&n, &[(&term, &sum)]),
+        let by_a = select(open, &add(by_a, &step), by_a);
+        let open = match slope {
+            true => still_open(open, &[(&term, &sum), (&step, &by_a)]),
+            false => still_open(open, &[(&term, &sum)]),
         };
-        vec![n, more, term, h, sum, by_a, a.clone(), x.clone()]
+        vec![n, open, term, h, sum, by_a, a.clone(), x.clone()]
     };
-    let end = lower_while(ctx, &begin, |state| state[1].clone(), next)?;
+    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
     Ok(vec![end[4].clone(), end[5].clone()])
 }
 
@@ -166,13 +174,13 @@ fn lower_fraction(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) ->
         let (zero, minus) = (zeros_like(&x), neg(&one));
         // C begins as the first denominator, whose derivative is -1, D as zero.
         let begin = [first.clone(), minus, zero.clone(), zero, first, log_slope];
-        let mut state = vec![scalar(&x, 0.0), full([], true)];
+        let mut state = vec![scalar(&x, 0.0), full_like(&eq(&x, &x), true)];
         state.extend(begin);
         state.extend([a, x]);
         state
     })?;
     let next = |state: &[Array]| {
-        let [k, _, c, dc, d, dd, value, by_a, a, x] =
+        let [k, open, c, dc, d, dd, value, by_a, a, x] =
             [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|at| &state[at]);
         let k = add(k, full_like(k, 1.0));
         let level = broadcast_to(&k, a.shape());
@@ -184,7 +192,7 @@ fn lower_fraction(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) ->
         let below = away_from_zero(&add(&denominator, mul(&numerator, d)));
         let next_d = div(&one, below);
         let factor = mul(&next_c, &next_d);
-        let next_value = mul(value, &factor);
+        let next_value = select(open, &mul(value, &factor), value);
         let step = sub(&factor, &one);
         // C' = -1 + k/C - n·C'/C², and D' = -D²·(-1 + k·D + n·D').
         let quotient = div(sub(&level, mul(&numerator, div(dc, c))), c);
@@ -192,14 +200,14 @@ fn lower_fraction(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) ->
         let inner = sub(add(mul(&level, d), mul(&numerator, dd)), &one);
         let next_dd = neg(&mul(mul(&next_d, &next_d), inner));
         let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
-        let next_by_a = add(by_a, &log_step);
-        let more = match slope {
-            true => go_on(&k, &[(&step, &one), (&log_step, &next_by_a)]),
-            false => go_on(&k, &[(&step, &one)]),
+        let next_by_a = select(open, &add(by_a, &log_step), by_a);
+        let open = match slope {
+            true => still_open(open, &[(&step, &one), (&log_step, &next_by_a)]),
+            false => still_open(open, &[(&step, &one)]),
         };
-        vec![k, more, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
+        vec![k, open, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
     };
-    let end = lower_while(ctx, &begin, |state| state[1].clone(), next)?;
+    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
     Ok(vec![end[6].clone(), end[7].clone()])
 }
 

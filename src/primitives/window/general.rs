@@ -10,6 +10,7 @@ use crate::primitives::logic::{bitwise_and, bitwise_or};
 use crate::primitives::promote::{ArrayLike, Like};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
+use std::slice::from_ref;
 
 /// Reduces each window over `x` by `combine`, an associative function of two arrays that works element
 /// by element; `init` comes before each result, and is the result where a window has padding alone.
@@ -61,7 +62,7 @@ pub fn reduce_window(
         let plan = Plan::new(&axes);
         if axes.iter().all(WindowAxis::is_bare) {
             let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
-            return begun(&plan.run(&[x.clone()], std::slice::from_ref(&init), &both)[0]);
+            return begun(&plan.run(from_ref(x), from_ref(&init), &both)[0]);
         }
         // Padding has no part in a result, so that each element says whether it is one.
         let inside = full_like(&eq(x, x), true);
