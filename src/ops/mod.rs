@@ -86,7 +86,9 @@ pub use joining::{
 pub use numeric::{
     clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
 };
-pub use polynomials::{poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval};
+pub use polynomials::{
+    poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval,
+};
 pub use pooling::{AverageOver, avg_pool, max_pool, min_pool};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
 pub use running::{cumulative_prod, cumulative_sum};

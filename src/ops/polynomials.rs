@@ -5,7 +5,7 @@ use super::unstack;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
     ArrayLike, Like, PaddingDim, add, concatenate, convert_element_type, div, full_like, inexact,
-    mul, neg, pad, promote_arrays, reshape, slice, sub, zeros,
+    mul, neg, pad, promote_arrays, reshape, slice, sqrt, sub, zeros,
 };
 
 #[track_caller]
@@ -172,4 +172,25 @@ pub fn poly(roots: &Array) -> Array {
         product = polymul(&product, &factor);
     }
     product
+}
+
+/// The coefficients, `[degree + 1]`, of the polynomial that fits the values `y`, `[n]`, at `x`, `[n]`, with the least
+/// sum of squared errors; for `y` of `[n, k]` one column for each of its own. Integers become floats.
+///
+/// Columns of powers are scaled to one length first. Throws `Op` (shape) if `x` is no vector or `y` has
+/// another length.
+#[track_caller]
+pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
+    if x.rank() != 1 || y.shape().first() != Some(&x.size()) {
+        let message = format!("takes vectors of one size, got {} and {}", x.shape(), y.shape());
+        trace::throw_operands("polyfit", RuleError::shape(message), &[x, y]);
+    }
+    let powers = super::vander(&inexact(x), degree + 1);
+    let scale = sqrt(&mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
+    let rcond = x.size() as f64 * powers.dtype().epsilon();
+    let found = super::linalg::lstsq(&div(&powers, &scale), y, Some(rcond)).x;
+    match y.rank() {
+        1 => div(found, reshape(&scale, [degree + 1])),
+        _ => div(found, reshape(&scale, [degree + 1, 1])),
+    }
 }

@@ -85,4 +85,25 @@ mod on_cpu {
         assert_eq!(f32s(&one_hot(&labels, 2)), [0., 1., 0., 0., 1., 0.]);
         assert_eq!(dims(&one_hot_axis(&labels, 300, 0, DType::BF16)), [300, 3]);
     }
+
+    #[test]
+    fn polynomials_are_found_again() {
+        let x = vector(&[-2., -1., 0., 0.5, 1.5, 3.]);
+        let p = vector(&[0.5, -2., 0.25, 1.]);
+        let near = Closeness { rtol: 1e-4, atol: 1e-4, ..Closeness::default() };
+        let found = polyfit(&x, &polyval(&p, &x), 3);
+        assert!(allclose_within(&found, &p, near).item::<bool>().unwrap());
+        let line = polyfit(&vector(&[0., 1., 2.]), &vector(&[1., 3., 5.]), 1);
+        assert!(allclose_within(&line, vector(&[2., 1.]), near).item::<bool>().unwrap());
+    }
+
+    #[test]
+    fn partitions_put_one_element_in_its_place() {
+        let x = vector(&[3., 1., 4., 1., 5., 9., 2., 6.]);
+        let parted = f32s(&x.partition(3, 0));
+        assert_eq!(parted[3], 3.);
+        assert!(parted[..3].iter().all(|&e| e <= 3.) && parted[4..].iter().all(|&e| e >= 3.));
+        let order = i32s(&x.argpartition(-1, 0));
+        assert_eq!(order[7], 5);
+    }
 }
