@@ -19,4 +19,5 @@ if [ ! -f .venv/installed ] || ! cmp -s requirements.txt .venv/installed; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps -r requirements.txt
     cp requirements.txt .venv/installed
 fi
+.venv/bin/python names.py --check
 exec .venv/bin/python record.py --check

@@ -118,7 +118,7 @@ pub mod transforms;
 pub mod tree;
 
 pub use core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
-pub use ops::linalg;
+pub use ops::{linalg, special, stats};
 pub use tree::Tree;
 
 /// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.

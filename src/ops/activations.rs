@@ -211,3 +211,89 @@ pub fn standardize(x: &Array, along: impl Into<Axes>, epsilon: f64) -> Array {
     let variance = x.var_axes(along, 0.0);
     mul(&centred, rsqrt(&add(variance, epsilon)))
 }
+
+/// `x` where it is positive, else `alpha * (exp(x / alpha) - 1)`: [`elu`] whose derivative at 0 is 1 for
+/// every `alpha`.
+///
+/// # Reference
+/// Barron, "Continuously differentiable exponential linear units", 2017.
+#[track_caller]
+pub fn celu(x: &Array, alpha: f64) -> Array {
+    let x = inexact(x);
+    let positive = gt(&x, 0);
+    let below = where_(&positive, zeros_like(&x), &x);
+    where_(&positive, &x, mul(expm1(&div(below, alpha)), alpha))
+}
+
+/// `relu6(x + 3) / 6`: a sigmoid of straight lines.
+#[track_caller]
+pub fn hard_sigmoid(x: &Array) -> Array {
+    div(relu6(&add(inexact(x), 3)), 6)
+}
+
+/// `x * hard_sigmoid(x)`.
+///
+/// # Reference
+/// Howard et al., "Searching for MobileNetV3", 2019, section 5.2.
+#[doc(alias = "hard_swish")]
+#[track_caller]
+pub fn hard_silu(x: &Array) -> Array {
+    mul(x, hard_sigmoid(x))
+}
+
+/// `x * tanh(softplus(x))`.
+///
+/// # Reference
+/// Misra, "Mish: a self regularized non-monotonic activation function", 2019.
+#[track_caller]
+pub fn mish(x: &Array) -> Array {
+    let x = inexact(x);
+    mul(&x, tanh(&softplus(&x)))
+}
+
+/// `(x + sqrt(x² + b)) / 2`, a smooth [`relu`]; `b` is 4 in JAX unless told otherwise.
+///
+/// # Reference
+/// Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
+#[track_caller]
+pub fn squareplus(x: &Array, b: f64) -> Array {
+    let x = inexact(x);
+    mul(add(&x, crate::primitives::sqrt(&add(mul(&x, &x), b))), 0.5)
+}
+
+/// 0 below -1, `x` above 1, and `(x + 1)² / 4` between: a smooth [`relu`] that is 0 exactly.
+#[track_caller]
+pub fn sparse_plus(x: &Array) -> Array {
+    let x = inexact(x);
+    let between = mul(integer_pow(&add(&x, 1.0), 2), 0.25);
+    where_(&le(&x, -1.0), zeros_like(&x), where_(&ge(&x, 1.0), &x, between))
+}
+
+/// 0 below -1, 1 above 1, and a straight line between: the derivative of [`sparse_plus`].
+#[track_caller]
+pub fn sparse_sigmoid(x: &Array) -> Array {
+    mul(super::clip(&add(inexact(x), 1.0), 0.0, 2.0), 0.5)
+}
+
+/// `log(1 - exp(-x))` for positive `x`, exact for small and for large ones; NaN for negative `x`.
+///
+/// # Reference
+/// Mächler, "Accurately computing log(1 - exp(-|a|))", 2012, equation 7.
+#[track_caller]
+pub fn log1mexp(x: &Array) -> Array {
+    let x = inexact(x);
+    let small = lt(&x, std::f64::consts::LN_2);
+    // Each branch gets numbers at which its derivative is finite.
+    let (low, high) =
+        (where_(&small, &x, full_like(&x, 0.5)), where_(&small, full_like(&x, 1), &x));
+    let near = log(&neg(&expm1(&neg(&low))));
+    where_(&small, near, crate::primitives::log1p(&neg(&exp(&neg(&high)))))
+}
+
+/// `log(mean(exp(x)))` along `along`, without overflow, in nats. Integers become floats.
+#[track_caller]
+pub fn logmeanexp(x: &Array, along: impl Into<Axes>) -> Array {
+    let along = along.into();
+    let n: usize = along.resolve("logmeanexp", x).iter().map(|&axis| x.shape()[axis]).product();
+    sub(logsumexp(x, along), (n as f64).ln())
+}

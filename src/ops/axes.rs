@@ -1,7 +1,7 @@
 //! Which axes a reduction goes along.
 
 use crate::core::{Array, Shape};
-use crate::primitives::{reshape, resolve_axes};
+use crate::primitives::{reshape, resolve_axes, transpose};
 
 /// The axes of a reduction: one, several, or all, and whether they stay as axes of size 1.
 ///
@@ -48,17 +48,32 @@ impl Axes {
     /// `reduced`, which is `x` without these axes, with the axes put back if they are kept.
     #[track_caller]
     pub(super) fn restore(&self, name: &str, x: &Array, reduced: &Array) -> Array {
-        if !self.keepdims {
-            return reduced.clone();
+        match self.keepdims {
+            true => reshape(reduced, self.result_shape(name, x)),
+            false => reduced.clone(),
         }
+    }
+
+    /// The shape of `x` reduced along these axes.
+    #[track_caller]
+    pub(super) fn result_shape(&self, name: &str, x: &Array) -> Shape {
         let axes = self.resolve(name, x);
-        let kept: Shape = x
-            .shape()
-            .iter()
-            .enumerate()
-            .map(|(axis, &size)| if axes.contains(&axis) { 1 } else { size })
-            .collect();
-        reshape(reduced, kept)
+        let size = |(axis, &size): (usize, &usize)| match axes.contains(&axis) {
+            true => self.keepdims.then_some(1),
+            false => Some(size),
+        };
+        x.shape().iter().enumerate().filter_map(size).collect()
+    }
+
+    /// `x` with these axes at the end, flattened into one.
+    #[track_caller]
+    pub(super) fn flattened_last(&self, name: &str, x: &Array) -> Array {
+        let over = self.resolve(name, x);
+        let kept: Vec<usize> = (0..x.rank()).filter(|axis| !over.contains(axis)).collect();
+        let mut shape: Vec<usize> = kept.iter().map(|&axis| x.shape()[axis]).collect();
+        shape.push(over.iter().map(|&axis| x.shape()[axis]).product());
+        let order: Vec<usize> = kept.into_iter().chain(over).collect();
+        reshape(&transpose(x, &order), shape)
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    ArrayLike, Like, add, arange_step, broadcast_in_dim, broadcasted_iota as iota, concatenate,
-    convert_element_type, div, eq, fill_of, mul, promote_inexact, reshape, sub,
+    ArrayLike, Like, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota,
+    concatenate, convert_element_type, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
+    reshape, sign, sub,
 };
 
 /// `0, 1, …` up to but without `stop`: `i32` for an integer, `f32` for a float. Empty if `stop` is
@@ -70,6 +71,47 @@ fn spread(start: &Array, stop: &Array, num: usize, parts: usize) -> Array {
     let low = mul(broadcast_in_dim(start, shape.clone(), &inner), rest);
     let high = mul(broadcast_in_dim(stop, shape, &inner), share);
     add(low, high)
+}
+
+/// `num` numbers from `base^start` to `base^stop`, both included, whose logarithms lie at equal
+/// distances: `[num, …]` for operands of shape `[…]`. NumPy's base is 10.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// assert_eq!(eval_shape(|| logspace(0.0, 3.0, 4, 10.0), ())?.aval().to_string(), "f32[4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn logspace(
+    start: impl ArrayLike,
+    stop: impl ArrayLike,
+    num: usize,
+    base: impl ArrayLike,
+) -> Array {
+    pow(base, linspace(start, stop, num))
+}
+
+/// `num` numbers from `start` to `stop`, both included, each the same multiple of the one before:
+/// `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are 0.
+#[track_caller]
+pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
+    let [start, stop] = promote_inexact("geomspace", [start.like(), stop.like()]);
+    // Between negative numbers the logarithms are those of their magnitudes.
+    let sign = match start.dtype().is_complex() {
+        true => div(&start, convert_element_type(&abs(&start), start.dtype())),
+        false => sign(&start),
+    };
+    let (low, high) = (div(&start, &sign), div(&stop, &sign));
+    let inner = exp(&linspace(log(&low), log(&high), num));
+    let middle = mul(&sign, inner);
+    if num < 2 {
+        return middle;
+    }
+    // Both ends as they are, without rounding.
+    let between = super::arrange::part(&middle, 0, 1, num - 1);
+    let first = reshape(&start, start.shape().insert(0, 1));
+    let last = reshape(&stop, stop.shape().insert(0, 1));
+    concatenate(&[&first, &between, &last], 0)
 }
 
 /// The identity matrix of shape `[n, n]`.

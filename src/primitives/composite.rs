@@ -9,6 +9,9 @@ use crate::core::trace::{Mode, Tracing};
 use crate::core::{Array, Aval, LowerCtx, Program, Rule};
 use crate::stablehlo::{Region, TensorType, Value};
 
+/// How two stretches of arrays that follow each other become one; each may be several arrays that go together.
+pub(super) type Combine<'a> = &'a dyn Fn(&[Array], &[Array]) -> Vec<Array>;
+
 /// Traces `f` on operands of the values' types.
 fn traced(operands: &[Value], f: impl FnOnce(&[Array]) -> Vec<Array>) -> Program {
     let tracing = Tracing::begin(Mode::All, None);

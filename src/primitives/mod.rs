@@ -16,6 +16,7 @@ mod convolution;
 mod cumulative;
 mod dot;
 mod exponential;
+mod fft;
 mod gather;
 mod iota;
 mod linalg;
@@ -53,6 +54,7 @@ pub use convolution::*;
 pub use cumulative::*;
 pub use dot::*;
 pub use exponential::*;
+pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
 pub use linalg::{
@@ -143,6 +145,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Tanh>("tanh", exponential::exemplars_tanh),
     // logaddexp
     Entry::of::<LogAddExp>("logaddexp", logaddexp::exemplars),
+    // fft
+    Entry::of::<Fft>("fft", fft::exemplars),
     // gather
     Entry::of::<Gather>("gather", gather::exemplars_gather),
     // iota
@@ -207,9 +211,23 @@ pub const PRIMITIVES: &[Entry] = &[
     // sort
     Entry::of::<Sort>("sort", sort::exemplars_sort),
     // special
+    Entry::of::<BesselI0e>("bessel_i0e", special::exemplars_i0e),
+    Entry::of::<BesselI1e>("bessel_i1e", special::exemplars_i1e),
+    Entry::of::<Digamma>("digamma", special::exemplars_digamma),
     Entry::of::<Erf>("erf", special::exemplars_erf),
     Entry::of::<ErfInv>("erf_inv", special::exemplars_erf_inv),
     Entry::of::<Erfc>("erfc", special::exemplars_erfc),
+    Entry::of::<Igamma>("igamma", special::exemplars_igamma),
+    Entry::of::<IgammaGradA>("igamma_grad_a", special::exemplars_igamma_grad_a),
+    Entry::of::<Igammac>("igammac", special::exemplars_igammac),
+    Entry::of::<Lgamma>("lgamma", special::exemplars_lgamma),
+    Entry::of::<Polygamma>("polygamma", special::exemplars_polygamma),
+    Entry::of::<RandomGammaGrad>("random_gamma_grad", special::exemplars_random_gamma_grad),
+    Entry::of::<RegularizedIncompleteBeta>(
+        "regularized_incomplete_beta",
+        special::exemplars_regularized_incomplete_beta,
+    ),
+    Entry::of::<Zeta>("zeta", special::exemplars_zeta),
     // structural
     Entry::of::<Concatenate>("concatenate", structural::exemplars_concatenate),
     Entry::of::<Pad>("pad", structural::exemplars_pad),

@@ -8,6 +8,7 @@ pub(crate) mod jvp;
 pub(crate) mod linearize;
 pub(crate) mod staging;
 pub(crate) mod transpose;
+mod vectorize;
 mod vjp;
 pub(crate) mod vmap;
 
@@ -17,5 +18,6 @@ pub use jacobian::{hessian, hvp, jacfwd, jacrev};
 pub use jvp::jvp;
 pub use linearize::{Linear, linearize};
 pub use staging::disable_jit;
+pub use vectorize::{apply_along_axis, vectorize};
 pub use vjp::{Vjp, linear_transpose, vjp, vjp_aux};
 pub use vmap::{InAxes, VMap, vmap};

@@ -115,6 +115,113 @@ fn composites_name_the_callers_line() {
             x.at(i![by(.., -1), &picks]).max(0.0),
         ]
     });
+    check("elementary", |x| {
+        let (mantissa, exponent) = frexp(x);
+        let (quotient, left) = divmod(x, 2.0);
+        vec![
+            log2(x),
+            logaddexp2(x, x),
+            hypot(x, 1.0),
+            sinc(x),
+            unwrap(x, 3.0, -1),
+            round_to(x, 2),
+            ldexp(&mantissa, &exponent),
+            quotient,
+            left,
+            spacing(x),
+            fmax(x, 0.0),
+            heaviside(x, 0.5),
+            allclose(x, x),
+            iscomplex(x),
+            packbits(&gt(x, 0), -1, BitOrder::Big),
+            unpackbits(&x.astype(DType::U8), 0, BitOrder::Little),
+            log1mexp(x),
+            mish(x),
+        ]
+    });
+    check("joining", |x| {
+        let mut all = array_split(x, 3, 0);
+        all.extend(broadcast_arrays([x, &x.index(i![0])]));
+        all.extend([
+            block(&[&[x, x], &[x, x]]),
+            dstack([x, x]),
+            rot90(x, 1, [0, 1]),
+            resize(x, [3, 7]),
+            delete(x, [1], 0),
+            insert(x, [2], &x.index(i![0]), 0),
+            diag(&x.index(i![0]), -1),
+            fill_diagonal(x, 1.0),
+            vander(&x.index(i![0]), 3),
+            tril_indices(3, 3, 0).0,
+            indices([2, 3]),
+            unravel_index(&arange(4), &[2, 2]).swap_remove(0),
+            geomspace(1.0, 8.0, 4),
+            kron(x, x),
+            cross(&x.index(i![.., ..3]), &x.index(i![.., ..3]), -1),
+            polymul(&x.index(i![0]), &x.index(i![1])),
+            polydiv(&x.index(i![0]), &x.index(i![1, ..2])).0,
+            kaiser(5, 2.0),
+        ]);
+        all
+    });
+    check("choosing", |x| {
+        let found = unique_all(x, 5, 0);
+        vec![
+            argwhere(x, 3, 0),
+            extract(&gt(x, 0), x, 3, 0.0),
+            select_first([&gt(x, 0)], [x], 0.0),
+            choose(&arange(4), [x, x], IndexMode::Wrap),
+            place(x, &gt(x, 0), 1.0),
+            put(x, &arange(3), 1.0, IndexMode::Clip),
+            put_along_axis(x, &arange(4).reshape([4, 1]), 1.0, 1),
+            found.counts,
+            found.inverse,
+            setxor1d(x, &arange(3), 4, 0),
+            isin(x, &arange(3)),
+        ]
+    });
+    check("statistics", |x| {
+        let row = sort(&x.index(i![0]), 0);
+        vec![
+            median(x, -1),
+            nanquantile(x, 0.3, 0),
+            average(x, x, 0),
+            corrcoef(x),
+            digitize(x, &row, Side::Left),
+            bincount(&arange(4), 4),
+            histogram_density(x, 4).0,
+            histogram2d(&row, &row, 2, Bins::Between(2, 0.0, 1.0)).0,
+            nanvar(x, 0, 1.0),
+            nanargmin(x, 0),
+            lexsort([&row, &row], 0),
+            interp_periodic(x, &row, &row, 2.0),
+            gradient_at(x, &row, 0),
+            trapezoid_at(x, &row, 0),
+            stats::rankdata(x, stats::RankMethod::Average, 0),
+            stats::mode(x, 0).0,
+            stats::truncnorm::logcdf(x, -1.0, 1.0, 0.0, 1.0),
+            special::ndtri(x),
+            special::rel_entr(x, x),
+        ]
+    });
+    check("attention", |x| {
+        let heads = x.reshape([1, 4, 2, 2]);
+        let how = Attention {
+            is_causal: true,
+            query_lengths: Some(arange(1)),
+            local_window: Some((1, 0)),
+            ..Attention::default()
+        };
+        vec![dot_product_attention(&heads, &heads, &heads, &how)]
+    });
+    check("loops over axes", |x| {
+        let sums = vectorize("(n)->()", |xs| vec![xs[0].sum()]);
+        vec![
+            apply_along_axis(|row: &Array| row * 2, x, 0),
+            apply_over_axes(|x: &Array, axis| x.sum_axes(axis), x, [0]),
+            sums(&[x]).swap_remove(0),
+        ]
+    });
     check("norms", |x| {
         use oxidax::linalg::{MatrixNorm, VectorNorm, matrix_norm, norm, vector_norm};
         vec![norm(x), vector_norm(x, VectorNorm::P(3.0), 0), matrix_norm(x, MatrixNorm::Inf)]

@@ -9,5 +9,7 @@ mod indexing;
 mod locations;
 mod products;
 mod reductions;
+mod refusals;
 mod support;
 mod updates;
+mod windows;

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod api;
 mod control_flow;
 mod control_flow_functions;
 mod difference;
 mod fixtures;
 mod joined;
 mod known;
+mod lax;
+mod linalg;
 mod mlp;
 mod nn;
 mod numpy;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod directions;
+mod names;
 mod registered;
 mod sizes;
 mod sources;

@@ -172,4 +172,33 @@ mod on_cpu {
         assert_eq!(dx.to_vec::<f32>().unwrap(), [2.0; 3]);
         assert_eq!(dat.item::<i32>().unwrap(), 0);
     }
+
+    #[test]
+    fn a_rule_may_apply_another_function_to_its_tangents() {
+        // Linear in `x`, with rules of its own.
+        let scaled = |w: &Array, x: &Array| {
+            let f = |(w, x): &(Array, Array)| w * w * x;
+            let rule = |(w, x): &(Array, Array), (dw, dx): &(Array, Array)| {
+                (w * w * x, w * dw * x * 2.0 + w * w * dx)
+            };
+            custom_jvp(f, rule)(&(w.clone(), x.clone()))
+        };
+        let clipped = |w: &Array, x: &Array| {
+            let f = |(w, x): &(Array, Array)| w * x;
+            let forward = |(w, x): &(Array, Array)| (w * x, w.clone());
+            let backward = |w: &Array, ct: &Array| (zeros_like(ct), w * ct);
+            custom_vjp(f, forward, backward)(&(w.clone(), x.clone()))
+        };
+        let f = move |x: &Array| {
+            let rule = move |x: &Array, dx: &Array| {
+                (x * x * x, scaled(x, &(dx * 3.0)) + clipped(&zeros_like(x), dx))
+            };
+            custom_jvp(|x: &Array| x * x * x, rule)(x)
+        };
+        let x = f32s(&[2.0], &[]);
+        assert_eq!(value(&grad(f)(&x)), 12.0);
+        assert_eq!(value(&grad(grad(f))(&x)), 12.0);
+        assert_eq!(value(&jvp(f, &x, &ones_like(&x)).1), 12.0);
+        assert_eq!(value(&jit(move |x: Array| grad(f)(&x)).call(&x).unwrap()), 12.0);
+    }
 }

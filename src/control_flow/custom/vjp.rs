@@ -5,10 +5,11 @@ use super::held::{
     logical, looking, name_of, template_of,
 };
 use super::tangent::CustomTangent;
-use crate::control_flow::call::expect_operands;
+use crate::control_flow::call::{Call, expect_operands};
+use crate::control_flow::derived::transpose_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, dense};
@@ -137,6 +138,14 @@ impl Primitive for CustomVjp {
         self.program.effects()
     }
 
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let (own, captured) = operands.split_at(self.program.inputs().len());
+        let call = |program| Call { name: self.name.clone(), program };
+        let mut pulled = transpose_call(&self.program, cts, own, call);
+        pulled.extend(captured.iter().map(|_| None));
+        Ok(pulled)
+    }
+
     fn is_opaque(&self) -> bool {
         true
     }
@@ -151,8 +160,11 @@ impl HigherOrder for CustomVjp {
         vec![("program", &self.program)]
     }
 
-    fn split(&self, _: &[bool]) -> Option<Split> {
-        None
+    /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
+    /// stands for its program.
+    fn split(&self, known: &[bool]) -> Option<Split> {
+        let call = Call { name: self.name.clone(), program: self.program.clone() };
+        call.split(&known[..self.program.inputs().len()])
     }
 
     /// The user's rule gives all results.

@@ -36,6 +36,11 @@ pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
         precision: [Precision::Highest, Precision::High],
         ..plain()
     };
+    let cut = |low, high, lhs_dilation| ConvGeneralDilated {
+        padding: Padding::Explicit(vec![(low, high)]),
+        lhs_dilation: vec![lhs_dilation],
+        ..plain()
+    };
     let wide = |dtype| ConvGeneralDilated { preferred_element_type: Some(dtype), ..plain() };
     let typed = |dtype, preferred: Option<DType>| {
         let how = preferred.map_or(plain(), wide);
@@ -55,6 +60,10 @@ pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
         of(plain(), &[1, 1, 2, 3, 2], &[2, 1, 2, 2, 1]),
         of(plain(), &[3, 2], &[4, 2]),
         of(plain(), &[1, 1, 1], &[1, 1, 1]),
+        // Operands that are cropped, of which nothing is left, and dilated ones that are cropped.
+        of(cut(-1, 1, 1), &[1, 2, 5], &[2, 2, 2]),
+        of(cut(3, -5, 1), &[1, 1, 3], &[1, 1, 1]),
+        of(cut(-3, -1, 3), &[1, 1, 3], &[1, 1, 2]),
         // Nothing to convolve, and kernels that do not fit.
         of(plain(), &[0, 2, 4], &[3, 2, 2]),
         of(plain(), &[2, 0, 4], &[3, 0, 2]),

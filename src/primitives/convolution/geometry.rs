@@ -36,7 +36,7 @@ impl Spatial {
         let [lhs, _, _] = self.spans();
         let meets = |out: usize, tap: usize| {
             let place = (out * self.stride + tap * self.rhs_dilation) as isize - self.low;
-            (0..lhs).contains(&place) && place as usize % self.lhs_dilation == 0
+            (0..lhs).contains(&place) && (place as usize).is_multiple_of(self.lhs_dilation)
         };
         let taps = |out| (0..self.rhs).filter(|&tap| meets(out, tap)).count() as u64;
         (0..self.out).map(taps).sum()

@@ -1,7 +1,9 @@
 //! How convolutions are written in StableHLO.
 
 use super::general::ConvGeneralDilated;
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, Shape, bind1};
+use super::geometry::{Geometry, Spatial};
+use super::numbers::ConvDimensionNumbers;
+use crate::core::{Array, Aval, DType, LowerCtx, Rule, Scalar, Shape, bind1};
 use crate::primitives::arithmetic::{add, sub};
 use crate::primitives::complex::{complex, imag, real};
 use crate::primitives::composite::lower_as_function;
@@ -42,15 +44,14 @@ impl ConvGeneralDilated {
             product = dtype;
         }
         let ty = result.stablehlo().with_element(product.stablehlo());
-        let attributes = self.attributes(&factors)?;
+        let geometry = self.geometry(&shape_of(&factors[0]), &shape_of(&factors[1]))?;
+        let space = cropped(ctx, &mut factors[0], &geometry);
+        let attributes = self.attributes(&geometry.numbers, &space);
         let y = ctx.op_as("convolution", &factors, &attributes, &ty);
         Ok(vec![convert(ctx, &y, result.dtype)])
     }
 
-    fn attributes(&self, operands: &[Value]) -> Rule<String> {
-        let [lhs, rhs] = [0, 1].map(|side| Shape::new(operands[side].ty().dims()));
-        let geometry = self.geometry(&lhs, &rhs)?;
-        let space = &geometry.space;
+    fn attributes(&self, numbers: &ConvDimensionNumbers, space: &[Spatial]) -> String {
         let mut attributes = String::new();
         if !space.is_empty() {
             let pairs: Vec<String> =
@@ -66,13 +67,13 @@ impl ConvGeneralDilated {
         }
         attributes += &format!(
             "dimension_numbers = {}, feature_group_count = {} : i64, batch_group_count = {} : i64, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
-            geometry.numbers.stablehlo(),
+            numbers.stablehlo(),
             self.feature_group_count,
             self.batch_group_count,
             self.precision[0].stablehlo(),
             self.precision[1].stablehlo(),
         );
-        Ok(attributes)
+        attributes
     }
 
     /// A complex convolution of three real ones.
@@ -88,6 +89,52 @@ impl ConvGeneralDilated {
         let third = conv(&b, &add(&c, &d));
         complex(sub(&first, third), add(&first, second))
     }
+}
+
+fn shape_of(x: &Value) -> Shape {
+    Shape::new(x.ty().dims())
+}
+
+/// Cuts off what negative padding says, and gives the axes without it: the CPU's fast convolutions read
+/// beyond an operand that is padded by less than nothing.
+fn cropped(ctx: &mut LowerCtx<'_>, lhs: &mut Value, geometry: &Geometry) -> Vec<Spatial> {
+    let is_negative = |axis: &Spatial| axis.low < 0 || axis.high < 0;
+    if !geometry.space.iter().any(is_negative) {
+        return geometry.space.clone();
+    }
+    let dims = lhs.ty().dims().to_vec();
+    let (mut low, mut high) = (vec![0; dims.len()], vec![0; dims.len()]);
+    let (mut interior, mut cut) = (vec![0; dims.len()], dims);
+    let mut space = geometry.space.clone();
+    for (axis, &at) in space.iter_mut().zip(&geometry.numbers.lhs_spec[2..]) {
+        if !is_negative(axis) {
+            continue;
+        }
+        let bare = axis.spans()[0];
+        (low[at], high[at]) = (axis.low.min(0), axis.high.min(0));
+        let (mut in_front, mut behind) = (axis.low.max(0), axis.high.max(0));
+        let missing = (bare + low[at] + high[at]).min(0);
+        if missing < 0 {
+            // An operand that is cut off altogether leaves so much less padding, wherever that stands.
+            (low[at], high[at]) = (-bare, 0);
+            (in_front, behind) = (in_front + behind + missing, 0);
+        }
+        interior[at] = axis.lhs_dilation - 1;
+        cut[at] = (bare + low[at] + high[at]) as usize;
+        let (lhs, low, high) = (cut[at], in_front, behind);
+        *axis = Spatial { lhs, lhs_dilation: 1, low, high, ..*axis };
+    }
+    let zero = Scalar::Int(0).stablehlo(element_dtype(lhs));
+    let zero = ctx.constant(&zero, &lhs.ty().scalar());
+    let attributes = format!(
+        "edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
+        i64_array(low),
+        i64_array(high),
+        i64_array(interior)
+    );
+    let ty = lhs.ty().with_dims(&cut);
+    *lhs = ctx.op_as("pad", &[lhs.clone(), zero], &attributes, &ty);
+    space
 }
 
 /// The dtype to which a platform wants operands converted that are of one dtype, if it does not take them.

@@ -1,7 +1,7 @@
 //! How running totals are written in StableHLO.
 
 use crate::core::{Array, DType, LowerCtx, Rule, Shape};
-use crate::primitives::composite::lower_as_function;
+use crate::primitives::composite::{Combine, lower_as_function};
 use crate::primitives::rules::element_dtype;
 use crate::primitives::shape::reshape_to;
 use crate::primitives::slicing::slice;
@@ -129,9 +129,6 @@ pub(super) fn lower_loop(
     let totals = transposed(ctx, &results[2], along.axis, true);
     convert(ctx, &totals, dtype)
 }
-
-/// How two stretches that follow each other become one.
-pub(super) type Combine<'a> = &'a dyn Fn(&[Array], &[Array]) -> Vec<Array>;
 
 /// Writes a running total as a tree, for platforms on which a loop of small steps is slow. The result is
 /// the last of the arrays that are combined.

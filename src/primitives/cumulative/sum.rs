@@ -171,7 +171,8 @@ mod tests {
                 let x = Array::from_slice(&elements, [size as usize]).unwrap();
                 for reverse in [false, true] {
                     let along = Along { axis: 0, reverse };
-                    let by_tree = tree(&[x.clone()], along, &|a, b| vec![add(&a[0], &b[0])]);
+                    let by_tree =
+                        tree(std::slice::from_ref(&x), along, &|a, b| vec![add(&a[0], &b[0])]);
                     let by_loop = cumsum(&x, 0, reverse);
                     assert_eq!(
                         by_tree[0].to_vec::<i32>().unwrap(),

@@ -3,13 +3,17 @@
 use super::matrices::{
     adjoint, as_columns, as_rows, diagonal, expect_square, hermitian, identity, product,
 };
+use super::svd;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind,
 };
-use crate::primitives::composite::lower_by;
+use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
-use crate::primitives::{convert_element_type, div, eq, real, where_, zeros_of};
+use crate::primitives::{
+    abs, broadcast_in_dim, convert_element_type, div, eq, real, reduce_max, reduce_sum, rev, sort,
+    where_, zeros_of,
+};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +23,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `a: {f32, f64, c64, c128}[…, n, n]`, of which the lower triangle is read |
 /// | results    | `v: […, n, n]`, columns of `a`'s dtype; `w: […, n]`, real |
-/// | lowering   | the custom call `Eigh`, which XLA expands to Jacobi rotations |
+/// | lowering   | the loop of [`Svd`](super::Svd) on `a` plus a multiple of the identity, whose singular vectors are `a`'s eigenvectors |
 /// | derivative | `dw = diag(c)`, `dv = v (f ∘ c)`, with `c = vᴴ da v` and `f_ij = 1 / (w_j − w_i)`; not a number where eigenvalues coincide |
 ///
 /// Each eigenvector is determined up to a factor of modulus 1.
@@ -70,20 +74,33 @@ impl Primitive for Eigh {
         if results[0].size() == 0 {
             return lower_by(ctx, operands, |_| results.iter().map(zeros_of).collect());
         }
-        let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
-        // Lower triangle, sorted, at most so many sweeps, until this is left beside the diagonal.
-        let config = match results[1].dtype {
-            DType::F64 => "1,1,100,1e-14",
-            _ => "1,1,100,1e-7",
-        };
-        let attributes = format!("backend_config = \"{config}\", call_target_name = \"Eigh\"");
-        let whole = lower_by(ctx, operands, |a| vec![hermitian(&a[0])])?;
-        Ok(ctx.op_full("custom_call", &whole, &attributes, Vec::new(), &types))
+        let shifted = lower_by(ctx, operands, |a| vec![shifted(&hermitian(&a[0]))])?;
+        let start = lower_by(ctx, &shifted, |a| svd::start(&a[0]))?;
+        let end = lower_while(ctx, &start[1..], svd::go_on, svd::sweep_step)?;
+        let last = [shifted[0].clone(), start[0].clone(), end[1].clone(), end[2].clone()];
+        let parts = lower_by(ctx, &last, |x| svd::finish(x, false))?;
+        lower_by(ctx, &[operands[0].clone(), parts[2].clone()], |x| {
+            // Singular values decrease; and quotients lose nothing to the shift.
+            let v = rev(&adjoint(&x[1]), &[-1]);
+            let w = real(&diagonal(&product(&product(&adjoint(&v), &hermitian(&x[0])), &v)));
+            vec![v, sort(&w, -1)]
+        })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
         Cost { flops: 9 * n * results[0].size() as u64, ..Cost::movement(operands, results) }
     }
+}
+
+/// `a` plus a multiple of the identity that leaves no eigenvalue negative: then singular vectors are
+/// eigenvectors.
+fn shifted(a: &Array) -> Array {
+    let rows = reduce_sum(&abs(a), &[-1]);
+    let bound = reduce_max(&rows, &[-1]);
+    let axes: Vec<usize> = (0..a.rank() - 2).collect();
+    let bound =
+        broadcast_in_dim(&convert_element_type(&bound, a.dtype()), a.shape().clone(), &axes);
+    a + bound * identity(a)
 }
 
 /// Eigenvectors and eigenvalues of the Hermitian matrix whose lower triangle is that of `a`. See [`Eigh`].

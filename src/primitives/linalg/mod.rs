@@ -1,7 +1,8 @@
 //! Decompositions of matrices. `ops::linalg` has the functions that users reach for.
 //!
-//! No plugin brings LAPACK along: XLA has its own for Cholesky, triangular systems, QR and Hermitian
-//! eigenvalues; LU and the singular values are loops written here.
+//! No plugin brings LAPACK along: XLA has its own for Cholesky, triangular systems and QR; LU, singular
+//! values and the eigenvalues of Hermitian matrices are loops written here. XLA's own for the latter stops
+//! at a precision of 1e-9 in `f64`, whatever it is told (measured on C API 0.115).
 
 mod cholesky;
 mod eigh;

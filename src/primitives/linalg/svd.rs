@@ -138,7 +138,7 @@ fn empty_like(aval: &Aval) -> Array {
 /// The q of the taller of `a` and its adjoint, and the state of the loop: how many steps were done, and how
 /// many since the last rotation; the columns of r, to be rotated; the rotations so far. Both get a column of
 /// zeros if their number is odd.
-fn start(a: &Array) -> Vec<Array> {
+pub(super) fn start(a: &Array) -> Vec<Array> {
     let (m, n) = sizes(a);
     let tall = if m >= n { a.clone() } else { adjoint(a) };
     let (q, r) = qr(&tall, false);
@@ -156,7 +156,7 @@ fn start(a: &Array) -> Vec<Array> {
 const SWEEPS: i32 = 60;
 
 /// `[steps done, steps since a rotation]`: goes on until a whole sweep rotated nothing.
-fn go_on(state: &[Array]) -> Array {
+pub(super) fn go_on(state: &[Array]) -> Array {
     let steps = rounds(&state[1]);
     let done = reshape(&slice_in_dim(&state[0], 0, 1, 1, 0), []);
     let idle = reshape(&slice_in_dim(&state[0], 1, 2, 1, 0), []);
@@ -170,7 +170,7 @@ fn rounds(x: &Array) -> i32 {
 
 /// One step: each column of the left half is made orthogonal to the one at its place in the right half, and
 /// then all but the first move on by one place in a circle.
-fn sweep_step(state: &[Array]) -> Vec<Array> {
+pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let [counts, x, v] = state else { unreachable!("three arrays") };
     let half = (sizes(x).1 / 2) as isize;
     let halves =
@@ -228,7 +228,7 @@ fn circled(left: &Array, right: &Array, half: isize) -> Array {
 }
 
 /// From orthogonal columns and the rotations that made them to `u`, `s` and `vᴴ`.
-fn finish(x: &[Array], full: bool) -> Vec<Array> {
+pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let [a, q, columns, v] = x else { unreachable!("four arrays") };
     let (m, n) = sizes(a);
     let k = m.min(n);

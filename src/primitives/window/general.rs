@@ -1,14 +1,19 @@
 //! Reductions over windows by any function.
 
-use super::dims::Window;
+use super::dims::{Window, WindowAxis};
 use super::plan::Plan;
 use crate::core::{Array, RuleError, Shape, trace};
-use crate::primitives::constant::fill_of;
+use crate::primitives::comparison::eq;
+use crate::primitives::constant::{fill_of, full_like, zeros_of};
 use crate::primitives::convert::convert_to;
+use crate::primitives::logic::{bitwise_and, bitwise_or};
 use crate::primitives::promote::{ArrayLike, Like};
+use crate::primitives::select::select;
+use crate::primitives::shape::broadcast_to;
+use std::slice::from_ref;
 
 /// Reduces each window over `x` by `combine`, an associative function of two arrays that works element
-/// by element; `init` is combined with each result and pads `x`.
+/// by element; `init` comes before each result, and is the result where a window has padding alone.
 ///
 /// `combine` is called about `log2` of the window's size times for each axis, on many elements at once,
 /// with earlier elements on its left. Every transform goes through it. [`reduce_window_sum`],
@@ -53,8 +58,21 @@ pub fn reduce_window(
         Err(error) => trace::throw_operands("reduce_window", error, &[x]),
     };
     trace::from_caller(|| {
-        let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
-        let y = Plan::new(&axes).run(&[x.clone()], std::slice::from_ref(&init), &both);
-        combine(&crate::primitives::shape::broadcast_to(&init, y[0].shape()), &y[0])
+        let begun = |y: &Array| combine(&broadcast_to(&init, y.shape()), y);
+        let plan = Plan::new(&axes);
+        if axes.iter().all(WindowAxis::is_bare) {
+            let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
+            return begun(&plan.run(from_ref(x), from_ref(&init), &both)[0]);
+        }
+        // Padding has no part in a result, so that each element says whether it is one.
+        let inside = full_like(&eq(x, x), true);
+        let outside = zeros_of(&inside.aval().with_shape(Shape::scalar()));
+        let either = |a: &[Array], b: &[Array]| {
+            let one = select(&a[1], &a[0], &b[0]);
+            let all = select(&bitwise_and(&a[1], &b[1]), &combine(&a[0], &b[0]), &one);
+            vec![all, bitwise_or(&a[1], &b[1])]
+        };
+        let y = plan.run(&[x.clone(), inside], &[init.clone(), outside], &either);
+        select(&y[1], &begun(&y[0]), &broadcast_to(&init, y[0].shape()))
     })
 }

@@ -6,6 +6,7 @@
 use super::dims::WindowAxis;
 use crate::core::{Array, Shape};
 use crate::primitives::arithmetic::add;
+use crate::primitives::composite::Combine;
 use crate::primitives::constant::zeros_of;
 use crate::primitives::select::select;
 use crate::primitives::slicing::slice;
@@ -129,12 +130,7 @@ impl Plan {
 
     /// Reduces arrays together: `combine` takes what comes before and what comes after, `fills` are the
     /// scalars that pad.
-    pub(super) fn run(
-        &self,
-        xs: &[Array],
-        fills: &[Array],
-        combine: &dyn Fn(&[Array], &[Array]) -> Vec<Array>,
-    ) -> Vec<Array> {
+    pub(super) fn run(&self, xs: &[Array], fills: &[Array], combine: Combine<'_>) -> Vec<Array> {
         let mut made: Vec<Vec<Array>> = vec![xs.to_vec()];
         for step in &self.steps {
             let next = match step {

@@ -1,7 +1,7 @@
 //! Norms of vectors and matrices.
 
-use super::axes::Axes;
 use crate::core::{Array, RuleError, trace};
+use crate::ops::Axes;
 use crate::primitives::{
     abs, conj, convert_element_type, inexact, mul, pow, real, reduce_max, sqrt,
 };
@@ -79,8 +79,8 @@ fn squares(x: &Array) -> Array {
 fn largest(x: &Array, axes: Axes) -> Array {
     let over = axes.resolve("norm", x);
     let reduced = match over.iter().any(|&axis| x.shape()[axis] == 0) {
-        true => crate::primitives::reduce_sum(x, &super::axes::signed(&over)),
-        false => reduce_max(x, &super::axes::signed(&over)),
+        true => crate::primitives::reduce_sum(x, &crate::ops::axes::signed(&over)),
+        false => reduce_max(x, &crate::ops::axes::signed(&over)),
     };
     axes.restore("norm", x, &reduced)
 }

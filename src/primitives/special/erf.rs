@@ -1,13 +1,13 @@
-//! Functions of mathematical physics and statistics.
+//! The error function, its complement and its inverse.
 
-use super::arithmetic::{mul, neg};
-use super::exponential::exp;
-use super::promote::inexact;
-use super::rules::{arity, batch_elementwise, same_float_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
 };
+use crate::primitives::arithmetic::{mul, neg};
+use crate::primitives::exponential::exp;
+use crate::primitives::promote::inexact;
+use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
@@ -180,8 +180,8 @@ pub(in crate::primitives) fn exemplars_erf_inv() -> Vec<Exemplar> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::snapshot::{error_of, module_of};
     use super::*;
+    use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 
     #[test]

@@ -1,0 +1,129 @@
+"""Linear algebra and Fourier transforms: values and derivatives. What is determined up to a sign or a phase is recorded in a form that is not."""
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as scipy_linalg
+import numpy as np
+
+from .ops_elementwise import inside
+from .suite import Suite
+
+KINDS = ("f32", "f64", "c64", "c128")
+# Results go through many roundings, and LAPACK orders them otherwise than XLA's own decompositions do.
+TOLERANCE = {
+    "f32": {"rtol": 2e-4, "atol": 2e-5},
+    "f64": {"rtol": 1e-10, "atol": 1e-11},
+    "c64": {"rtol": 2e-4, "atol": 4e-5},
+    "c128": {"rtol": 1e-10, "atol": 1e-11},
+}
+
+
+def build(stride: int, quick: bool) -> Suite:
+    """All cases."""
+    suite = Suite("linalg", __doc__.strip(), stride=stride, tolerance=TOLERANCE)
+    for kind in KINDS:
+        _decompositions(suite, kind)
+        _functions(suite, kind)
+        _transforms(suite, kind)
+    _frequencies(suite)
+    return suite
+
+
+def _matrix(name, kind, shape):
+    """Random, with a diagonal that keeps it away from singular ones and its singular values apart."""
+    x = inside(name, (-1, 1), kind, shape)
+    n = min(shape[-2:])
+    x[..., range(n), range(n)] += np.arange(2, n + 2).astype(x.dtype)
+    return x
+
+
+def _definite(name, kind, shape):
+    x = _matrix(name, kind, shape)
+    return (x @ np.conj(np.swapaxes(x, -1, -2)) / 4).astype(x.dtype)
+
+
+def _projector(v):
+    """A vector's projector, which does not change with its phase."""
+    return jnp.einsum("...ik,...jk->...kij", v, jnp.conj(v))
+
+
+def _decompositions(suite, kind):
+    definite, square = _definite("definite", kind, (2, 3, 3)), _matrix("square", kind, (3, 3))
+    tall, wide = _matrix("tall", kind, (2, 4, 3)), _matrix("wide", kind, (3, 4))
+
+    def case(op, label, inputs, compute, wrt=(0,), **params):
+        suite.case(f"{op}_{label}_{kind}", op, inputs, compute, params, wrt=wrt)
+
+    case("cholesky", "batch", [definite], jnp.linalg.cholesky)
+    for label, x in (("square", square), ("tall", tall), ("wide", wide)):
+        case("lu", label, [x], lambda x: list(jax.lax.linalg.lu(x)[:1]))
+        case("svdvals", label, [x], lambda x: jnp.linalg.svd(x, compute_uv=False))
+        case("pinv", label, [x], jnp.linalg.pinv)
+    case("lu_permutation", "square", [square[::-1].copy()], jax.jit(lambda x: jax.lax.linalg.lu(x)[2]), wrt=None)
+    # LAPACK's signs of the diagonal of r are those of the reflections; without them both agree.
+    for label, x in (("square", square), ("tall", tall)):
+        case("qr_abs", label, [x], lambda x: jnp.abs(jnp.linalg.qr(x)[1]))
+        case("qr_projector", label, [x], lambda x: _projector(jnp.linalg.qr(x)[0]))
+        case("svd_projectors", label, [x], lambda x: [_projector(v) for v in (jnp.linalg.svd(x, full_matrices=False)[0], jnp.conj(jnp.swapaxes(jnp.linalg.svd(x, full_matrices=False)[2], -1, -2)))])
+    case("eigvalsh", "batch", [definite], jnp.linalg.eigvalsh)
+    case("eigh_projectors", "batch", [definite], lambda x: _projector(jnp.linalg.eigh(x)[1]))
+
+
+def _functions(suite, kind):
+    square, many = _matrix("square", kind, (3, 3)), _matrix("many", kind, (2, 3, 3))
+    right, vector = inside("right", (-1, 1), kind, (2, 3, 2)), inside("vector", (-1, 1), kind, (3,))
+
+    def case(op, label, inputs, compute, wrt=None, **params):
+        wrt = list(range(len(inputs))) if wrt is None else wrt
+        suite.case(f"{op}_{label}_{kind}", op, inputs, compute, params, wrt=wrt)
+
+    case("solve", "batch", [many, right], jnp.linalg.solve)
+    case("solve", "broadcast", [square, right], jnp.linalg.solve)
+    case("solve", "vector", [square, vector], jnp.linalg.solve)
+    for lower in (True, False):
+        run = lambda a, b, lower=lower: scipy_linalg.solve_triangular(a, b, lower=lower)
+        case("solve_triangular", f"lower_{lower}", [square, right[0]], run, lower=lower)
+    case("inv", "batch", [many], jnp.linalg.inv)
+    case("det", "batch", [many], jnp.linalg.det)
+    case("slogdet", "batch", [many], lambda x: list(jnp.linalg.slogdet(x)))
+    for n in (-2, 0, 1, 5):
+        case("matrix_power", f"{n}".replace("-", "minus_"), [square], lambda x, n=n: jnp.linalg.matrix_power(x, n), n=n)
+    case("expm", "square", [square / 2], scipy_linalg.expm)
+    if kind in ("f64", "c128"):
+        # The scaled matrix is squared several times, and each squaring doubles what was rounded.
+        suite.case(f"expm_large_{kind}", "expm", [square * 4], scipy_linalg.expm, tolerance={"rtol": 1e-8, "atol": 1e-6}, wrt=[0])
+    case("cond", "square", [square], jnp.linalg.cond)
+    case("multi_dot", "chain", [many[0], right[0], right[1].T.copy(), vector], lambda *xs: jnp.linalg.multi_dot(xs))
+    suite.case(f"matrix_rank_{kind}", "matrix_rank", [np.stack([square, square * 0, np.outer(vector, vector)])], jax.jit(lambda x: jnp.linalg.matrix_rank(x).astype(jnp.int32)))
+    tall = _matrix("tall", kind, (2, 4, 3))[0]
+    for label, b in (("vector", inside("lv", (-1, 1), kind, (4,))), ("matrix", inside("lm", (-1, 1), kind, (4, 2)))):
+        case("lstsq", label, [tall, b], lambda a, b: jnp.linalg.lstsq(a, b)[0])
+    tensor = _matrix("tensor", kind, (6, 6)).reshape(2, 3, 6)
+    case("tensorsolve", "six", [tensor, inside("ts", (-1, 1), kind, (2, 3))], jnp.linalg.tensorsolve)
+    case("tensorinv", "six", [tensor], lambda x: jnp.linalg.tensorinv(x, ind=2))
+
+
+def _transforms(suite, kind):
+    x = inside("signal", (-1, 1), kind, (3, 6))
+    real = kind.startswith("f")
+    names = ("rfft", "ihfft", "fft", "ifft") if real else ("fft", "ifft", "irfft", "hfft")
+    for op in names:
+        for n, axis, norm in ((None, -1, "backward"), (4, 1, "ortho"), (9, -1, "forward"), (5, 0, "backward")):
+            run = lambda x, op=op, n=n, axis=axis, norm=norm: getattr(jnp.fft, op)(x, n=n, axis=axis, norm=norm)
+            suite.case(f"{op}_{n}_{axis}_{norm}_{kind}", op, [x], run, {"n": n, "axis": axis, "norm": norm}, wrt=[0])
+    x = inside("cube", (-1, 1), kind, (2, 4, 3))
+    for op in ("rfftn", "fftn") if real else ("fftn", "ifftn", "irfftn"):
+        for s, axes in ((None, [-2, -1]), ([3, 5], [0, 2]), (None, None)):
+            run = lambda x, op=op, s=s, axes=axes: getattr(jnp.fft, op)(x, s=s, axes=axes)
+            label = "_".join(map(str, axes or ["all"])) + ("_sized" if s else "")
+            suite.case(f"{op}_{label}_{kind}", op, [x], run, {"s": s, "axes": axes}, wrt=[0])
+
+
+def _frequencies(suite):
+    for n in (1, 4, 5):
+        for op in ("fftfreq", "rfftfreq"):
+            suite.case(f"{op}_{n}", op, [], lambda n=n, op=op: getattr(jnp.fft, op)(n, 0.25, dtype=jnp.float32), {"n": n, "d": 0.25})
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    for op in ("fftshift", "ifftshift"):
+        for axes in (None, [1], [0]):
+            suite.case(f"{op}_{'all' if axes is None else axes[0]}", op, [x], lambda x, op=op, axes=axes: getattr(jnp.fft, op)(x, axes=axes), {"axes": axes}, wrt=[0])

@@ -1,0 +1,96 @@
+//! Angles, lengths, and the cardinal sine.
+
+use super::super::arrange::part;
+use crate::core::{Array, RuleError, trace};
+use crate::primitives::{
+    ArrayLike, abs, add, concatenate, convert_element_type, cumsum, div, eq, full_like, ge, gt,
+    inexact, integer_pow, lt, mul, promote_inexact, sin, sqrt, sub, where_, zeros_like,
+};
+use std::f64::consts::PI;
+
+/// Degrees to radians: `x * π / 180`; integers become floats.
+#[doc(alias = "radians")]
+#[track_caller]
+pub fn deg2rad(x: &Array) -> Array {
+    mul(inexact(x), PI / 180.0)
+}
+
+/// Radians to degrees: `x * 180 / π`; integers become floats.
+#[doc(alias = "degrees")]
+#[track_caller]
+pub fn rad2deg(x: &Array) -> Array {
+    mul(inexact(x), 180.0 / PI)
+}
+
+/// `sqrt(x² + y²)` without overflow of the squares, with promotion and broadcasting; integers become
+/// floats. Infinite if either operand is. Throws `Op` (dtype) for complex operands.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| hypot(&x, 3.0), Aval::new(DType::BF16, [4]))?;
+/// assert_eq!(y.aval().to_string(), "bf16[4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn hypot(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_inexact("hypot", [x.like(), y.like()]);
+    if x.dtype().is_complex() {
+        let error = RuleError::dtype(format!("needs real operands, got {}", x.dtype()));
+        trace::throw_operands("hypot", error, &[&x, &y]);
+    }
+    let (x, y) = (abs(&x), abs(&y));
+    let first = ge(&x, &y);
+    let (large, small) = (where_(&first, &x, &y), where_(&first, &y, &x));
+    let infinity = full_like(&x, f64::INFINITY);
+    // Of zero and of infinity no ratio is taken.
+    let plain = gt(&large, zeros_like(&large)) & lt(&large, &infinity);
+    let ratio = div(&small, where_(&plain, &large, full_like(&large, 1)));
+    let ratio = where_(&plain, ratio, zeros_like(&small));
+    let length = mul(&large, sqrt(&add(mul(&ratio, &ratio), 1)));
+    let infinite = eq(&x, &infinity) | eq(&y, &infinity);
+    // A NaN makes the comparison false and then stands first or second: the sum keeps it.
+    let length = where_(&(super::super::isnan(&x) | super::super::isnan(&y)), add(&x, &y), length);
+    where_(&infinite, infinity, length)
+}
+
+/// `sin(πx) / (πx)`, 1 at 0; integers become floats.
+///
+/// Near 0 a polynomial stands for the quotient, so that derivatives up to the fifth are right there
+/// as well.
+#[track_caller]
+pub fn sinc(x: &Array) -> Array {
+    let angle = mul(inexact(x), PI);
+    // Where the first term that is left out, `x⁶ / 5040`, is far below half a unit in the last place.
+    let near = lt(abs(&angle), angle.dtype().epsilon().powf(1.0 / 6.0));
+    let safe = where_(&near, full_like(&angle, 1), &angle);
+    let quotient = div(sin(&safe), &safe);
+    let inner = where_(&near, &angle, zeros_like(&angle));
+    let squared = integer_pow(&inner, 2);
+    let series = add(mul(&squared, add(mul(&squared, 1.0 / 120.0), -1.0 / 6.0)), 1.0);
+    where_(&near, convert_element_type(&series, angle.dtype()), quotient)
+}
+
+/// Angles along `axis` without jumps: where neighbours differ by more than half the `period` (2π for
+/// radians), everything behind is moved by whole periods. Integers become floats. Throws `Op` (shape)
+/// for an axis out of range.
+#[track_caller]
+pub fn unwrap(x: &Array, period: f64, axis: isize) -> Array {
+    let x = inexact(x);
+    let at = match crate::primitives::rules::resolve_axis(axis, x.rank()) {
+        Ok(at) => at,
+        Err(error) => trace::throw_operands("unwrap", error, &[&x]),
+    };
+    let n = x.shape()[at];
+    if n < 2 {
+        return x;
+    }
+    let half = period / 2.0;
+    let step = super::super::diff(&x, axis);
+    let inside = sub(super::super::remainder(add(&step, half), period), half);
+    // A step of exactly half a period keeps its direction.
+    let edge = eq(&inside, -half) & gt(&step, 0.0);
+    let inside = where_(&edge, half, inside);
+    let jump = where_(&lt(abs(&step), half), zeros_like(&step), sub(inside, &step));
+    let moved = add(part(&x, at, 1, n), cumsum(&jump, axis, false));
+    concatenate(&[&part(&x, at, 0, 1), &moved], axis)
+}

@@ -1,0 +1,36 @@
+//! Logarithms to other bases than e.
+
+use crate::core::{Array, RuleError, trace};
+use crate::primitives::{ArrayLike, div, inexact, log, logaddexp, mul, promote_inexact};
+use std::f64::consts::{LN_2, LN_10};
+
+/// Logarithm to base 2 of each element; integers become floats. NaN for negative real numbers.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| log2(&x), Aval::new(DType::I32, [3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn log2(x: &Array) -> Array {
+    div(log(&inexact(x)), LN_2)
+}
+
+/// Logarithm to base 10 of each element; integers become floats. NaN for negative real numbers.
+#[track_caller]
+pub fn log10(x: &Array) -> Array {
+    div(log(&inexact(x)), LN_10)
+}
+
+/// `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become floats.
+/// Throws `Op` (dtype) for complex operands.
+#[track_caller]
+pub fn logaddexp2(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_inexact("logaddexp2", [x.like(), y.like()]);
+    if x.dtype().is_complex() {
+        let error = RuleError::dtype(format!("needs real operands, got {}", x.dtype()));
+        trace::throw_operands("logaddexp2", error, &[&x, &y]);
+    }
+    div(logaddexp(mul(x, LN_2), mul(y, LN_2)), LN_2)
+}

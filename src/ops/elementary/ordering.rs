@@ -1,0 +1,87 @@
+//! Choices by order and by truth.
+
+use super::super::{floor_divide, isnan, remainder};
+use crate::core::{Array, DType};
+use crate::primitives::{
+    ArrayLike, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, gt, lt, ne, promote_arrays,
+    promote_inexact, where_, zeros_like,
+};
+
+/// The larger of each two elements; the other one if one is NaN. [`maximum`] keeps NaN.
+///
+/// [`maximum`]: crate::primitives::maximum
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| fmax(&x, 0), Aval::new(DType::F32, [2, 3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn fmax(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("fmax", [x.like(), y.like()]);
+    where_(&bitwise_or(gt(&x, &y), isnan(&y)), &x, &y)
+}
+
+/// The smaller of each two elements; the other one if one is NaN. [`minimum`] keeps NaN.
+///
+/// [`minimum`]: crate::primitives::minimum
+#[track_caller]
+pub fn fmin(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("fmin", [x.like(), y.like()]);
+    where_(&bitwise_or(lt(&x, &y), isnan(&y)), &x, &y)
+}
+
+/// The unit step: 0 below zero, 1 above, `at_zero` at zero, with promotion and broadcasting; integers
+/// become floats. NaN stays NaN.
+#[track_caller]
+pub fn heaviside(x: impl ArrayLike, at_zero: impl ArrayLike) -> Array {
+    let [x, at_zero] = promote_inexact("heaviside", [x.like(), at_zero.like()]);
+    let zero = zeros_like(&x);
+    let step = where_(&gt(&x, &zero), 1, where_(&eq(&x, &zero), &at_zero, &zero));
+    where_(&isnan(&x), &x, step)
+}
+
+/// Quotient and remainder of whole division: [`floor_divide`] and [`remainder`] together.
+#[track_caller]
+pub fn divmod(x: impl ArrayLike, y: impl ArrayLike) -> (Array, Array) {
+    let [x, y] = promote_arrays("divmod", [x.like(), y.like()]);
+    (floor_divide(&x, &y), remainder(&x, &y))
+}
+
+/// Whether each element is other than zero.
+#[track_caller]
+fn truth(x: &Array) -> Array {
+    match x.dtype() {
+        DType::Bool => x.clone(),
+        _ => ne(x, zeros_like(x)),
+    }
+}
+
+/// Whether both elements are other than zero, with broadcasting, as `bool`. [`bitwise_and`] of
+/// booleans is the same.
+#[track_caller]
+pub fn logical_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("logical_and", [x.like(), y.like()]);
+    bitwise_and(truth(&x), truth(&y))
+}
+
+/// Whether any of two elements is other than zero, with broadcasting, as `bool`.
+#[track_caller]
+pub fn logical_or(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("logical_or", [x.like(), y.like()]);
+    bitwise_or(truth(&x), truth(&y))
+}
+
+/// Whether one of two elements is zero and the other is not, with broadcasting, as `bool`.
+#[track_caller]
+pub fn logical_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("logical_xor", [x.like(), y.like()]);
+    bitwise_xor(truth(&x), truth(&y))
+}
+
+/// Whether each element is zero, as `bool`.
+#[track_caller]
+pub fn logical_not(x: &Array) -> Array {
+    bitwise_not(&truth(x))
+}

@@ -1,0 +1,151 @@
+//! Decompositions of matrices, as NumPy names them.
+
+use crate::core::{Array, DType};
+use crate::ops::{swapaxes, tril};
+use crate::primitives::{self, conj, inexact, slice_in_dim, where_};
+
+/// A matrix symmetrized: `(a + aᴴ) / 2`. A gradient through it is symmetric too.
+#[track_caller]
+pub(super) fn symmetrized(a: &Array) -> Array {
+    (a + conj(&swapaxes(a, -1, -2))) * 0.5
+}
+
+/// The lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`; NaN where
+/// it is not. `a` is symmetrized first.
+///
+/// Throws `Op` if the matrices are not square or of a 16-bit dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let a = Array::from_slice(&[4.0f32, 2.0, 2.0, 2.0], [2, 2])?;
+/// assert_eq!(linalg::cholesky(&a).to_vec::<f32>()?, [2.0, 0.0, 1.0, 1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn cholesky(a: &Array) -> Array {
+    primitives::cholesky(&symmetrized(&inexact(a)))
+}
+
+/// `a[p] = l · u`.
+#[derive(Clone, Debug)]
+pub struct Lu {
+    /// Which row of `a` stands in each row: `i32[…, m]`.
+    pub permutation: Array,
+    /// Lower triangular with ones on the diagonal: `[…, m, k]`.
+    pub l: Array,
+    /// Upper triangular: `[…, k, n]`.
+    pub u: Array,
+}
+
+/// The LU decomposition with partial pivoting of `a`, `[…, m, n]`, with `k = min(m, n)`.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let a = Array::from_slice(&[1.0f32, 2.0, 4.0, 4.0], [2, 2])?;
+/// let lu = linalg::lu(&a);
+/// assert_eq!(lu.permutation.to_vec::<i32>()?, [1, 0]);
+/// assert_eq!(lu.u.to_vec::<f32>()?, [4.0, 4.0, 0.0, 1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn lu(a: &Array) -> Lu {
+    let a = inexact(a);
+    let (packed, _, permutation) = primitives::lu(&a);
+    let k = a.shape()[a.rank() - 2].min(a.shape()[a.rank() - 1]) as isize;
+    let l = tril(&slice_in_dim(&packed, 0, k, 1, -1), -1);
+    let ones = crate::ops::tri(l.shape()[l.rank() - 2], k as usize, 0, DType::Bool);
+    let strict = crate::ops::tri(l.shape()[l.rank() - 2], k as usize, -1, DType::Bool);
+    let diagonal = primitives::ne(ones, strict);
+    let l = where_(&diagonal, 1, l);
+    let u = crate::ops::triu(&slice_in_dim(&packed, 0, k, 1, -2), 0);
+    Lu { permutation, l, u }
+}
+
+/// `a = q · r`.
+#[derive(Clone, Debug)]
+pub struct Qr {
+    /// Orthonormal columns: `[…, m, k]`.
+    pub q: Array,
+    /// Upper triangular: `[…, k, n]`.
+    pub r: Array,
+}
+
+/// The QR decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For a square `q` use
+/// [`primitives::qr`](crate::primitives::qr()).
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let r = eval_shape(|a: Array| linalg::qr(&a).r, Aval::new(DType::F32, [5, 3]))?;
+/// assert_eq!(r.shape().dims(), [3, 3]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn qr(a: &Array) -> Qr {
+    let (q, r) = primitives::qr(&inexact(a), false);
+    Qr { q, r }
+}
+
+/// `a · v = v · diag(w)`.
+#[derive(Clone, Debug)]
+pub struct Eigh {
+    /// Eigenvalues, increasing: `[…, n]`, real.
+    pub eigenvalues: Array,
+    /// Eigenvectors, one a column: `[…, n, n]`.
+    pub eigenvectors: Array,
+}
+
+/// Eigenvalues and eigenvectors of Hermitian `a`, `[…, n, n]`, which is symmetrized first.
+///
+/// Eigenvectors are determined up to a factor of modulus 1, which may differ from JAX's.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let a = Array::from_slice(&[2.0f32, 0.0, 0.0, -1.0], [2, 2])?;
+/// assert_eq!(linalg::eigh(&a).eigenvalues.to_vec::<f32>()?, [-1.0, 2.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn eigh(a: &Array) -> Eigh {
+    let (eigenvectors, eigenvalues) = primitives::eigh(&symmetrized(&inexact(a)));
+    Eigh { eigenvalues, eigenvectors }
+}
+
+/// The eigenvalues of Hermitian `a`, increasing. See [`eigh`].
+#[track_caller]
+pub fn eigvalsh(a: &Array) -> Array {
+    eigh(a).eigenvalues
+}
+
+/// `a = u · diag(s) · vᴴ`.
+#[derive(Clone, Debug)]
+pub struct Svd {
+    /// Left singular vectors, one a column: `[…, m, k]`.
+    pub u: Array,
+    /// Singular values, decreasing: `[…, k]`, real.
+    pub s: Array,
+    /// Right singular vectors, conjugated, one a row: `[…, k, n]`.
+    pub vh: Array,
+}
+
+/// The singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square `u` and `vᴴ` use
+/// [`primitives::svd`](crate::primitives::svd()).
+///
+/// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from JAX's.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let a = Array::from_slice(&[0.0f32, 3.0, -2.0, 0.0], [2, 2])?;
+/// assert_eq!(linalg::svd(&a).s.to_vec::<f32>()?, [3.0, 2.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn svd(a: &Array) -> Svd {
+    let (u, s, vh) = primitives::svd(&inexact(a), false);
+    Svd { u, s, vh }
+}
+
+/// The singular values of `a`, decreasing. See [`svd`].
+#[track_caller]
+pub fn svdvals(a: &Array) -> Array {
+    svd(a).s
+}

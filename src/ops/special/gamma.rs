@@ -1,0 +1,107 @@
+//! Γ and its relatives, written with the logarithm of Γ; and Bessel functions of the first orders.
+
+use crate::core::{Array, RuleError, trace};
+use crate::primitives::{
+    ArrayLike, abs, add, bessel_i0e, bessel_i1e, eq, exp, floor, full_like, gt, inexact, lgamma,
+    lt, mul, promote_inexact, rem, round, sub, where_,
+};
+use std::f64::consts::PI;
+
+/// The sign of Γ: 1 or -1, NaN at negative whole numbers.
+#[track_caller]
+pub fn gammasgn(x: &Array) -> Array {
+    let x = inexact(x);
+    let down = floor(&x);
+    let odd = !eq(rem(&down, 2.0), 0.0);
+    let negative = lt(&x, 0.0);
+    let sign = where_(&(&negative & odd), full_like(&x, -1), full_like(&x, 1));
+    where_(&(negative & eq(&x, &down)), full_like(&x, f64::NAN), sign)
+}
+
+/// `Γ(x)`; integers become floats. NaN at negative whole numbers, infinite at 0.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| special::gamma(&x), Aval::new(DType::F32, [3]))?;
+/// assert_eq!(y.aval().to_string(), "f32[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn gamma(x: &Array) -> Array {
+    let x = inexact(x);
+    mul(gammasgn(&x), exp(&lgamma(&x)))
+}
+
+/// `log |B(a, b)| = log |Γ(a) Γ(b) / Γ(a + b)|`, with promotion and broadcasting.
+#[track_caller]
+pub fn betaln(a: impl ArrayLike, b: impl ArrayLike) -> Array {
+    let [a, b] = promote_inexact("betaln", [a.like(), b.like()]);
+    sub(add(lgamma(&a), lgamma(&b)), lgamma(&add(&a, &b)))
+}
+
+/// `B(a, b) = Γ(a) Γ(b) / Γ(a + b)`, with promotion and broadcasting.
+#[track_caller]
+pub fn beta(a: impl ArrayLike, b: impl ArrayLike) -> Array {
+    let [a, b] = promote_inexact("beta", [a.like(), b.like()]);
+    let sign = mul(mul(gammasgn(&a), gammasgn(&b)), gammasgn(&add(&a, &b)));
+    mul(sign, exp(&betaln(&a, &b)))
+}
+
+/// The logarithm of the multivariate Γ of dimension `d`: `log Γ_d(a) = d(d - 1)/4 · log π + Σ log Γ(a - j/2)` for
+/// `j` below `d`. Throws `Op` (value) for dimension 0.
+#[track_caller]
+pub fn multigammaln(a: &Array, d: usize) -> Array {
+    let a = inexact(a);
+    if d == 0 {
+        trace::throw_operands("multigammaln", RuleError::value("the dimension is 0"), &[&a]);
+    }
+    let mut sum = full_like(&a, (d * (d - 1)) as f64 / 4.0 * PI.ln());
+    for j in 0..d {
+        sum = add(sum, lgamma(&sub(&a, j as f64 / 2.0)));
+    }
+    sum
+}
+
+/// `n! = Γ(n + 1)` as a float; 0 for negative `n`.
+#[track_caller]
+pub fn factorial(n: &Array) -> Array {
+    let n = inexact(n);
+    let negative = lt(&n, 0.0);
+    let safe = where_(&negative, full_like(&n, 0), &n);
+    where_(&negative, full_like(&n, 0), exp(&lgamma(&add(&safe, 1.0))))
+}
+
+/// Pochhammer's symbol `Γ(x + m) / Γ(x)`, with promotion and broadcasting.
+#[track_caller]
+pub fn poch(x: impl ArrayLike, m: impl ArrayLike) -> Array {
+    let [x, m] = promote_inexact("poch", [x.like(), m.like()]);
+    let end = add(&x, &m);
+    let ratio = mul(gammasgn(&end), gammasgn(&x));
+    let value = mul(ratio, exp(&sub(lgamma(&end), lgamma(&x))));
+    where_(&eq(&m, 0.0), full_like(&x, 1), value)
+}
+
+/// How many ways there are to choose `k` of `n`, rounded to a whole number in floats; 0 unless `0 <= k <= n`.
+#[track_caller]
+pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
+    let [n, k] = promote_inexact("comb", [n.like(), k.like()]);
+    let outside = lt(&k, 0.0) | gt(&k, &n) | lt(&n, 0.0);
+    let (n, k) = (where_(&outside, full_like(&n, 0), &n), where_(&outside, full_like(&k, 0), &k));
+    let ways =
+        sub(sub(lgamma(&add(&n, 1.0)), lgamma(&add(&k, 1.0))), lgamma(&add(sub(&n, &k), 1.0)));
+    where_(&outside, full_like(&n, 0), round(&exp(&ways)))
+}
+
+/// The modified Bessel function of the first kind of order 0; integers become floats.
+#[track_caller]
+pub fn i0(x: &Array) -> Array {
+    let x = inexact(x);
+    mul(exp(&abs(&x)), bessel_i0e(&x))
+}
+
+/// The modified Bessel function of the first kind of order 1; integers become floats.
+#[track_caller]
+pub fn i1(x: &Array) -> Array {
+    let x = inexact(x);
+    mul(exp(&abs(&x)), bessel_i1e(&x))
+}

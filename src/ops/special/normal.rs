@@ -1,0 +1,121 @@
+//! The standard normal distribution: probabilities, their logarithms, and quantiles.
+
+use crate::core::{Array, RuleError, trace};
+use crate::primitives::{
+    abs, add, convert_element_type, div, erf_inv, erfc, exp, full_like, gt, inexact, log, log1p,
+    lt, minimum, mul, neg, sqrt, stop_gradient, sub, where_,
+};
+use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+
+#[track_caller]
+fn real_float(name: &str, x: &Array) -> Array {
+    let x = inexact(x);
+    if x.dtype().is_complex() {
+        let error = RuleError::dtype(format!("needs a real operand, got {}", x.dtype()));
+        trace::throw_operands(name, error, &[&x]);
+    }
+    x
+}
+
+/// The probability that a standard normal number is at most `x`. Relative precision holds in the lower
+/// tail as well. Throws `Op` (dtype) for complex operands.
+#[track_caller]
+pub fn ndtr(x: &Array) -> Array {
+    let x = real_float("ndtr", x);
+    mul(erfc(&mul(&x, -FRAC_1_SQRT_2)), 0.5)
+}
+
+/// The logarithm of [`ndtr`] in nats, finite also where that would round to 0 or 1. Throws `Op` (dtype)
+/// for complex operands.
+///
+/// # Reference
+/// Abramowitz and Stegun, "Handbook of mathematical functions", 1964, 26.2.12, for the lower tail.
+#[track_caller]
+pub fn log_ndtr(x: &Array) -> Array {
+    let x = real_float("log_ndtr", x);
+    // Below, eight terms of the asymptotic series are exact in the dtype.
+    let bound = if x.dtype().bits() == 64 { -20.0 } else { -10.0 };
+    let (far, upper) = (lt(&x, bound), gt(&x, 0.0));
+    // Each branch gets numbers at which its derivative is finite.
+    let tail = where_(&far, &x, full_like(&x, bound));
+    let middle = where_(&(&far | &upper), full_like(&x, 0), &x);
+    let high = where_(&upper, &x, full_like(&x, 0));
+    let value = where_(&upper, log1p(&neg(&ndtr(&neg(&high)))), log(&ndtr(&middle)));
+    where_(&far, lower_tail(&tail), value)
+}
+
+/// `log φ(x) - log(-x) + log(1 - 1/x² + 3/x⁴ - 15/x⁶ …)`.
+#[track_caller]
+fn lower_tail(x: &Array) -> Array {
+    let inverse = div(1.0, mul(x, x));
+    let mut series = full_like(x, 1);
+    for odd in (1..=15).rev().step_by(2) {
+        series = sub(1.0, mul(mul(&inverse, f64::from(odd)), series));
+    }
+    let density = sub(mul(mul(x, x), -0.5), 0.5 * (2.0 * PI).ln());
+    add(sub(density, log(&neg(x))), log(&series))
+}
+
+/// The number that a standard normal one is at most with probability `p`: the inverse of [`ndtr`].
+/// Infinite at 0 and 1, NaN outside. Throws `Op` (dtype) for complex operands.
+///
+/// In the tails Newton's method on [`log_ndtr`] refines a rational approximation.
+///
+/// # Reference
+/// Abramowitz and Stegun, "Handbook of mathematical functions", 1964, 26.2.23, for the first guess.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let z = eval_shape(|p: Array| special::ndtri(&p), Aval::new(DType::F64, [3]))?;
+/// assert_eq!(z.aval().to_string(), "f64[3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn ndtri(p: &Array) -> Array {
+    let p = real_float("ndtri", p);
+    let result = p.dtype();
+    let p = match result.bits() < 32 {
+        true => convert_element_type(&p, crate::core::DType::F32),
+        false => p,
+    };
+    let centred = sub(mul(&p, 2.0), 1.0);
+    let central = lt(abs(&centred), 0.9);
+    let middle = mul(erf_inv(&where_(&central, &centred, full_like(&p, 0))), SQRT_2);
+    let upper = gt(&p, 0.5);
+    let share = minimum(&p, sub(1.0, &p));
+    let inside = gt(&share, 0.0) & !&central;
+    let share = where_(&inside, share, full_like(&p, 0.01));
+    let below = lower_quantile(&share);
+    let tail = where_(&upper, neg(&below), below);
+    // What is left is 0, 1, and what is no probability.
+    let edge = where_(
+        &crate::primitives::eq(&p, 0.0),
+        full_like(&p, f64::NEG_INFINITY),
+        where_(
+            &crate::primitives::eq(&p, 1.0),
+            full_like(&p, f64::INFINITY),
+            full_like(&p, f64::NAN),
+        ),
+    );
+    let value = where_(&central, middle, where_(&inside, tail, edge));
+    convert_element_type(&value, result)
+}
+
+/// The quantile of a probability below a half.
+#[track_caller]
+fn lower_quantile(share: &Array) -> Array {
+    let logarithm = log(share);
+    let t = sqrt(&mul(&logarithm, -2.0));
+    let above = add(mul(add(mul(&t, 0.010328), 0.802853), &t), 2.515517);
+    let below = add(mul(add(mul(add(mul(&t, 0.001308), 0.189269), &t), 1.432788), &t), 1.0);
+    let mut z = sub(div(above, below), &t);
+    for _ in 0..4 {
+        // The guess counts as constant, so that the last step alone gives the derivative.
+        let guess = stop_gradient(&z);
+        let value = log_ndtr(&guess);
+        let density = sub(mul(mul(&guess, &guess), -0.5), 0.5 * (2.0 * PI).ln());
+        let slope = exp(&sub(density, &value));
+        z = sub(&guess, div(sub(&value, &logarithm), stop_gradient(&slope)));
+    }
+    z
+}

@@ -1,0 +1,73 @@
+//! Sorting by other means.
+
+use crate::core::{Array, DType, RuleError, trace};
+use crate::primitives::rules::resolve_axis;
+use crate::primitives::{
+    argsort, broadcasted_iota as iota, convert_element_type, sort, sort_multi,
+};
+
+#[track_caller]
+fn check_kth(name: &str, x: &Array, kth: isize, axis: isize) {
+    let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
+        let size = x.shape()[axis];
+        let place = if kth < 0 { kth + size as isize } else { kth };
+        match usize::try_from(place).is_ok_and(|place| place < size) {
+            true => Ok(()),
+            false => Err(RuleError::value(format!(
+                "position {kth} is out of range for axis {axis} of size {size}"
+            ))),
+        }
+    });
+    if let Err(error) = resolved {
+        trace::throw_operands(name, error, &[x]);
+    }
+}
+
+/// `x` with the element that a sort would put at position `kth` along `axis` there, smaller ones before
+/// and larger ones behind it: all of them in order, in fact, which the contract leaves open.
+///
+/// Throws `Op` (value) for a position out of range, `Op` (shape) for such an axis.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| partition(&x, 2, -1), Aval::new(DType::F32, [3, 7]))?;
+/// assert_eq!(y.aval().to_string(), "f32[3,7]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn partition(x: &Array, kth: isize, axis: isize) -> Array {
+    check_kth("partition", x, kth, axis);
+    sort(x, axis)
+}
+
+/// The positions, `i32`, that [`partition`] takes elements from.
+#[track_caller]
+pub fn argpartition(x: &Array, kth: isize, axis: isize) -> Array {
+    check_kth("argpartition", x, kth, axis);
+    argsort(x, axis)
+}
+
+/// The positions, `i32`, that sort by several keys along `axis`, the last key first of all; equal
+/// elements keep their order. Throws `Op` (value) if there is no key, `Op` (shape) if shapes differ.
+#[track_caller]
+pub fn lexsort<'a>(keys: impl AsRef<[&'a Array]>, axis: isize) -> Array {
+    let keys = keys.as_ref();
+    let resolved = match keys.first() {
+        None => Err(RuleError::value("takes at least one key, got 0")),
+        Some(first) => resolve_axis(axis, first.rank()).map(|axis| (axis, first.shape())),
+    };
+    let (axis, shape) = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => trace::throw_operands("lexsort", error, keys),
+    };
+    let mut operands: Vec<Array> = keys.iter().rev().map(|&key| key.clone()).collect();
+    operands.push(iota(DType::I32, shape, axis));
+    sort_multi(&operands, axis as isize, keys.len()).swap_remove(keys.len())
+}
+
+/// `x` as complex numbers, sorted along the last axis by real, then by imaginary part.
+#[track_caller]
+pub fn sort_complex(x: &Array) -> Array {
+    let complex = x.dtype().complex().unwrap_or(DType::C64);
+    sort(&convert_element_type(x, complex), -1)
+}

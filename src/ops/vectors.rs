@@ -1,0 +1,164 @@
+//! Products of vectors that lie along an axis, and Kronecker's.
+
+use super::{Index, matmul};
+use crate::core::{Array, RuleError, trace};
+use crate::primitives::rules::{move_axis, resolve_axis};
+use crate::primitives::{conj, mul, neg, reshape, sub, zeros_like};
+
+#[track_caller]
+fn vector_axis(name: &str, x: &Array, axis: isize, operands: [&Array; 2]) -> usize {
+    match resolve_axis(axis, x.rank()) {
+        Ok(axis) => axis,
+        Err(error) => trace::throw_operands(name, error, &operands),
+    }
+}
+
+/// Sums of products along `axis`, the first operand conjugated; the other axes broadcast. Throws `Op`
+/// (shape) if the sizes along the axis differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, y) = (Aval::new(DType::F32, [8, 3]), Aval::new(DType::F32, [3]));
+/// let z = eval_shape(|x: Array, y: Array| vecdot(&x, &y, -1), (x, y))?;
+/// assert_eq!(z.aval().to_string(), "f32[8]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn vecdot(x: &Array, y: &Array, axis: isize) -> Array {
+    let (a, b) = (vector_axis("vecdot", x, axis, [x, y]), vector_axis("vecdot", y, axis, [x, y]));
+    if x.shape()[a] != y.shape()[b] {
+        let message = format!(
+            "sizes differ: lhs axis {a} is {}, rhs axis {b} is {}",
+            x.shape()[a],
+            y.shape()[b]
+        );
+        trace::throw_operands("vecdot", RuleError::shape(message), &[x, y]);
+    }
+    let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
+    let (x, y) = (move_axis(&x, a, x.rank() - 1), move_axis(y, b, y.rank() - 1));
+    let row = reshape(&x, x.shape().insert(x.rank() - 1, 1));
+    let column = reshape(&y, y.shape().insert(y.rank(), 1));
+    matmul(&row, &column).squeeze_axes([-2, -1])
+}
+
+#[track_caller]
+fn at_least(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
+    let [x, y] = operands;
+    if x.rank() < ranks[0] || y.rank() < ranks[1] {
+        let message = format!(
+            "takes arrays of rank {} and {} and more, got {} and {}",
+            ranks[0],
+            ranks[1],
+            x.rank(),
+            y.rank()
+        );
+        trace::throw_operands(name, RuleError::shape(message), &operands);
+    }
+}
+
+/// Matrices times column vectors, `[…, m, n] × […, n] → […, m]`; the leading axes broadcast. Throws
+/// `Op` (shape) if sizes do not fit.
+#[track_caller]
+pub fn matvec(x: &Array, y: &Array) -> Array {
+    at_least("matvec", [2, 1], [x, y]);
+    matmul(x, &y.index([Index::Ellipsis, Index::NewAxis])).squeeze_axes([-1])
+}
+
+/// Row vectors, conjugated, times matrices, `[…, n] × […, n, m] → […, m]`; the leading axes broadcast.
+/// Throws `Op` (shape) if sizes do not fit.
+#[track_caller]
+pub fn vecmat(x: &Array, y: &Array) -> Array {
+    at_least("vecmat", [1, 2], [x, y]);
+    let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
+    let row = reshape(&x, x.shape().insert(x.rank() - 1, 1));
+    matmul(&row, y).squeeze_axes([-2])
+}
+
+/// The cross products of the vectors along `axis`, of size 3, or 2 for vectors without a third
+/// component; of two of size 2 the third component alone, without the axis. The other axes broadcast.
+/// Throws `Op` (shape) for other sizes.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = Aval::new(DType::F32, [8, 3]);
+/// let z = eval_shape(|x: Array, y: Array| cross(&x, &y, -1), (x.clone(), x))?;
+/// assert_eq!(z.aval().to_string(), "f32[8,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn cross(x: &Array, y: &Array, axis: isize) -> Array {
+    let (a, b) = (vector_axis("cross", x, axis, [x, y]), vector_axis("cross", y, axis, [x, y]));
+    let sizes = [x.shape()[a], y.shape()[b]];
+    if sizes.iter().any(|size| ![2, 3].contains(size)) {
+        let message =
+            format!("takes vectors of 2 or 3 components, got {} and {}", sizes[0], sizes[1]);
+        trace::throw_operands("cross", RuleError::shape(message), &[x, y]);
+    }
+    let (xs, ys) = (super::unstack(x, axis), super::unstack(y, axis));
+    if sizes == [2, 2] {
+        return minor(&xs, &ys, 0, 1);
+    }
+    let parts = [minor(&xs, &ys, 1, 2), minor(&xs, &ys, 2, 0), minor(&xs, &ys, 0, 1)];
+    let stacked = super::stack(parts.iter().collect::<Vec<_>>(), -1);
+    match resolve_axis(axis, stacked.rank()) {
+        Ok(place) => move_axis(&stacked, stacked.rank() - 1, place),
+        Err(error) => trace::throw_operands("cross", error, &[x, y]),
+    }
+}
+
+/// `xᵢ yⱼ - xⱼ yᵢ`, where what is not there is 0.
+#[track_caller]
+fn minor(xs: &[Array], ys: &[Array], i: usize, j: usize) -> Array {
+    match (xs.get(i).zip(ys.get(j)), xs.get(j).zip(ys.get(i))) {
+        (Some((a, b)), Some((c, d))) => sub(mul(a, b), mul(c, d)),
+        (Some((a, b)), None) => mul(a, b),
+        (None, Some((c, d))) => neg(&mul(c, d)),
+        (None, None) => mul(&xs[0], zeros_like(&ys[0])),
+    }
+}
+
+/// Kronecker's product: `y` times each element of `x`, in blocks. `[m, n] ⊗ [p, q] → [mp, nq]`; axes are
+/// aligned at the last, and missing ones count as 1.
+#[track_caller]
+pub fn kron(x: &Array, y: &Array) -> Array {
+    let rank = x.rank().max(y.rank());
+    let full = |a: &Array| {
+        let mut shape = vec![1; rank - a.rank()];
+        shape.extend_from_slice(a.shape());
+        shape
+    };
+    let (a, b) = (full(x), full(y));
+    let outer: Vec<usize> = a.iter().flat_map(|&size| [size, 1]).collect();
+    let inner: Vec<usize> = b.iter().flat_map(|&size| [1, size]).collect();
+    let product = mul(reshape(x, outer), reshape(y, inner));
+    reshape(&product, a.iter().zip(&b).map(|(m, n)| m * n).collect::<Vec<_>>())
+}
+
+/// What `f` makes of `x` along each of `axes` in turn. A result of one axis less gets that axis back with
+/// size 1, so that `axes` keep their meaning.
+///
+/// Throws `Op` (shape) if `f` gives an array of any other rank.
+#[track_caller]
+pub fn apply_over_axes(
+    f: impl Fn(&Array, isize) -> Array,
+    x: &Array,
+    axes: impl AsRef<[isize]>,
+) -> Array {
+    let mut x = x.clone();
+    for &axis in axes.as_ref() {
+        let result = f(&x, axis);
+        x = match x.rank() as isize - result.rank() as isize {
+            0 => result,
+            1 => result.expand_dims(axis),
+            _ => {
+                let message = format!(
+                    "the function made {} of {}: it may drop the axis or keep it",
+                    result.shape(),
+                    x.shape()
+                );
+                trace::throw_operands("apply_over_axes", RuleError::shape(message), &[&x])
+            }
+        };
+    }
+    x
+}

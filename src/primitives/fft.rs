@@ -1,0 +1,202 @@
+//! Discrete Fourier transforms.
+
+use super::composite::lower_by;
+use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent};
+use super::{
+    PaddingDim, bitwise_or, broadcasted_iota, complex, conj, convert_element_type, div, eq, ge,
+    imag, mul, pad, real, where_, zeros_of,
+};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Shape, Tangent, bind1,
+};
+use crate::stablehlo::{Value, i64_array};
+use crate::{ensure, ensure_dtype, ensure_shape};
+use serde::{Deserialize, Serialize};
+
+/// Which transform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FftType {
+    /// Complex to complex, with `exp(−2πi jk/n)`.
+    Fft,
+    /// Complex to complex, with `exp(2πi jk/n) / n`.
+    Ifft,
+    /// Real to the half of the complex spectrum that determines it.
+    Rfft,
+    /// From that half to real.
+    Irfft,
+}
+
+impl FftType {
+    fn stablehlo(self) -> &'static str {
+        match self {
+            FftType::Fft => "FFT",
+            FftType::Ifft => "IFFT",
+            FftType::Rfft => "RFFT",
+            FftType::Irfft => "IRFFT",
+        }
+    }
+}
+
+/// The discrete Fourier transform over the last one, two or three axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {c64, c128}[…, n₁ … nᵣ]`; real for `Rfft`; the last axis `nᵣ/2 + 1` for `Irfft` |
+/// | result     | complex of the same shape; the last axis `nᵣ/2 + 1` for `Rfft`; real for `Irfft` |
+/// | lowering   | [`stablehlo.fft`](https://openxla.org/stablehlo/spec#fft) |
+/// | derivative | linear |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fft {
+    /// Which transform.
+    pub fft_type: FftType,
+    /// The sizes `n₁ … nᵣ` of the axes in the signal's own domain.
+    pub fft_lengths: Vec<usize>,
+}
+
+impl Fft {
+    /// The axes as they are in the spectrum that `Rfft` gives and `Irfft` takes.
+    fn halved(&self) -> Vec<usize> {
+        let mut lengths = self.fft_lengths.clone();
+        if let Some(last) = lengths.last_mut() {
+            *last = *last / 2 + 1;
+        }
+        lengths
+    }
+
+    fn of(&self, fft_type: FftType) -> Fft {
+        Fft { fft_type, fft_lengths: self.fft_lengths.clone() }
+    }
+
+    /// How many elements of the signal each one of the half spectrum stands for: one at the two
+    /// frequencies that are their own mirror image, else two.
+    fn weights(&self, like: &Array) -> Array {
+        let n = self.fft_lengths.last().copied().unwrap_or(1);
+        let rank = like.rank();
+        let at = broadcasted_iota(DType::I32, like.shape().clone(), rank - 1);
+        let own = bitwise_or(eq(&at, 0), ge(&(&at * 2), n as i32));
+        convert_element_type(&where_(&own, 1, 2), like.dtype())
+    }
+}
+
+impl Primitive for Fft {
+    fn name(&self) -> &'static str {
+        "fft"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let rank = self.fft_lengths.len();
+        ensure!((1..=3).contains(&rank), "transforms one to three axes, got {rank}");
+        ensure_shape!(x.rank() >= rank, "needs {rank} axes, got {}", x.rank());
+        let (from, to) = match self.fft_type {
+            FftType::Fft | FftType::Ifft => (self.fft_lengths.clone(), self.fft_lengths.clone()),
+            FftType::Rfft => (self.fft_lengths.clone(), self.halved()),
+            FftType::Irfft => (self.halved(), self.fft_lengths.clone()),
+        };
+        let (batch, last) = x.shape.split_at(x.rank() - rank);
+        ensure_shape!(last == from, "the last axes are to be {from:?}, got {last:?}");
+        let dtype = match self.fft_type {
+            FftType::Rfft => {
+                ensure_dtype!(
+                    matches!(x.dtype, DType::F32 | DType::F64),
+                    "needs f32 or f64, got {}",
+                    x.dtype
+                );
+                x.dtype.complex().unwrap_or(DType::C64)
+            }
+            other => {
+                ensure_dtype!(x.dtype.is_complex(), "needs c64 or c128, got {}", x.dtype);
+                if other == FftType::Irfft { x.dtype.real() } else { x.dtype }
+            }
+        };
+        let shape: Shape = batch.iter().copied().chain(to).collect();
+        Ok(vec![Aval { dtype, weak: x.weak, shape }])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
+        Ok(batched(bind1(self.clone(), [&x]), 0))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].size() == 0 || operands[0].ty().dims().contains(&0) {
+            return lower_by(ctx, operands, |_| vec![zeros_of(&results[0])]);
+        }
+        let attributes = format!(
+            "fft_length = {}, fft_type = #stablehlo<fft_type {}>",
+            i64_array(&self.fft_lengths),
+            self.fft_type.stablehlo()
+        );
+        Ok(vec![ctx.op_as("fft", operands, &attributes, &results[0].stablehlo())])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let n: usize = self.fft_lengths.iter().product();
+        let levels = u64::from(n.max(1).ilog2());
+        let size = operands[0].size().max(results[0].size()) as u64;
+        Cost { flops: 5 * size * levels, ..Cost::movement(operands, results) }
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let pulled = match self.fft_type {
+            // Their matrices are symmetric.
+            FftType::Fft | FftType::Ifft => bind1(self.clone(), [ct]),
+            FftType::Rfft => {
+                // The spectrum's other half has no cotangent.
+                let rank = ct.rank();
+                let missing = operands[0].aval().shape[rank - 1] - ct.shape()[rank - 1];
+                let mut dims = vec![PaddingDim::default(); rank];
+                dims[rank - 1].high = missing as isize;
+                real(&bind1(self.of(FftType::Fft), [&pad(ct, 0, &dims)]))
+            }
+            FftType::Irfft => {
+                let spectrum = conj(&bind1(self.of(FftType::Rfft), [ct]));
+                let n: usize = self.fft_lengths.iter().product();
+                let weights = self.weights(&real(&spectrum));
+                let weights = div(&weights, n as f64);
+                complex(mul(real(&spectrum), &weights), mul(imag(&spectrum), &weights))
+            }
+        };
+        Ok(vec![Some(pulled.into())])
+    }
+}
+
+/// The Fourier transform of the last axes of `x`. See [`Fft`]; `fft::fft` and its kin take any axes, lengths
+/// and norms.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| fft(&x, FftType::Rfft, &[8]), Aval::new(DType::F32, [3, 8]))?;
+/// assert_eq!(y.aval().to_string(), "c64[3,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn fft(x: &Array, fft_type: FftType, fft_lengths: &[usize]) -> Array {
+    bind1(Fft { fft_type, fft_lengths: fft_lengths.to_vec() }, [x])
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let of = |fft_type, lengths: &[usize], dtype, shape: &[usize]| {
+        let fft = Fft { fft_type, fft_lengths: lengths.to_vec() };
+        Exemplar::new(fft, [Sample::uniform(dtype, shape, -1.0, 1.0)])
+    };
+    use FftType::{Fft as Forward, Ifft, Irfft, Rfft};
+    let (f32, f64, c64, c128) = (DType::F32, DType::F64, DType::C64, DType::C128);
+    vec![
+        of(Forward, &[5], c64, &[2, 5]),
+        of(Ifft, &[2, 3], c64, &[2, 3]),
+        of(Rfft, &[6], f32, &[6]),
+        of(Rfft, &[5], f64, &[2, 5]),
+        of(Rfft, &[2, 4], f32, &[2, 4]),
+        of(Irfft, &[6], c64, &[2, 4]),
+        of(Irfft, &[5], c128, &[3]),
+        of(Irfft, &[2, 2, 3], c64, &[2, 2, 2]),
+        of(Forward, &[1], c64, &[0, 1]),
+        of(Rfft, &[1], f32, &[1]),
+    ]
+}

@@ -1,0 +1,263 @@
+//! How incomplete gamma functions are computed: a power series below the shape, a continued fraction above
+//! it, each in a loop that ends when all elements have converged.
+
+use super::gamma::{digamma, lgamma};
+use crate::core::{Array, DType, LowerCtx, Rule};
+use crate::primitives::arithmetic::{abs, add, div, mul, neg, sub};
+use crate::primitives::comparison::{eq, gt, le, lt, ne};
+use crate::primitives::composite::{lower_by, lower_while};
+use crate::primitives::constant::{full, full_like, zeros_like};
+use crate::primitives::convert::convert_element_type;
+use crate::primitives::exponential::{exp, log};
+use crate::primitives::logic::{bitwise_and, bitwise_not, bitwise_or};
+use crate::primitives::reduce::reduce_or;
+use crate::primitives::select::select;
+use crate::primitives::shape::broadcast_to;
+use crate::stablehlo::Value;
+
+/// Terms after which a series or fraction is given up. Near `x = a` about `9·√a` are needed in `f64`, so
+/// that this is enough up to `a ≈ 10⁸`.
+const ITERATIONS: f64 = 1e5;
+
+/// Which function of `P(a, x)` is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// `P(a, x)`.
+    Lower,
+    /// `1 - P(a, x)`.
+    Upper,
+    /// `∂P/∂a`.
+    ByShape,
+    /// `-∂P/∂a / ∂P/∂x`.
+    Sample,
+}
+
+/// Writes `body` for floats of at least 32 bits, with conversions around it for narrower ones.
+pub(super) fn in_float(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    dtype: DType,
+    body: impl FnOnce(&mut LowerCtx<'_>, &[Value]) -> Rule<Vec<Value>>,
+) -> Rule<Vec<Value>> {
+    if dtype.bits() >= 32 {
+        return body(ctx, operands);
+    }
+    let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
+        let ty = x.ty().with_element(dtype.stablehlo());
+        ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
+    };
+    let wide: Vec<Value> = operands.iter().map(|x| convert(ctx, x, DType::F32)).collect();
+    let results = body(ctx, &wide)?;
+    Ok(results.iter().map(|y| convert(ctx, y, dtype)).collect())
+}
+
+/// `x`, with a tiny number in place of zero: denominators in Lentz's method may not vanish.
+pub(super) fn away_from_zero(x: &Array) -> Array {
+    let tiny = full_like(x, if x.dtype() == DType::F64 { 1e-300 } else { 1e-30 });
+    select(&lt(abs(x), &tiny), &tiny, x)
+}
+
+/// What is asked of an element beside series and fraction.
+struct Cases {
+    /// `P` is 0, or its derivative is.
+    zero: Array,
+    /// `P` is 1.
+    one: Array,
+    nan: Array,
+    /// The fraction is used, not the series.
+    fraction: Array,
+}
+
+fn cases(a: &Array, x: &Array, wanted: Wanted) -> Cases {
+    let is = |x: &Array, value: f64| eq(x, full_like(x, value));
+    let inf = f64::INFINITY;
+    let outside = bitwise_or(lt(a, zeros_like(a)), lt(x, zeros_like(x)));
+    let outside = bitwise_or(outside, bitwise_or(ne(a, a), ne(x, x)));
+    let one = full_like(x, 1.0);
+    let fraction = bitwise_and(gt(x, a), bitwise_not(&lt(x, one)));
+    match wanted {
+        Wanted::Lower | Wanted::Upper => {
+            let both = |value| bitwise_and(is(a, value), is(x, value));
+            Cases {
+                zero: bitwise_or(is(x, 0.0), is(a, inf)),
+                one: bitwise_or(is(x, inf), is(a, 0.0)),
+                nan: bitwise_or(outside, bitwise_or(both(0.0), both(inf))),
+                fraction,
+            }
+        }
+        Wanted::ByShape | Wanted::Sample => Cases {
+            zero: is(x, 0.0),
+            one: full_like(&fraction, false),
+            nan: bitwise_or(outside, le(a, zeros_like(a))),
+            fraction,
+        },
+    }
+}
+
+/// Whether series (`fraction` false) or fraction is to be computed for an element, and the operands, harmless
+/// where it is not.
+fn prepared(a: &Array, x: &Array, wanted: Wanted, fraction: bool) -> [Array; 2] {
+    let cases = cases(a, x, wanted);
+    let mine = if fraction { cases.fraction } else { bitwise_not(&cases.fraction) };
+    let known = bitwise_or(bitwise_or(cases.zero, cases.one), cases.nan);
+    let used = bitwise_and(mine, bitwise_not(&known));
+    let harmless = |x: &Array, value: f64| select(&used, x, &full_like(x, value));
+    // Of either only the first term is not zero.
+    [harmless(a, 1.0), harmless(x, if fraction { 2.0 } else { 0.0 })]
+}
+
+fn scalar(x: &Array, value: f64) -> Array {
+    convert_element_type(&full([], value), x.dtype())
+}
+
+/// Whether to go on: some element has not converged, and terms are left.
+pub(super) fn go_on(count: &Array, open: &Array) -> Array {
+    let axes: Vec<isize> = (0..open.rank() as isize).collect();
+    bitwise_and(reduce_or(open, &axes), lt(count, full_like(count, ITERATIONS)))
+}
+
+/// Which elements of those that are `open` have a step that still matters beside its total.
+///
+/// An element that has converged stays as it is: from then on there is only rounding, which in some
+/// fractions grows.
+pub(super) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
+    let epsilon = |x: &Array| full_like(x, x.dtype().epsilon());
+    let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), epsilon(step)));
+    let any = steps.iter().map(matters).reduce(|a, b| bitwise_or(a, b));
+    bitwise_and(open, any.expect("there is at least one step"))
+}
+
+/// `Σ xⁿ / ((a+1)…(a+n))` and, if wanted, its derivative by `a`: with a term `c`, that of the next is
+/// `c·x/(a+n)`, and the logarithmic derivative of a term is minus `h`, the sum of `1/(a+k)`.
+///
+/// Reference: DLMF 8.7.1.
+fn lower_series(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> Rule<Vec<Value>> {
+    let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
+    let begin = lower_by(ctx, operands, |operands| {
+        let [a, x] = prepared(&operands[0], &operands[1], wanted, false);
+        let (zero, one) = (zeros_like(&x), full_like(&x, 1.0));
+        let open = full_like(&eq(&x, &x), true);
+        vec![scalar(&x, 0.0), open, one.clone(), zero.clone(), one, zero, a, x]
+    })?;
+    let next = |state: &[Array]| {
+        let [n, open, term, h, sum, by_a, a, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
+        let n = add(n, full_like(n, 1.0));
+        let place = add(a, broadcast_to(&n, a.shape()));
+        let term = mul(term, div(x, &place));
+        let sum = select(open, &add(sum, &term), sum);
+        let one = full_like(x, 1.0);
+        let h = add(h, div(one, place));
+        let step = neg(&mul(&term, &h));
+        let by_a = select(open, &add(by_a, &step), by_a);
+        let open = match slope {
+            true => still_open(open, &[(&term, &sum), (&step, &by_a)]),
+            false => still_open(open, &[(&term, &sum)]),
+        };
+        vec![n, open, term, h, sum, by_a, a.clone(), x.clone()]
+    };
+    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
+    Ok(vec![end[4].clone(), end[5].clone()])
+}
+
+/// The fraction `x+1-a - 1(1-a)/(x+3-a - 2(2-a)/(x+5-a - …))` by Lentz's method and, if wanted, its logarithmic
+/// derivative by `a`, from those of its factors.
+///
+/// Reference: DLMF 8.9.2; Thompson and Barnett, "Coulomb and Bessel functions of complex arguments and
+/// order", 1986.
+fn lower_fraction(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> Rule<Vec<Value>> {
+    let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
+    let begin = lower_by(ctx, operands, |operands| {
+        let [a, x] = prepared(&operands[0], &operands[1], wanted, true);
+        let one = full_like(&x, 1.0);
+        let first = add(sub(&x, &a), &one);
+        let log_slope = neg(&div(&one, &first));
+        let (zero, minus) = (zeros_like(&x), neg(&one));
+        // C begins as the first denominator, whose derivative is -1, D as zero.
+        let begin = [first.clone(), minus, zero.clone(), zero, first, log_slope];
+        let mut state = vec![scalar(&x, 0.0), full_like(&eq(&x, &x), true)];
+        state.extend(begin);
+        state.extend([a, x]);
+        state
+    })?;
+    let next = |state: &[Array]| {
+        let [k, open, c, dc, d, dd, value, by_a, a, x] =
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|at| &state[at]);
+        let k = add(k, full_like(k, 1.0));
+        let level = broadcast_to(&k, a.shape());
+        let one = full_like(x, 1.0);
+        // The numerator k(a-k) has the derivative k by a, the denominator x+2k+1-a minus 1.
+        let numerator = mul(&level, sub(a, &level));
+        let denominator = add(sub(x, a), add(add(&level, &level), &one));
+        let next_c = away_from_zero(&add(&denominator, div(&numerator, c)));
+        let below = away_from_zero(&add(&denominator, mul(&numerator, d)));
+        let next_d = div(&one, below);
+        let factor = mul(&next_c, &next_d);
+        let next_value = select(open, &mul(value, &factor), value);
+        let step = sub(&factor, &one);
+        // C' = -1 + k/C - n·C'/C², and D' = -D²·(-1 + k·D + n·D').
+        let quotient = div(sub(&level, mul(&numerator, div(dc, c))), c);
+        let next_dc = sub(quotient, &one);
+        let inner = sub(add(mul(&level, d), mul(&numerator, dd)), &one);
+        let next_dd = neg(&mul(mul(&next_d, &next_d), inner));
+        let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
+        let next_by_a = select(open, &add(by_a, &log_step), by_a);
+        let open = match slope {
+            true => still_open(open, &[(&step, &one), (&log_step, &next_by_a)]),
+            false => still_open(open, &[(&step, &one)]),
+        };
+        vec![k, open, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
+    };
+    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
+    Ok(vec![end[6].clone(), end[7].clone()])
+}
+
+/// Writes one of the functions.
+pub(super) fn lower_incomplete(
+    ctx: &mut LowerCtx<'_>,
+    wanted: Wanted,
+    operands: &[Value],
+    dtype: DType,
+) -> Rule<Vec<Value>> {
+    in_float(ctx, operands, dtype, |ctx, operands| {
+        let mut all = operands.to_vec();
+        all.extend(lower_series(ctx, operands, wanted)?);
+        all.extend(lower_fraction(ctx, operands, wanted)?);
+        lower_by(ctx, &all, |operands| vec![finished(operands, wanted)])
+    })
+}
+
+/// The function from series and fraction, each with its derivative.
+fn finished(operands: &[Array], wanted: Wanted) -> Array {
+    let [a, x, sum, sum_by_a, fraction, log_by_a] = [0, 1, 2, 3, 4, 5].map(|at| &operands[at]);
+    let Cases { zero, one, nan, fraction: above } = cases(a, x, wanted);
+    // x^a·exp(-x) / Γ(a).
+    let scale = exp(&sub(sub(mul(a, log(x)), x), lgamma(a)));
+    let value = |value: f64| full_like(x, value);
+    let (low, high, from_series, from_fraction) = match wanted {
+        Wanted::Lower | Wanted::Upper => {
+            let lower = div(mul(&scale, sum), a);
+            let upper = div(&scale, fraction);
+            let other = |part: &Array| sub(value(1.0), part);
+            match wanted {
+                Wanted::Lower => (0.0, 1.0, lower, other(&upper)),
+                _ => (1.0, 0.0, other(&lower), upper),
+            }
+        }
+        Wanted::ByShape | Wanted::Sample => {
+            // Of the sum S the derivative by a is S·(log x - ψ(a+1)) + S', each with the scale in front; of
+            // the reciprocal F of the fraction F·(log x - ψ(a) - the fraction's logarithmic derivative).
+            let above_shape = digamma(&add(a, value(1.0)));
+            let series = add(mul(sum, sub(log(x), above_shape)), sum_by_a);
+            let tail = sub(sub(log(x), digamma(a)), log_by_a);
+            let tail = neg(&div(tail, fraction));
+            match wanted {
+                Wanted::ByShape => (0.0, 0.0, div(mul(&scale, series), a), mul(&scale, tail)),
+                _ => (0.0, 0.0, neg(&div(mul(series, x), a)), neg(&mul(tail, x))),
+            }
+        }
+    };
+    let y = select(&above, &from_fraction, &from_series);
+    let y = select(&zero, &value(low), &y);
+    let y = select(&one, &value(high), &y);
+    select(&nan, &value(f64::NAN), &y)
+}

@@ -1,0 +1,46 @@
+//! Functions of mathematical physics and statistics, element by element.
+
+mod bessel;
+mod betainc;
+mod erf;
+mod gamma;
+mod igamma;
+mod incomplete;
+
+pub use bessel::{BesselI0e, BesselI1e, bessel_i0e, bessel_i1e};
+pub use betainc::{RegularizedIncompleteBeta, betainc};
+pub use erf::{Erf, ErfInv, Erfc, erf, erf_inv, erfc};
+pub use gamma::{Digamma, Lgamma, Polygamma, Zeta, digamma, lgamma, polygamma, zeta};
+pub use igamma::{
+    Igamma, IgammaGradA, Igammac, RandomGammaGrad, igamma, igamma_grad_a, igammac,
+    random_gamma_grad,
+};
+
+pub(super) use bessel::{exemplars_i0e, exemplars_i1e};
+pub(super) use betainc::exemplars as exemplars_regularized_incomplete_beta;
+pub(super) use erf::{exemplars_erf, exemplars_erf_inv, exemplars_erfc};
+pub(super) use gamma::{exemplars_digamma, exemplars_lgamma, exemplars_polygamma, exemplars_zeta};
+pub(super) use igamma::{
+    exemplars_igamma, exemplars_igamma_grad_a, exemplars_igammac, exemplars_random_gamma_grad,
+};
+
+use crate::core::{Aval, DType, LowerCtx, Rule};
+use crate::stablehlo::Value;
+
+/// Writes an operation of the `chlo` dialect, in `f32` for floats of 8 bits and less, for which it is not
+/// expanded.
+fn lower_chlo(
+    ctx: &mut LowerCtx<'_>,
+    name: &str,
+    operands: &[Value],
+    result: &Aval,
+) -> Rule<Vec<Value>> {
+    if result.dtype.bits() > 8 {
+        return Ok(vec![ctx.op(name, operands)]);
+    }
+    let wide = result.with_dtype(DType::F32).stablehlo();
+    let operands: Vec<Value> =
+        operands.iter().map(|x| ctx.op_as("convert", std::slice::from_ref(x), "", &wide)).collect();
+    let y = ctx.op(name, &operands);
+    Ok(vec![ctx.op_as("convert", &[y], "", &result.stablehlo())])
+}

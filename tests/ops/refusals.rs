@@ -1,0 +1,78 @@
+//! What composite functions refuse: the message has the function's name, the numbers and the caller's
+//! line.
+
+use oxidax::prelude::*;
+
+#[track_caller]
+fn refused(f: fn(&Array) -> Array, phrases: &[&str]) {
+    let error = eval_shape(move |x: Array| f(&x), Aval::new(DType::F32, [3, 4])).unwrap_err();
+    let text = error.to_string();
+    for phrase in phrases.iter().chain(&["refusals.rs"]) {
+        assert!(text.contains(phrase), "no `{phrase}` in\n{text}");
+    }
+}
+
+#[test]
+fn shapes_that_do_not_fit() {
+    refused(|x| vander(x, 3), &["vander: takes a vector, got rank 2"]);
+    refused(|x| block(&[&[x], &[]]), &["block: takes rows of at least one array", "[1, 0]"]);
+    refused(
+        |x| insert(x, [1], &arange(5), 1),
+        &["insert: values i32[5] do not broadcast", "[3,1]"],
+    );
+    refused(|x| cross(x, x, -1), &["cross: takes vectors of 2 or 3 components, got 4 and 4"]);
+    refused(|x| average(x, &arange(3), 1), &["average: weights [3]", "[3,4]"]);
+    refused(|x| gradient_at(x, &arange(3), 1), &["gradient: 3 positions for 4 samples"]);
+    refused(|x| fill_diagonal(&x.index(i![0]), 1.0), &["fill_diagonal", "[4]"]);
+    refused(|x| quantile(x, &zeros([1, 1], DType::F32), 0), &["quantile", "got rank 2"]);
+    refused(|x| searchsorted(x, 1.0), &["searchsorted: takes a sorted vector, got rank 2"]);
+    refused(|x| put_along_axis(x, &arange(3), 0.0, 0), &["put_along_axis", "rank 2", "got 1"]);
+    refused(|x| array_split(x, 0, 0).swap_remove(0), &["array_split: takes at least one part"]);
+}
+
+#[test]
+fn values_out_of_range() {
+    refused(|x| delete(x, [4], 1), &["delete: position 4 is out of range for an axis of 4"]);
+    refused(|x| partition(x, -5, 1), &["partition: position -5", "size 4"]);
+    refused(|x| histogram(x, 0).0, &["histogram_bin_edges: takes at least one bin"]);
+    refused(|x| interp_periodic(x, &arange(3), &arange(3), 0.0), &["interp", "positive, got 0"]);
+    refused(|x| rot90(x, 1, [1, -1]), &["rot90: takes two different axes, got axis 1 twice"]);
+    refused(
+        |x| vectorize("(n)->", |xs| xs.to_vec())(&[x]).swap_remove(0),
+        &["vectorize: cannot read the signature `(n)->`"],
+    );
+    refused(
+        |x| vectorize("(n),(n)->()", |xs| vec![xs[0].sum()])(&[x]).swap_remove(0),
+        &["vectorize: the signature names 2 operands, got 1"],
+    );
+}
+
+#[test]
+fn dtypes_that_do_not_fit() {
+    refused(|x| ldexp(x, x), &["ldexp: exponents must be integers, got f32[3,4]"]);
+    refused(|x| packbits(x, 0, BitOrder::Big), &["packbits: needs booleans or integers, got f32"]);
+    refused(|x| bincount(x, 4), &["bincount: counts integers, got f32"]);
+    refused(
+        |x| unravel_index(x, &[3]).swap_remove(0),
+        &["positions must be integers, got f32[3,4]"],
+    );
+    refused(|x| hypot(&x.astype(DType::C64), 1.0), &["hypot: needs real operands, got c64"]);
+    refused(
+        |x| {
+            let (q, k) = (x.reshape([1, 3, 2, 2]), x.reshape([1, 3, 2, 2]).astype(DType::BF16));
+            dot_product_attention(&q, &k, &k, &Attention::default())
+        },
+        &["dot_product_attention", "must be of one dtype, got f32, bf16 and bf16"],
+    );
+}
+
+#[test]
+fn heads_that_do_not_group() {
+    refused(
+        |x| {
+            let (q, k) = (x.reshape([1, 2, 3, 2]), x.reshape([1, 3, 2, 2]));
+            dot_product_attention(&q, &k, &k, &Attention::default())
+        },
+        &["3 heads of queries are no multiple of 2 heads of keys"],
+    );
+}
