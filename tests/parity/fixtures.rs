@@ -115,6 +115,12 @@ impl Suite {
         Suite { narrow_defaults: true, ..self }
     }
 
+    /// The suite with the cases alone whose parameter `family` is this one.
+    pub(crate) fn of_family(mut self, family: &str) -> Suite {
+        self.cases.retain(|case| case["params"]["family"] == family);
+        self
+    }
+
     /// Checks values and, where they were recorded, derivatives in both directions, many cases in
     /// one compiled program.
     pub(crate) fn check_ops(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {

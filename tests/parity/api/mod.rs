@@ -33,8 +33,7 @@ macro_rules! families {
             $(#[test]
             fn $name() {
                 let suite = Suite::load("api").with_narrow_defaults();
-                let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
-                suite.check_ops(|_| true, apply);
+                suite.of_family(stringify!($name)).check_ops(|_| true, apply);
             })*
         }
     };
