@@ -27,6 +27,8 @@ pub trait Buffer: fmt::Debug + Send + Sync {
     fn ready(&self) -> Result<(), Error>;
     /// For `runtime` to find its own type again.
     fn as_any(&self) -> &dyn Any;
+    /// The same, to be changed by its only owner.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 #[derive(Clone)]

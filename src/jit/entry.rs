@@ -2,10 +2,10 @@
 
 use super::stats::Counters;
 use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
-use crate::runtime::{Executable, Scratch, is_deleted, is_watched};
+use crate::runtime::{Executable, Kept, Scratch, is_deleted, is_watched};
 use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A function traced for one signature, before it is compiled.
@@ -20,6 +20,11 @@ pub(super) struct Staged<O> {
     pub(super) arguments: Vec<Vec<Arc<Aval>>>,
 }
 
+/// What is known of an answer that the plugin gives.
+const UNKNOWN: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
 /// What is kept for one signature.
 pub(super) struct Entry<O> {
     pub(super) executable: Executable,
@@ -27,11 +32,15 @@ pub(super) struct Entry<O> {
     template: O,
     /// For each leaf, the position of the argument that it belongs to.
     argument_of: Vec<usize>,
+    /// The positions of all leaves and captures.
+    all: Vec<i64>,
+    /// For each leaf, whether it is consumed when it is donated.
+    consumed: Vec<AtomicU8>,
     /// Whether a leaf that could not be donated has been logged.
     logged: AtomicBool,
     /// The last call's lists, for the next one. Locked to take them out or put them back, never while
     /// the program runs.
-    scratch: Mutex<Scratch>,
+    scratch: Mutex<Option<Box<Scratch>>>,
 }
 
 /// A failed call: the error, and whether buffers had already been handed over.
@@ -71,11 +80,15 @@ impl<O: Tree> Staged<O> {
         let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
         let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
         let arguments = self.arguments.iter().enumerate();
+        let argument_of: Vec<usize> =
+            arguments.flat_map(|(at, of)| std::iter::repeat_n(at, of.len())).collect();
         Ok(Entry {
             template: rebuild(&self.template, leaves),
             executable: Executable::load(&self.program, &self.name, text, results)?,
             captures,
-            argument_of: arguments.flat_map(|(at, of)| std::iter::repeat_n(at, of.len())).collect(),
+            all: (0..(argument_of.len() + self.captures.len()) as i64).collect(),
+            consumed: argument_of.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
+            argument_of,
             logged: AtomicBool::new(false),
             scratch: Mutex::default(),
         })
@@ -84,15 +97,19 @@ impl<O: Tree> Staged<O> {
 
 impl<O: Tree> Entry<O> {
     /// The lists of a call, empty: the last call's, or new ones while another thread has those.
-    pub(super) fn scratch(&self) -> Scratch {
-        self.scratch.try_lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
+    pub(super) fn scratch(&self) -> Box<Scratch> {
+        self.scratch.try_lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
 
-    /// Keeps the lists of a call for the next one.
-    pub(super) fn keep(&self, mut scratch: Scratch) {
+    /// Keeps the lists of a call that came to nothing for the next one.
+    pub(super) fn keep(&self, mut scratch: Box<Scratch>) {
         scratch.clear();
+        self.put_back(scratch);
+    }
+
+    fn put_back(&self, scratch: Box<Scratch>) {
         if let Ok(mut kept) = self.scratch.try_lock() {
-            *kept = scratch;
+            *kept = Some(scratch);
         }
     }
 
@@ -101,37 +118,62 @@ impl<O: Tree> Entry<O> {
     pub(super) fn run<A: Args>(
         &self,
         arguments: A::Refs<'_>,
-        mut scratch: Scratch,
+        mut scratch: Box<Scratch>,
         owned: &[bool],
         counters: &Counters,
     ) -> Result<O, Failure> {
         let n_declared = scratch.arguments.len();
-        self.donate::<A>(arguments, &mut scratch, owned, counters);
+        // A program that `nan_check` is to run again must keep its arguments.
+        let kept = match owned.contains(&true) && !is_watched() {
+            true => {
+                self.donate::<A>(arguments, &mut scratch, owned, counters);
+                Kept::Listed
+            }
+            false => Kept::These(&self.all),
+        };
         scratch.arguments.extend(self.captures.iter().cloned());
-        scratch.kept.extend(n_declared as i64..scratch.arguments.len() as i64);
-        let result = match self.executable.execute(&mut scratch) {
-            Ok(mut outputs) => {
-                let result = self.template.unflatten(&mut outputs);
-                assert!(outputs.next().is_none(), "as many results as the template has leaves");
+        let outcome = self.executable.execute(&mut scratch, kept).map(|mut outputs| {
+            let result = self.template.unflatten(&mut outputs);
+            assert!(outputs.next().is_none(), "as many results as the template has leaves");
+            result
+        });
+        match outcome {
+            Ok(result) => {
+                match kept {
+                    Kept::Listed => scratch.clear_consumed(|at, leaf| self.is_consumed(at, leaf)),
+                    Kept::These(_) => scratch.clear(),
+                }
+                self.put_back(scratch);
                 Ok(result)
             }
-            Err(error) => Err(error),
-        };
-        let result = result.map_err(|error| {
-            let lost = (0..n_declared).filter(|&at| is_deleted(&scratch.arguments[at]));
-            let lost: Vec<usize> = lost.collect();
-            if lost.is_empty() {
-                return Failure::before(error);
+            Err(error) => {
+                let lost = (0..n_declared).filter(|&at| is_deleted(&scratch.arguments[at]));
+                let lost: Vec<usize> = lost.collect();
+                self.keep(scratch);
+                if lost.is_empty() {
+                    return Err(Failure::before(error));
+                }
+                let structure = TreeDef::of(&Arguments::<A>(arguments));
+                Err(Failure { error: name_lost(error, structure.paths(), &lost), consumed: true })
             }
-            let structure = TreeDef::of(&Arguments::<A>(arguments));
-            Failure { error: name_lost(error, structure.paths(), &lost), consumed: true }
-        });
-        self.keep(scratch);
-        result
+        }
+    }
+
+    /// Whether the program consumes a leaf that is donated to it: one whose memory no result can take
+    /// over it leaves alone. That is decided when it is compiled, so the plugin is asked once.
+    fn is_consumed(&self, at: usize, leaf: &Arc<dyn Buffer>) -> bool {
+        match self.consumed[at].load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let answer = is_deleted(leaf);
+                self.consumed[at].store(if answer { YES } else { NO }, Ordering::Relaxed);
+                answer
+            }
+            answer => answer == YES,
+        }
     }
 
     /// Decides which leaves are donated: those passed by value and held by nobody but the argument
-    /// itself and `scratch`.
+    /// itself and `scratch`. The others are listed.
     fn donate<A: Args>(
         &self,
         arguments: A::Refs<'_>,
@@ -139,17 +181,11 @@ impl<O: Tree> Entry<O> {
         owned: &[bool],
         counters: &Counters,
     ) {
-        let Scratch { arguments: buffers, kept, donated, .. } = scratch;
-        if is_watched() {
-            // A program that is to run again must keep its arguments.
-            kept.extend(0..buffers.len() as i64);
-            return;
-        }
+        let Scratch { arguments: buffers, kept, .. } = scratch;
         let mut not_donated = 0;
         let mut first = None;
         for (at, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
             if owned[argument] && Arc::strong_count(buffer) == 2 {
-                donated.push(at);
                 continue;
             }
             kept.push(at as i64);
@@ -158,6 +194,7 @@ impl<O: Tree> Entry<O> {
                 first.get_or_insert(at);
             }
         }
+        kept.extend_from_slice(&self.all[buffers.len()..]);
         if let Some(first) = first {
             Counters::add(&counters.not_donated, not_donated);
             self.log_kept::<A>(arguments, first);

@@ -7,10 +7,10 @@ use std::f64::consts::PI;
 /// `0, 1, …, n - 1` and the last of them as `f32`; `None` where the weights are all 1.
 #[track_caller]
 fn positions(n: usize) -> Option<(Array, f64)> {
-    match n > 1 {
-        true => Some((convert_element_type(&iota(DType::I32, n), DType::F32), (n - 1) as f64)),
-        false => None,
+    if n < 2 {
+        return None;
     }
+    Some((convert_element_type(&iota(DType::I32, n), DType::F32), (n - 1) as f64))
 }
 
 /// `Σ aₖ cos(2πki / (n - 1))`.

@@ -19,11 +19,31 @@ impl Buffer for UniqueBuffer {
     fn as_any(&self) -> &dyn Any {
         self
     }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
 }
 
 /// An array over a buffer.
 pub(super) fn wrap(aval: impl Into<Arc<Aval>>, buffer: UniqueBuffer) -> Array {
     Array::concrete(aval, Arc::new(buffer))
+}
+
+/// The same in the place of a buffer that was donated, if that is not held by anybody else: a training
+/// step allocates nothing for its results.
+pub(super) fn wrap_in(
+    spare: Option<Arc<dyn Buffer>>,
+    aval: Arc<Aval>,
+    buffer: UniqueBuffer,
+) -> Array {
+    let Some(mut spare) = spare else { return wrap(aval, buffer) };
+    match Arc::get_mut(&mut spare).and_then(|old| old.as_any_mut().downcast_mut()) {
+        Some(old) => {
+            *old = buffer;
+            Array::concrete(aval, spare)
+        }
+        None => wrap(aval, buffer),
+    }
 }
 
 /// The buffer of a concrete array.

@@ -2,7 +2,7 @@
 
 use super::buffer::{concrete, element_type, wrap};
 use super::client::{runtime, runtime_error};
-use super::executable::{Executable, Scratch};
+use super::executable::{Executable, Kept, Scratch};
 use crate::core::callback::refuse_inside;
 use crate::core::watch::{made, made_by, not_reproduced, watched};
 use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
@@ -103,7 +103,7 @@ fn evaluate<'a>(
 ) -> Result<Vec<Array>, Error> {
     let mut scratch = Scratch::default();
     scratch.arguments.extend(arguments.map(|argument| concrete(argument).clone()));
-    let outputs = executable.execute(&mut scratch)?;
+    let outputs = executable.execute(&mut scratch, Kept::These(&[]))?;
     Ok(outputs.collect())
 }
 

@@ -1,6 +1,6 @@
 //! Compiling programs and executing them.
 
-use super::buffer::{array_type, device_buffer, wrap};
+use super::buffer::{array_type, device_buffer, wrap_in};
 use super::client::{Runtime, runtime, runtime_error};
 use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Effects, Error, Program};
@@ -26,20 +26,48 @@ pub(crate) struct Executable {
 pub(crate) struct Scratch {
     /// The buffers that go in.
     pub(crate) arguments: Vec<Arc<dyn Buffer>>,
-    /// Positions of those that must survive; for a program that takes no donations it is empty.
+    /// Positions of those that must survive, ascending.
     pub(crate) kept: Vec<i64>,
-    /// Positions of those that are consumed.
-    pub(crate) donated: Vec<usize>,
+    /// What is left of arguments that earlier calls consumed: a place for a result each.
+    spare: Vec<Arc<dyn Buffer>>,
     workspace: Workspace,
 }
 
 impl Scratch {
-    /// Empties the lists, and lets go of the buffers.
+    /// Lets go of the arguments.
     pub(crate) fn clear(&mut self) {
         self.arguments.clear();
         self.kept.clear();
-        self.donated.clear();
     }
+
+    /// Places for results.
+    #[cfg(test)]
+    pub(crate) fn spare(&self) -> &[Arc<dyn Buffer>] {
+        &self.spare
+    }
+
+    /// Lets go of the arguments after a call for which `kept` listed those that survive. Of the others
+    /// those that `is_consumed` have lost their contents, and with their last owner, who gave them
+    /// away, nothing but their place in memory remains.
+    pub(crate) fn clear_consumed(&mut self, is_consumed: impl Fn(usize, &Arc<dyn Buffer>) -> bool) {
+        self.spare.clear();
+        let mut kept = self.kept.drain(..).peekable();
+        for (at, buffer) in self.arguments.drain(..).enumerate() {
+            if kept.next_if_eq(&(at as i64)).is_none() && is_consumed(at, &buffer) {
+                self.spare.push(buffer);
+            }
+        }
+    }
+}
+
+/// Which arguments must survive. Which of the others are consumed is the plugin's choice; nobody else may
+/// hold their buffers, so nobody needs to be told that they are gone.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    /// Those that the scratch lists.
+    Listed,
+    /// These.
+    These(&'a [i64]),
 }
 
 impl Executable {
@@ -105,10 +133,15 @@ impl Executable {
     pub(crate) fn execute<'a>(
         &'a self,
         scratch: &'a mut Scratch,
+        kept: Kept<'_>,
     ) -> Result<impl Iterator<Item = Array>, Error> {
         refuse_inside(&self.name)?;
-        let Scratch { arguments, kept, donated, workspace } = scratch;
-        let options = ExecuteOptions { non_donatable: kept, donated, ..Default::default() };
+        let Scratch { arguments, kept: listed, spare, workspace } = scratch;
+        let non_donatable = match kept {
+            Kept::Listed => listed,
+            Kept::These(positions) => positions,
+        };
+        let options = ExecuteOptions { non_donatable, ..Default::default() };
         let argument = |at: usize| device_buffer(&arguments[at]);
         let failed = |error| runtime_error(format!("executing {}", self.name), &error);
         let count = arguments.len();
@@ -124,7 +157,8 @@ impl Executable {
                 self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
             }
         };
-        Ok(self.results.iter().zip(outputs).map(|(aval, buffer)| wrap(aval.clone(), buffer)))
+        let outputs = self.results.iter().zip(outputs);
+        Ok(outputs.map(|(aval, buffer)| wrap_in(spare.pop(), aval.clone(), buffer)))
     }
 }
 

@@ -13,4 +13,4 @@ mod executable;
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
 pub(crate) use evaluator::{blame, evaluator, is_watched};
-pub(crate) use executable::{Executable, Scratch};
+pub(crate) use executable::{Executable, Kept, Scratch};

@@ -23,6 +23,7 @@ const ALWAYS: &Laws = &[
     ("cost is finite", structure::cost),
 ];
 
+/// In `f64` or `c128` too, where there is such a thing.
 const OF_DIFFERENTIABLE: &Laws = &[("7 symbolic zeros = dense zeros", derivatives::symbolic_zeros)];
 
 /// In `f64` or `c128`, where differences mean something.
@@ -69,25 +70,25 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
 /// Checks every law on one exemplar of the primitive that `entry` lists; gives those that do not
 /// hold.
 pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
-    let mut failures = Vec::new();
-    match attempt(|| Subject::new(entry, exemplar, &exemplar.operands)) {
-        Ok(subject) => {
-            let more = if exemplar.differentiable { OF_DIFFERENTIABLE } else { &[] };
-            failures.extend(examine(&subject, &[ALWAYS, more]));
-        }
+    let subject = match attempt(|| Subject::new(entry, exemplar, &exemplar.operands)) {
+        Ok(subject) => subject,
         Err(message) => return vec![format!("does not apply to its exemplar: {message}")],
+    };
+    if !exemplar.differentiable {
+        return examine(&subject, &[ALWAYS]);
     }
-    if exemplar.differentiable {
-        let wide: Vec<Sample> = exemplar.operands.iter().map(widened).collect();
-        // A primitive that has a dtype among its parameters may not take wider operands.
-        if let Ok(subject) = attempt(|| Subject::new(entry, exemplar, &wide))
-            && subject.is_double()
-        {
-            let more = if exemplar.reverse { OF_REVERSE } else { &[] };
-            failures.extend(examine(&subject, &[OF_WIDENED, more]));
+    let wide: Vec<Sample> = exemplar.operands.iter().map(widened).collect();
+    // A primitive that has a dtype among its parameters may not take wider operands.
+    let wide = attempt(|| Subject::new(entry, exemplar, &wide)).ok().filter(Subject::is_double);
+    match wide {
+        Some(wide) => {
+            let reverse = if exemplar.reverse { OF_REVERSE } else { &[] };
+            let mut failures = examine(&subject, &[ALWAYS]);
+            failures.extend(examine(&wide, &[OF_WIDENED, reverse, OF_DIFFERENTIABLE]));
+            failures
         }
+        None => examine(&subject, &[ALWAYS, OF_DIFFERENTIABLE]),
     }
-    failures
 }
 
 /// Checks laws on a subject, all programs of all laws together.

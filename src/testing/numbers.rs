@@ -185,7 +185,11 @@ mod tests {
                 let expected = convert_element_type(&expected.unwrap(), dtype);
                 let made = array(&Aval::new(dtype, shape), &elements).unwrap();
                 assert_eq!(made.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{dtype}");
-                let wide = if dtype.is_inexact() { DType::C128 } else { DType::I64 };
+                let wide = match dtype {
+                    _ if dtype.is_inexact() => DType::C128,
+                    _ if dtype.is_unsigned() => DType::U64,
+                    _ => DType::I64,
+                };
                 let by_device = numbers(&convert_element_type(&made, wide)).unwrap();
                 assert_eq!(numbers(&made).unwrap().difference(&by_device, 0.0), None, "{dtype}");
             }

@@ -136,6 +136,16 @@ mod on_cpu {
     }
 
     #[test]
+    fn the_operation_that_makes_a_nan_is_found_in_it_too() {
+        let root = jit(|x: Array| sqrt(&x) + 1.0).lower(Aval::new(DType::F32, [1])).unwrap();
+        let root = root.compile().unwrap();
+        let failed = debug::nan_check(|| root.call(f32s(&[-1.0]))).unwrap_err();
+        assert!(failed.error.to_string().contains("sqrt"), "{}", failed.error);
+        assert_eq!(failed.args.0.unwrap().to_vec::<f32>().unwrap(), [-1.0], "nothing was donated");
+        assert!(root.call(f32s(&[-1.0])).unwrap().to_vec::<f32>().unwrap()[0].is_nan());
+    }
+
+    #[test]
     fn the_compiler_says_what_it_takes() {
         let compiled = compiled();
         let memory = compiled.memory_analysis().unwrap();

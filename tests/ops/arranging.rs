@@ -94,7 +94,7 @@ mod on_cpu {
         let found = polyfit(&x, &polyval(&p, &x), 3);
         assert!(allclose_within(&found, &p, near).item::<bool>().unwrap());
         let line = polyfit(&vector(&[0., 1., 2.]), &vector(&[1., 3., 5.]), 1);
-        assert!(allclose_within(&line, &vector(&[2., 1.]), near).item::<bool>().unwrap());
+        assert!(allclose_within(&line, vector(&[2., 1.]), near).item::<bool>().unwrap());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::difference::difference;
 use super::joined::{Work, compute};
 use super::known::{DELIBERATE, room};
+use super::ops::list;
 use oxidax::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -115,9 +116,13 @@ impl Suite {
         Suite { narrow_defaults: true, ..self }
     }
 
-    /// The suite with the cases alone whose parameter `family` is this one.
-    pub(crate) fn of_family(mut self, family: &str) -> Suite {
-        self.cases.retain(|case| case["params"]["family"] == family);
+    /// The suite without the cases of which `left_out` is true, given operation, parameters and number
+    /// of operands.
+    pub(crate) fn without(mut self, left_out: fn(&str, &Value, usize) -> bool) -> Suite {
+        self.cases.retain(|case| {
+            let operands = case["inputs"].as_array().unwrap().len();
+            !left_out(case["op"].as_str().unwrap(), &case["params"], operands)
+        });
         self
     }
 
@@ -137,6 +142,28 @@ impl Suite {
             }
             Ok(())
         });
+    }
+
+    /// Runs `check` on what `apply` gives for the cases that `belong`, many in one compiled program.
+    pub(crate) fn check_values(
+        &self,
+        belongs: impl Fn(Case<'_>) -> bool,
+        apply: Apply,
+        check: impl Fn(Case<'_>, &[Array]) -> Result<(), String>,
+    ) {
+        let cases: Vec<Case<'_>> =
+            self.those(|_| true).into_iter().filter(|&case| belongs(case)).collect();
+        assert!(!cases.is_empty(), "no case belongs to this test");
+        let works: Vec<Work> = cases.iter().map(|case| case.work(apply)).collect();
+        let names = cases.iter().map(|case| case.name());
+        let computed: HashMap<&str, _> = names.zip(compute(&works)).collect();
+        self.check(
+            |_| true,
+            |case| match computed.get(case.name()) {
+                Some(result) => check(case, &result.as_ref()?.0),
+                None => Ok(()),
+            },
+        );
     }
 
     /// Checks values, each case on its own and outside of any trace.
@@ -177,8 +204,7 @@ impl<'a> Case<'a> {
     }
 
     pub(crate) fn dims(self, name: &str) -> Vec<usize> {
-        let list = self.param(name).as_array().unwrap();
-        list.iter().map(|size| size.as_u64().unwrap() as usize).collect()
+        list(self.param(name))
     }
 
     pub(crate) fn dtype(self) -> DType {

@@ -97,7 +97,7 @@ impl UniqueBuffer {
     }
 
     #[inline]
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Arc<Place> {
         &self.place
     }
 

@@ -1,5 +1,6 @@
 //! Compiled programs: what they are called, what they take and give.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,8 +40,8 @@ pub(crate) struct LoadedInner {
     pub(crate) name: String,
     pub(crate) parameters: Vec<ArrayType>,
     pub(crate) results: Vec<ArrayType>,
-    /// For each device, what its results share with those of other runs. Empty for a portable executable.
-    places: Vec<Vec<Arc<Place>>>,
+    /// For each device, where parameters and results are. Empty for a portable executable.
+    places: Vec<Places>,
     /// Positions in the client's list, in the order of execution's argument lists.
     pub(crate) devices: Vec<usize>,
     /// Whether the program has no device of its own.
@@ -291,12 +292,8 @@ impl LoadedExecutable {
         };
         inner.name = name?;
         inner.results = results?;
-        let places = |&device: &usize| {
-            let place = |array_type: &ArrayType| {
-                Arc::new(Place { client: client.clone(), array_type: array_type.clone(), device })
-            };
-            inner.results.iter().map(place).collect()
-        };
+        let places =
+            |&device: &usize| Places::new(client, device, &inner.parameters, &inner.results);
         inner.places = inner.devices.iter().map(places).collect();
         Ok(Self(Arc::new(inner)))
     }
@@ -321,9 +318,9 @@ impl LoadedExecutable {
         &self.0.results
     }
 
-    /// What a device's results share with those of other runs; `None` for a device that the program is not tied to.
+    /// Where a device's parameters and results are; `None` for a device that the program is not tied to.
     #[inline]
-    pub(crate) fn places(&self, device: usize) -> Option<&[Arc<Place>]> {
+    pub(crate) fn places(&self, device: usize) -> Option<&Places> {
         let position = self.0.devices.iter().position(|&own| own == device)?;
         Some(&self.0.places[position])
     }
@@ -346,6 +343,37 @@ impl LoadedExecutable {
 
     pub(crate) fn as_ptr(&self) -> *mut sys::PJRT_LoadedExecutable {
         self.0.loaded.as_ptr()
+    }
+}
+
+/// Where one device's parameters and results are. Those of one type share a place, so that a result which becomes an
+/// argument of the next run is known to fit by its address.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) parameters: Vec<Arc<Place>>,
+    pub(crate) results: Vec<Arc<Place>>,
+}
+
+impl Places {
+    fn new(
+        client: &Client,
+        device: usize,
+        parameters: &[ArrayType],
+        results: &[ArrayType],
+    ) -> Self {
+        let mut known: HashMap<&ArrayType, Arc<Place>> = HashMap::new();
+        let mut list = |types| -> Vec<Arc<Place>> {
+            let place = |array_type| {
+                let place = || Place {
+                    client: client.clone(),
+                    array_type: ArrayType::clone(array_type),
+                    device,
+                };
+                Arc::clone(known.entry(array_type).or_insert_with(|| Arc::new(place())))
+            };
+            <[ArrayType]>::iter(types).map(place).collect()
+        };
+        Self { parameters: list(parameters), results: list(results) }
     }
 }
 

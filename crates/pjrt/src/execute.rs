@@ -10,7 +10,7 @@ use crate::buffer::{Buffer, Place, UniqueBuffer};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::executable::LoadedExecutable;
+use crate::executable::{LoadedExecutable, Places};
 use crate::ffi;
 use crate::types::ElementType;
 
@@ -56,7 +56,7 @@ pub struct Results<'a> {
     executable: &'a LoadedExecutable,
     device: usize,
     /// `None` where the program is not tied to the device.
-    places: Option<&'a [Arc<Place>]>,
+    places: Option<&'a Places>,
     outputs: &'a mut Pointers,
     taken: usize,
 }
@@ -379,14 +379,16 @@ impl LoadedExecutable {
             return Err(self.refuse(message));
         }
         pointers.reserve(count);
+        let places = self.places(device);
         for (index, parameter) in parameters.iter().enumerate() {
             let argument = argument(index);
             let place = argument.place();
-            if place.array_type != *parameter
-                || place.device != device
-                || argument.is_marked_deleted()
-                || !place.client.is_same(&self.0.client)
-            {
+            let known = places.is_some_and(|own| Arc::ptr_eq(place, &own.parameters[index]));
+            let fits = known
+                || (place.array_type == *parameter
+                    && place.device == device
+                    && place.client.is_same(&self.0.client));
+            if !fits || argument.is_marked_deleted() {
                 self.explain(index, argument, device)?;
             }
             pointers.push(argument.as_ptr());
@@ -440,7 +442,7 @@ impl Iterator for Results<'_> {
     fn next(&mut self) -> Option<UniqueBuffer> {
         let output = *self.outputs.get(self.taken)?;
         let place = match self.places {
-            Some(places) => Arc::clone(&places[self.taken]),
+            Some(places) => Arc::clone(&places.results[self.taken]),
             None => Arc::new(Place {
                 client: self.executable.client().clone(),
                 array_type: self.executable.0.results[self.taken].clone(),

@@ -33,6 +33,8 @@ pub struct BareCall {
     _kept: Vec<Buffer>,
     /// How many of `arguments` are results that this call owns.
     owned: usize,
+    /// Positions of arguments that must survive.
+    kept: Vec<i64>,
 }
 
 // SAFETY: the pointers are buffers of the executable's client, usable from any thread.
@@ -50,7 +52,16 @@ impl BareCall {
             executable: executable.clone(),
             _kept: arguments.iter().copied().cloned().collect(),
             owned: 0,
+            kept: Vec::new(),
         })
+    }
+
+    /// The same call, telling the plugin that all arguments must survive, as a caller does whose program may take them as
+    /// donated.
+    #[must_use]
+    pub fn keeping_arguments(mut self) -> Self {
+        self.kept = (0..self.arguments.len() as i64).collect();
+        self
     }
 
     /// Runs the program and destroys its results.
@@ -100,6 +111,8 @@ impl BareCall {
         ffi::refuse_inside_handler("execute")?;
         let mut options = sys::PJRT_ExecuteOptions {
             struct_size: size_of::<sys::PJRT_ExecuteOptions>(),
+            non_donatable_input_indices: self.kept.as_ptr(),
+            num_non_donatable_input_indices: self.kept.len(),
             ..Default::default()
         };
         let argument_list = self.arguments.as_ptr();

@@ -11,7 +11,7 @@ macro_rules! element_types {
     ($($(#[$doc:meta])* $name:ident, $mlir:literal, $bits:literal, $pjrt:ident, $primitive:literal;)+) => {
         /// The type of an array's elements.
         ///
-        /// The types below eight bits take one byte per element on the host, in [`to_host`](crate::Buffer::to_host) as in
+        /// The types below eight bits take one byte per element on the host, in [`to_host`](crate::UniqueBuffer::to_host) as in
         /// [`buffer_from_host`](crate::Client::buffer_from_host), the signed ones as an `i8`; devices pack them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]

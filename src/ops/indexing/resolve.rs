@@ -151,7 +151,8 @@ impl Array {
     /// Axes that are not named stay whole. Several index arrays broadcast against each other and
     /// pick together; their axes stand where the first of them stood, or in front if something else
     /// stands between them. Elements of index arrays may be negative; those out of range are clamped
-    /// to the nearest position (a position given as a number is checked instead).
+    /// to the nearest position, and so are their cotangents (a position given as a number is checked
+    /// instead).
     ///
     /// Throws `Op` for too many indices, positions and axes out of range, and boolean masks.
     #[doc(alias = "getitem")]

@@ -52,7 +52,7 @@ pub struct Scatter {
     pub dimension_numbers: ScatterDimensionNumbers,
     /// The caller promises that the index vectors are in lexicographic order.
     pub indices_are_sorted: bool,
-    /// The caller promises that no two windows overlap.
+    /// The caller promises that no two windows overlap, where the mode is `clip` after clamping.
     pub unique_indices: bool,
     /// What to do with indices out of range.
     pub mode: GatherScatterMode,

@@ -21,7 +21,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
 /// The call on one example or, over the first axes, on a batch.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     match params["vmap"] == true {
-        true => vmap(|xs: Vec<Array>| plain(op, &xs)).call(&operands.to_vec()),
+        true => vmap(|xs: Vec<Array>| plain(op, &xs)).call(operands.to_vec()),
         false => plain(op, operands),
     }
 }
@@ -33,7 +33,8 @@ macro_rules! families {
             $(#[test]
             fn $name() {
                 let suite = Suite::load("api").with_narrow_defaults();
-                suite.of_family(stringify!($name)).check_ops(|_| true, apply);
+                let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
+                suite.check_ops(|_| true, apply);
             })*
         }
     };
