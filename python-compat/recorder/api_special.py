@@ -87,7 +87,7 @@ ROWS = [
     Row("gennorm.logpdf", [_X, R((4,), 0.5, 3)], t.gennorm.logpdf, (0, 1), tolerance=_LOOSE),
     Row("gennorm.cdf", [_X, R((4,), 0.5, 3)], t.gennorm.cdf, None, tolerance=_LOOSE),
     Row("dirichlet.logpdf", [V([[0.25, 0.5], [0.25, 0.125], [0.5, 0.375]]), R((3,), 0.5, 3)], t.dirichlet.logpdf, (1,), tolerance=_LOOSE, batch=False),
-    Row("multinomial.logpmf", [V([[1, 2, 2], [0, 5, 0], [1, 1, 1]]), V([0.25, 0.5, 0.25])], lambda x, p: t.multinomial.logpmf(x, 5, p), (1,), tolerance=_LOOSE, batch=False),
+    Row("multinomial.logpmf", [V([1, 2, 2]), V([0.25, 0.5, 0.25])], lambda x, p: t.multinomial.logpmf(x, 5, p), (1,), tolerance=_LOOSE, batch=False),
     Row("vonmises.logpdf", [_X, R((4,), 0.5, 3)], t.vonmises.logpdf, (0, 1), tolerance=_LOOSE),
     Row("bernoulli.logpmf", [V([0.0, 1.0, 2.0, 1.0]), R((4,), 0.1, 0.9)], t.bernoulli.logpmf, (1,), tolerance=_LOOSE, batch=False),
     Row("bernoulli.cdf", [V([-1.0, 0.0, 0.5, 1.0]), R((4,), 0.1, 0.9)], t.bernoulli.cdf, None),
