@@ -1,7 +1,7 @@
 //! What `remat` keeps, and how the rest is done again.
 
 use super::partial::PartialEval;
-use crate::core::{Array, Effects, Eqn, Primitive, Program, SaveHint, Source, Var, trace};
+use crate::core::{Array, Effects, Primitive, Program, SaveHint, Source, Var};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use serde::{Deserialize, Serialize};
@@ -146,9 +146,7 @@ fn recompute(
             eqn.operands.iter().map(|&var| env[var as usize].as_ref()).collect();
         // Operands are missing where an effect was left out, and then nobody wants the results.
         let Some(operands) = operands else { continue };
-        let results = trace::at_location(eqn.location, || {
-            trace::bind_at(&eqn.primitive, &operands, eqn.location)
-        });
+        let results = passes::bind(eqn, &operands);
         for (&var, result) in eqn.results.iter().zip(results) {
             env[var as usize] = Some(result);
         }
@@ -159,35 +157,8 @@ fn recompute(
 
 /// The program with the programs of its calls in place, so that a policy sees what is in them.
 fn flattened(program: &Program) -> Program {
-    let inlined = |eqn: &Eqn| {
-        eqn.primitive.as_higher_order().is_some_and(|holder| holder.inlined().is_some())
-    };
-    if !program.eqns().iter().any(inlined) {
+    if !program.eqns().iter().any(|eqn| passes::inlined(eqn).is_some()) {
         return program.clone();
     }
-    trace_rules(program.avals_in(), |inputs| eval_flat(program, inputs))
-}
-
-fn eval_flat(program: &Program, arguments: &[Array]) -> Vec<Array> {
-    let mut env: Vec<Option<Array>> = vec![None; program.avals().len()];
-    for (&var, array) in program.inputs().iter().zip(arguments) {
-        env[var as usize] = Some(array.clone());
-    }
-    let read = |env: &[Option<Array>], var: Var| {
-        env[var as usize].clone().expect("operands are defined before they are used")
-    };
-    for eqn in program.eqns() {
-        let operands: Vec<Array> = eqn.operands.iter().map(|&var| read(&env, var)).collect();
-        let results = match eqn.primitive.as_higher_order().and_then(|holder| holder.inlined()) {
-            Some(inner) => eval_flat(inner, &operands),
-            None => trace::at_location(eqn.location, || {
-                let operands: Vec<&Array> = operands.iter().collect();
-                trace::bind_at(&eqn.primitive, &operands, eqn.location)
-            }),
-        };
-        for (&var, result) in eqn.results.iter().zip(results) {
-            env[var as usize] = Some(result);
-        }
-    }
-    program.outputs().iter().map(|&var| read(&env, var)).collect()
+    trace_rules(program.avals_in(), |inputs| passes::eval_flat(program, inputs))
 }

@@ -8,7 +8,7 @@ use crate::primitives::{
 };
 
 #[track_caller]
-fn axis_of(name: &str, axis: isize, rank: usize, x: &Array) -> usize {
+pub(super) fn axis_of(name: &str, axis: isize, rank: usize, x: &Array) -> usize {
     match resolve_axis(axis, rank) {
         Ok(axis) => axis,
         Err(error) => trace::throw_operands(name, error, &[x]),

@@ -3,10 +3,10 @@
 //! Real input becomes complex; `f16` and `bf16` are refused, integers become `f32`. `n` is the length of the
 //! signal: it is cut off or padded with zeros at the end.
 
+use super::arrange::{axis_of, roll};
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::primitives::{
-    self, FftType, PaddingDim, concatenate, conj, convert_element_type, inexact, moveaxis, pad,
-    slice_in_dim,
+    self, FftType, concatenate, conj, convert_element_type, inexact, moveaxis, resize_axis,
 };
 
 /// Where the factor of a transform and its inverse stands.
@@ -22,6 +22,15 @@ pub enum Norm {
 }
 
 impl Norm {
+    /// The factors of a transform and its inverse exchanged.
+    fn swapped(self) -> Norm {
+        match self {
+            Norm::Backward => Norm::Forward,
+            Norm::Ortho => Norm::Ortho,
+            Norm::Forward => Norm::Backward,
+        }
+    }
+
     /// What a transform over `n` elements is multiplied by, beyond the `1/n` that an inverse has of itself.
     fn factor(self, inverse: bool, n: usize) -> f64 {
         let n = n as f64;
@@ -33,24 +42,6 @@ impl Norm {
             (Norm::Forward, true) => n,
         }
     }
-}
-
-#[track_caller]
-fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
-    let rank = x.rank() as isize;
-    if !(-rank..rank).contains(&axis) {
-        let message = format!("axis {axis} is not one of {rank}");
-        throw_operands(name, RuleError::shape(message), &[x]);
-    }
-    axis.rem_euclid(rank) as usize
-}
-
-/// Cuts off an axis or pads it with zeros.
-#[track_caller]
-fn resized(x: &Array, axis: usize, size: usize) -> Array {
-    let mut dims = vec![PaddingDim::default(); x.rank()];
-    dims[axis].high = size as isize - x.shape()[axis] as isize;
-    pad(x, 0, &dims)
 }
 
 #[track_caller]
@@ -73,7 +64,7 @@ fn refuse(x: &Array) -> RuleError {
 /// One transform along one axis.
 #[track_caller]
 fn along(name: &str, x: &Array, kind: FftType, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let axis = axis_of(name, x, axis);
+    let axis = axis_of(name, axis, x.rank(), x);
     let size = x.shape()[axis];
     let n = n.unwrap_or(match kind {
         FftType::Irfft => 2 * size.saturating_sub(1),
@@ -85,7 +76,7 @@ fn along(name: &str, x: &Array, kind: FftType, n: Option<usize>, axis: isize, no
         throw_operands(name, RuleError::shape(message), &[x]);
     }
     let taken = if kind == FftType::Irfft { n / 2 + 1 } else { n };
-    let x = resized(x, axis, taken);
+    let x = resize_axis(x, axis, taken);
     let last = x.rank() as isize - 1;
     let y = primitives::fft(&moveaxis(&x, axis as isize, last), kind, &[n]);
     let y = moveaxis(&y, last, axis as isize);
@@ -142,25 +133,15 @@ pub fn irfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
 /// The real transform of a signal that equals its own conjugate reversed, of which `x` is the first half.
 #[track_caller]
 pub fn hfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let at = axis_of("hfft", x, axis);
+    let at = axis_of("hfft", axis, x.rank(), x);
     let n = n.unwrap_or(2 * x.shape()[at].saturating_sub(1));
-    let swapped = match norm {
-        Norm::Backward => Norm::Forward,
-        Norm::Ortho => Norm::Ortho,
-        Norm::Forward => Norm::Backward,
-    };
-    irfft(&conj(&complex_of(x)), Some(n), axis, swapped)
+    irfft(&conj(&complex_of(x)), Some(n), axis, norm.swapped())
 }
 
 /// The inverse of [`hfft`].
 #[track_caller]
 pub fn ihfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let swapped = match norm {
-        Norm::Backward => Norm::Forward,
-        Norm::Ortho => Norm::Ortho,
-        Norm::Forward => Norm::Backward,
-    };
-    conj(&rfft(x, n, axis, swapped))
+    conj(&rfft(x, n, axis, norm.swapped()))
 }
 
 /// The axes of a transform of several, and its sizes along them.
@@ -287,16 +268,9 @@ pub fn ifftshift(x: &Array, axes: &[isize]) -> Array {
 #[track_caller]
 fn rolled(name: &str, x: &Array, axes: &[isize], by: impl Fn(usize) -> usize) -> Array {
     let all: Vec<isize> = (0..x.rank() as isize).collect();
-    let mut y = x.clone();
-    for &axis in if axes.is_empty() { &all } else { axes } {
-        let axis = axis_of(name, x, axis);
-        let n = x.shape()[axis];
-        let at = (n - by(n).min(n)) as isize;
-        let parts = [
-            slice_in_dim(&y, at, n as isize, 1, axis as isize),
-            slice_in_dim(&y, 0, at, 1, axis as isize),
-        ];
-        y = concatenate(&parts, axis as isize);
-    }
-    y
+    let axes = if axes.is_empty() { &all } else { axes };
+    axes.iter().fold(x.clone(), |y, &axis| {
+        let size = x.shape()[axis_of(name, axis, x.rank(), x)];
+        roll(&y, by(size) as isize, axis)
+    })
 }

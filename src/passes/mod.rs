@@ -11,7 +11,7 @@ mod verify;
 
 pub use cost::cost;
 pub use dce::dce;
-pub(crate) use eval::eval;
+pub(crate) use eval::{bind, eval, eval_flat, inlined};
 pub use lower::lower;
 pub use parse::parse;
 pub use verify::verify;

@@ -3,8 +3,8 @@
 use super::composite::lower_by;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent};
 use super::{
-    PaddingDim, bitwise_or, broadcasted_iota, complex, conj, convert_element_type, div, eq, ge,
-    imag, mul, pad, real, where_, zeros_of,
+    bitwise_or, broadcasted_iota, complex, conj, convert_element_type, div, eq, ge, imag, mul,
+    real, resize_axis, where_, zeros_of,
 };
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
@@ -148,11 +148,9 @@ impl Primitive for Fft {
             FftType::Fft | FftType::Ifft => bind1(self.clone(), [ct]),
             FftType::Rfft => {
                 // The spectrum's other half has no cotangent.
-                let rank = ct.rank();
-                let missing = operands[0].aval().shape[rank - 1] - ct.shape()[rank - 1];
-                let mut dims = vec![PaddingDim::default(); rank];
-                dims[rank - 1].high = missing as isize;
-                real(&bind1(self.of(FftType::Fft), [&pad(ct, 0, &dims)]))
+                let last = ct.rank() - 1;
+                let whole = resize_axis(ct, last, operands[0].aval().shape[last]);
+                real(&bind1(self.of(FftType::Fft), [&whole]))
             }
             FftType::Irfft => {
                 let spectrum = conj(&bind1(self.of(FftType::Rfft), [ct]));

@@ -75,6 +75,7 @@ pub use slicing::*;
 pub use sort::*;
 pub use special::*;
 pub use stop_gradient::*;
+pub(crate) use structural::resize_axis;
 pub use structural::*;
 pub use top_k::*;
 pub use trig::*;

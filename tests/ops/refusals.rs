@@ -28,6 +28,19 @@ fn shapes_that_do_not_fit() {
     refused(|x| searchsorted(x, 1.0), &["searchsorted: takes a sorted vector, got rank 2"]);
     refused(|x| put_along_axis(x, &arange(3), 0.0, 0), &["put_along_axis", "rank 2", "got 1"]);
     refused(|x| array_split(x, 0, 0).swap_remove(0), &["array_split: takes at least one part"]);
+    refused(|x| linalg::solve(x, x), &["solve: ", "square", "f32[3,4]"]);
+    refused(
+        |x| linalg::solve(&matmul(x, &x.t()), &x.t()),
+        &["solve: 3 equations have a right-hand side of f32[4,3]"],
+    );
+    refused(
+        |x| linalg::solve_triangular(&matmul(x, &x.t()), &x.sum(), true),
+        &["solve_triangular: 3 equations have a right-hand side of f32[]"],
+    );
+    refused(
+        |x| linalg::cho_solve(&matmul(x, &x.t()), &x.sum()),
+        &["cho_solve: 3 equations have a right-hand side of f32[]"],
+    );
 }
 
 #[test]

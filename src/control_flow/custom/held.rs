@@ -1,12 +1,13 @@
 //! Rules of the user's as primitives hold them: flat functions of arrays that can be compared, batched
 //! and run long after the traces of what they captured have ended.
 
+use crate::control_flow::Call;
 use crate::core::stand_ins::{current, with_stand_ins};
 use crate::core::trace::same_variable;
 use crate::core::{Array, Aval, BatchAxis, Error, RuleError, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
-use crate::primitives::rules::batch_at;
+use crate::primitives::rules::{batch_at, batch_at_front};
 use crate::transforms::staging::{Traced, short_name, trace_rules};
 use crate::transforms::vmap::batch_program;
 use crate::tree::{Tree, TreeDef, expect_alike, leaves_of, paths, rebuild, rooted};
@@ -131,6 +132,26 @@ impl Serialize for Held {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str("<closure>")
     }
+}
+
+/// The operands of the function itself among those of the equation: the first.
+pub(super) fn own<'a, T>(function: &Call, operands: &'a [T]) -> &'a [T] {
+    &operands[..function.program.inputs().len().min(operands.len())]
+}
+
+/// The function on a batch, with the batch axis in front of every result.
+pub(super) fn batched_function(
+    function: &Call,
+    operands: &[Array],
+    axes: &[Option<usize>],
+    axis: &BatchAxis,
+) -> Call {
+    let inputs = own(function, operands).iter().map(|x| x.aval().clone());
+    let program = trace_rules(inputs, |inputs| {
+        let (outputs, at) = batch_program(&function.program, inputs, own(function, axes), axis);
+        batch_at_front(&outputs, &at, axis)
+    });
+    Call { name: function.name.clone(), program: Arc::new(program) }
 }
 
 /// Every operand's batch axis taken out of its type.

@@ -1,21 +1,18 @@
 //! `custom_jvp`: a function with a forward derivative of the user's.
 
 use super::held::{
-    Aliases, Captured, Held, OutAxis, captured_varies, eval_traced, expect_types, is_looking,
-    logical, looking, name_of, template_of,
+    Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
+    is_looking, logical, looking, name_of, own, template_of,
 };
-use crate::control_flow::call::{Call, expect_operands};
-use crate::control_flow::derived::transpose_call;
+use crate::control_flow::Call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
     Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
 };
-use crate::passes;
-use crate::primitives::rules::{batch_at_front, dense};
+use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
 use crate::transforms::staging::{trace_function, trace_rules};
-use crate::transforms::vmap::batch_program;
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
@@ -31,13 +28,11 @@ use std::sync::Arc;
 /// | derivative | the user's rule, in the function's own operands |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct CustomJvp {
-    /// The function's name, for reading.
-    pub name: String,
+    /// The function itself, from its own operands, which are the first, to its results.
+    #[serde(flatten)]
+    pub function: Call,
     /// How many operands the function was called with; the others were captured.
     pub n_arguments: usize,
-    /// From the function's operands to its results.
-    #[serde(skip)]
-    pub program: Arc<Program>,
     /// From all operands and the arguments' tangents to the results and their tangents.
     rule: Held,
 }
@@ -48,14 +43,13 @@ impl Primitive for CustomJvp {
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        let own = operands.len().min(self.program.inputs().len());
-        expect_operands(&self.name, &self.program, &operands[..own])
+        self.function.abstract_eval(own(&self.function, operands))
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
-            return Err(captured_varies("custom_jvp", &self.name));
+            return Err(captured_varies("custom_jvp", &self.function.name));
         }
         let mut inputs = primals.to_vec();
         inputs.extend(tangents.iter().map(dense));
@@ -69,41 +63,39 @@ impl Primitive for CustomJvp {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let n_inputs = self.program.inputs().len();
-        let program =
-            trace_rules(operands[..n_inputs].iter().map(|x| x.aval().clone()), |inputs| {
-                let (outputs, at) = batch_program(&self.program, inputs, &axes[..n_inputs], axis);
-                batch_at_front(&outputs, &at, axis)
-            });
-        let n_outputs = self.program.outputs().len();
+        let function = batched_function(&self.function, operands, axes, axis);
+        let n_outputs = self.function.program.outputs().len();
         let mut avals = logical(operands, axes);
         avals.extend_from_within(..self.n_arguments);
         let mut in_axes = axes.to_vec();
         in_axes.extend_from_within(..self.n_arguments);
         let out_axes = vec![OutAxis::At(0); 2 * n_outputs];
         let rule = self.rule.batched(avals, in_axes, out_axes, axis);
-        let batched = CustomJvp { program: Arc::new(program), rule, ..self.clone() };
+        let batched = CustomJvp { function, rule, ..self.clone() };
         let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
         Ok(Batched { outputs, axes: vec![Some(0); n_outputs] })
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        ctx.call(&self.program, &self.name, &operands[..self.program.inputs().len()])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        self.function.lower(ctx, own(&self.function, operands), results)
     }
 
-    fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        passes::cost(&self.program)
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        self.function.cost(own(&self.function, operands), results)
     }
 
     fn effects(&self) -> Effects {
-        self.program.effects()
+        self.function.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let (own, captured) = operands.split_at(self.program.inputs().len());
-        let call = |program| Call { name: self.name.clone(), program };
-        let mut pulled = transpose_call(&self.program, cts, own, call);
-        pulled.extend(captured.iter().map(|_| None));
+        let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
+        pulled.resize(operands.len(), None);
         Ok(pulled)
     }
 
@@ -118,14 +110,13 @@ impl Primitive for CustomJvp {
 
 impl HigherOrder for CustomJvp {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
-        vec![("program", &self.program)]
+        self.function.programs()
     }
 
     /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
     /// stands for its program.
     fn split(&self, known: &[bool]) -> Option<Split> {
-        let call = Call { name: self.name.clone(), program: self.program.clone() };
-        call.split(&known[..self.program.inputs().len()])
+        self.function.split(own(&self.function, known))
     }
 
     /// The user's rule gives all results.
@@ -134,7 +125,7 @@ impl HigherOrder for CustomJvp {
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        Ok(passes::eval(&self.program, &operands[..self.program.inputs().len()]))
+        self.function.interpret(own(&self.function, operands))
     }
 }
 
@@ -203,9 +194,8 @@ where
         leaves.iter().chain(&traced.captures).chain(&captured.operands).collect();
     let structures = [TreeDef::of(primals), TreeDef::of(&traced.template)];
     let primitive = CustomJvp {
-        name,
+        function: Call { name, program: Arc::new(traced.program) },
         n_arguments: leaves.len(),
-        program: Arc::new(traced.program),
         rule: Held::new::<R>(structures, rule.flat(traced.captures.len(), captured.aliases())),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
@@ -276,7 +266,8 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         let [x, y, dx, dy] = inputs else { unreachable!("two operands and their tangents") };
         vec![x * &sin(y), dx * &sin(y) + x * &cos(y) * dy]
     });
-    let custom = CustomJvp { name: "f".into(), n_arguments: 2, program: Arc::new(program), rule };
+    let function = Call { name: "f".into(), program: Arc::new(program) };
+    let custom = CustomJvp { function, n_arguments: 2, rule };
     let sample = || Sample::uniform(DType::F64, [2, 3], -2.0, 2.0);
     vec![Exemplar::new(custom, [sample(), sample()])]
 }

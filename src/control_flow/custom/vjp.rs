@@ -1,22 +1,19 @@
 //! `custom_vjp`: a function with a reverse derivative of the user's.
 
 use super::held::{
-    Aliases, Captured, Held, OutAxis, captured_varies, eval_traced, expect_types, is_looking,
-    logical, looking, name_of, template_of,
+    Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
+    is_looking, logical, looking, name_of, own, template_of,
 };
 use super::tangent::CustomTangent;
-use crate::control_flow::call::{Call, expect_operands};
-use crate::control_flow::derived::transpose_call;
+use crate::control_flow::Call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
     Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
 };
-use crate::passes;
-use crate::primitives::rules::{batch_at_front, dense};
+use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
 use crate::transforms::staging::{Traced, trace_function, trace_rules};
-use crate::transforms::vmap::batch_program;
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
@@ -32,17 +29,15 @@ use std::sync::Arc;
 /// | derivative | the forward rule, and a [`CustomTangent`], which transposes to the backward rule |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct CustomVjp {
-    /// The function's name, for reading.
-    pub name: String,
+    /// The function itself, from its own operands, which are the first, to its results.
+    #[serde(flatten)]
+    pub function: Call,
     /// How many operands the function was called with.
     pub n_arguments: usize,
     /// How many its rules captured; they are the last.
     n_captured: usize,
     /// How many arrays the forward rule hands to the backward rule.
     n_residuals: usize,
-    /// From the function's operands to its results.
-    #[serde(skip)]
-    pub program: Arc<Program>,
     /// From arguments and what the rules captured to the results, then the residuals.
     forward: Held,
     /// From residuals, what the rules captured and the results' cotangents to the arguments'
@@ -64,14 +59,13 @@ impl Primitive for CustomVjp {
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
-        let own = operands.len().min(self.program.inputs().len());
-        expect_operands(&self.name, &self.program, &operands[..own])
+        self.function.abstract_eval(own(&self.function, operands))
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
-            return Err(captured_varies("custom_vjp", &self.name));
+            return Err(captured_varies("custom_vjp", &self.function.name));
         }
         let inputs = self.of_rules(primals);
         let mut outputs = self.forward.run(&inputs);
@@ -80,7 +74,7 @@ impl Primitive for CustomVjp {
         let varying: Vec<Array> =
             tangents.iter().filter(|t| t.aval().dtype.is_inexact()).map(dense).collect();
         let primitive = CustomTangent {
-            name: self.name.clone(),
+            name: self.function.name.clone(),
             n_known: known.len(),
             arguments: tangents.iter().map(|tangent| tangent.aval().clone()).collect(),
             results: outputs.iter().map(|output| output.aval().clone()).collect(),
@@ -97,13 +91,8 @@ impl Primitive for CustomVjp {
     }
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
-        let n_inputs = self.program.inputs().len();
-        let program =
-            trace_rules(operands[..n_inputs].iter().map(|x| x.aval().clone()), |inputs| {
-                let (outputs, at) = batch_program(&self.program, inputs, &axes[..n_inputs], axis);
-                batch_at_front(&outputs, &at, axis)
-            });
-        let n_outputs = self.program.outputs().len();
+        let function = batched_function(&self.function, operands, axes, axis);
+        let n_outputs = self.function.program.outputs().len();
         let logical = self.of_rules(&logical(operands, axes));
         let rule_axes = self.of_rules(axes);
         // Everything that the forward rule gives is batched at the front.
@@ -114,35 +103,38 @@ impl Primitive for CustomVjp {
         });
         let mut avals = known.avals_out();
         avals.extend_from_slice(&logical[self.n_arguments..]);
-        avals.extend(self.program.avals_out());
+        avals.extend(self.function.program.avals_out());
         let mut in_axes = vec![Some(0); self.n_residuals];
         in_axes.extend_from_slice(&rule_axes[self.n_arguments..]);
         in_axes.extend(vec![Some(0); n_outputs]);
         let out_axes =
             axes[..self.n_arguments].iter().map(|at| at.map_or(OutAxis::Sum, OutAxis::At));
         let backward = self.backward.batched(avals, in_axes, out_axes.collect(), axis);
-        let batched = CustomVjp { program: Arc::new(program), forward, backward, ..self.clone() };
+        let batched = CustomVjp { function, forward, backward, ..self.clone() };
         let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
         Ok(Batched { outputs, axes: vec![Some(0); n_outputs] })
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        ctx.call(&self.program, &self.name, &operands[..self.program.inputs().len()])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        self.function.lower(ctx, own(&self.function, operands), results)
     }
 
-    fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        passes::cost(&self.program)
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        self.function.cost(own(&self.function, operands), results)
     }
 
     fn effects(&self) -> Effects {
-        self.program.effects()
+        self.function.effects()
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let (own, captured) = operands.split_at(self.program.inputs().len());
-        let call = |program| Call { name: self.name.clone(), program };
-        let mut pulled = transpose_call(&self.program, cts, own, call);
-        pulled.extend(captured.iter().map(|_| None));
+        let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
+        pulled.resize(operands.len(), None);
         Ok(pulled)
     }
 
@@ -157,14 +149,13 @@ impl Primitive for CustomVjp {
 
 impl HigherOrder for CustomVjp {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
-        vec![("program", &self.program)]
+        self.function.programs()
     }
 
     /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
     /// stands for its program.
     fn split(&self, known: &[bool]) -> Option<Split> {
-        let call = Call { name: self.name.clone(), program: self.program.clone() };
-        call.split(&known[..self.program.inputs().len()])
+        self.function.split(own(&self.function, known))
     }
 
     /// The user's rule gives all results.
@@ -173,7 +164,7 @@ impl HigherOrder for CustomVjp {
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        Ok(passes::eval(&self.program, &operands[..self.program.inputs().len()]))
+        self.function.interpret(own(&self.function, operands))
     }
 }
 
@@ -267,11 +258,10 @@ where
     let backward_structures =
         [TreeDef::of(&backward.residuals), TreeDef::of(primals), TreeDef::of(&traced.template)];
     let primitive = CustomVjp {
-        name,
+        function: Call { name, program: Arc::new(traced.program) },
         n_arguments: leaves.len(),
         n_captured: captured.operands.len(),
         n_residuals,
-        program: Arc::new(traced.program),
         forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases())),
         backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases())),
     };
@@ -384,11 +374,10 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         vec![ct * &sin(y), ct * x * &cos(y)]
     });
     let custom = CustomVjp {
-        name: "f".into(),
+        function: Call { name: "f".into(), program: Arc::new(program) },
         n_arguments: 2,
         n_captured: 0,
         n_residuals: 2,
-        program: Arc::new(program),
         forward,
         backward,
     };

@@ -1,13 +1,14 @@
 //! Decompositions of matrices, as NumPy names them.
 
+use super::adjoint;
 use crate::core::{Array, DType};
-use crate::ops::{swapaxes, tril};
-use crate::primitives::{self, conj, inexact, slice_in_dim, where_};
+use crate::ops::tril;
+use crate::primitives::{self, inexact, slice_in_dim, where_};
 
 /// A matrix symmetrized: `(a + aᴴ) / 2`. A gradient through it is symmetric too.
 #[track_caller]
-pub(super) fn symmetrized(a: &Array) -> Array {
-    (a + conj(&swapaxes(a, -1, -2))) * 0.5
+fn symmetrized(a: &Array) -> Array {
+    (a + adjoint(a)) * 0.5
 }
 
 /// The lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`; NaN where

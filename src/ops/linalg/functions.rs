@@ -1,5 +1,6 @@
 //! Functions of matrices.
 
+use super::expect_square;
 use super::norms::{MatrixNorm, matrix_norm};
 use super::systems::{inv, solve};
 use crate::control_flow::custom_jvp;
@@ -12,10 +13,7 @@ use crate::primitives::{
 
 #[track_caller]
 fn square(name: &str, a: &Array) -> Array {
-    if a.rank() < 2 || a.shape()[a.rank() - 2] != a.shape()[a.rank() - 1] {
-        let error = RuleError::shape(format!("needs square matrices, got {}", a.aval()));
-        throw_operands(name, error, &[a]);
-    }
+    expect_square(name, a);
     inexact(a)
 }
 

@@ -1,24 +1,13 @@
 //! Systems of linear equations.
 
+use super::{adjoint, expect_square, matrix_sizes};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, RuleError, Shape, promote, throw_operands};
-use crate::ops::{eye, matmul, swapaxes, take_along_axis};
+use crate::core::{Array, RuleError, Shape, from_caller, promote, throw_operands};
+use crate::ops::{eye, matmul, take_along_axis};
 use crate::primitives::{
     self, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type, expand_dims, gt,
     inexact, reshape, squeeze, triangular_solve, where_,
 };
-
-fn matrix_sizes(x: &Array) -> (usize, usize) {
-    (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1])
-}
-
-#[track_caller]
-fn expect_square(name: &str, a: &Array) {
-    if a.rank() < 2 || matrix_sizes(a).0 != matrix_sizes(a).1 {
-        let error = RuleError::shape(format!("needs square matrices, got {}", a.aval()));
-        throw_operands(name, error, &[a]);
-    }
-}
 
 /// Both as floats of one dtype, each of its own shape.
 #[track_caller]
@@ -36,24 +25,35 @@ fn promoted(name: &str, a: &Array, b: &Array) -> (Array, Array) {
 /// Both with the batch axes of either.
 #[track_caller]
 fn same_batch(name: &str, a: &Array, b: &Array) -> (Array, Array) {
-    let (x, y) = (&a.shape()[..a.rank() - 2], &b.shape()[..b.rank() - 2]);
-    let rank = x.len().max(y.len());
-    let at = |dims: &[usize], i: usize| (i + dims.len()).checked_sub(rank).map_or(1, |i| dims[i]);
-    let mut batch = Vec::new();
-    for i in 0..rank {
-        let (m, n) = (at(x, i), at(y, i));
-        if m != n && m != 1 && n != 1 {
-            let message = format!("batch axes {x:?} and {y:?} do not broadcast");
-            throw_operands(name, RuleError::shape(message), &[a, b]);
-        }
-        batch.push(if m == 1 { n } else { m });
-    }
+    let batch = |x: &Array| -> Shape { x.shape()[..x.rank() - 2].into() };
+    let (x, y) = (batch(a), batch(b));
+    let Some(joint) = x.broadcast(&y) else {
+        let message = format!("batch axes {x} and {y} do not broadcast");
+        throw_operands(name, RuleError::shape(message), &[a, b]);
+    };
     let to = |x: &Array| {
         let (m, n) = matrix_sizes(x);
-        let shape: Shape = batch.iter().copied().chain([m, n]).collect();
-        if *x.shape() == shape { x.clone() } else { broadcast_to(x, shape) }
+        broadcast_to(x, joint.iter().copied().chain([m, n]).collect::<Shape>())
     };
     (to(a), to(b))
+}
+
+/// Solves `a · x = b` by `solve`, which gets both as matrices of one dtype and one batch: a vector `b` is one
+/// column, and comes back as a vector.
+#[track_caller]
+fn solve_by(name: &str, a: &Array, b: &Array, solve: impl Fn(&Array, &Array) -> Array) -> Array {
+    expect_square(name, a);
+    let (a, b) = promoted(name, a, b);
+    let (n, _) = matrix_sizes(&a);
+    let vector = b.rank() == 1;
+    let b = if vector { expand_dims(&b, &[-1]) } else { b };
+    if b.rank() == 0 || matrix_sizes(&b).0 != n {
+        let message = format!("{n} equations have a right-hand side of {}", b.aval());
+        throw_operands(name, RuleError::shape(message), &[&a, &b]);
+    }
+    let (a, b) = same_batch(name, &a, &b);
+    let x = from_caller(|| solve(&a, &b));
+    if vector { squeeze(&x, &[-1]) } else { x }
 }
 
 /// The solution for factors that are known.
@@ -99,50 +99,29 @@ fn solve_matrices(a: &Array, b: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn solve(a: &Array, b: &Array) -> Array {
-    expect_square("solve", a);
-    let (a, b) = promoted("solve", a, b);
-    let (n, _) = matrix_sizes(&a);
-    let vector = b.rank() == 1;
-    let b = if vector { expand_dims(&b, &[-1]) } else { b };
-    if b.rank() == 0 || matrix_sizes(&b).0 != n {
-        let message = format!("{n} equations have a right-hand side of {}", b.aval());
-        throw_operands("solve", RuleError::shape(message), &[&a, &b]);
-    }
-    let (a, b) = same_batch("solve", &a, &b);
-    let x = crate::core::from_caller(|| solve_matrices(&a, &b));
-    if vector { squeeze(&x, &[-1]) } else { x }
+    solve_by("solve", a, b, solve_matrices)
 }
 
 /// The `x` with `a · x = b` for triangular `a`, of which the triangle named is read. Shapes as for [`solve`].
 #[track_caller]
 pub fn solve_triangular(a: &Array, b: &Array, lower: bool) -> Array {
-    expect_square("solve_triangular", a);
-    let (a, b) = promoted("solve_triangular", a, b);
-    let vector = b.rank() == 1;
-    let b = if vector { expand_dims(&b, &[-1]) } else { b };
-    let (a, b) = same_batch("solve_triangular", &a, &b);
     let how = TriangularSolve { left_side: true, lower, ..Default::default() };
-    let x = triangular_solve(&a, &b, how);
-    if vector { squeeze(&x, &[-1]) } else { x }
+    solve_by("solve_triangular", a, b, |a, b| triangular_solve(a, b, how.clone()))
 }
 
 /// The `x` with `l · lᴴ · x = b`, for the Cholesky factor `l` of a matrix.
 #[track_caller]
 pub fn cho_solve(l: &Array, b: &Array) -> Array {
-    expect_square("cho_solve", l);
-    let (l, b) = promoted("cho_solve", l, b);
-    let vector = b.rank() == 1;
-    let b = if vector { expand_dims(&b, &[-1]) } else { b };
-    let (l, b) = same_batch("cho_solve", &l, &b);
     let how = |transpose_a| TriangularSolve {
         left_side: true,
         lower: true,
         transpose_a,
         unit_diagonal: false,
     };
-    let y = triangular_solve(&l, &b, how(TransposeA::NoTranspose));
-    let x = triangular_solve(&l, &y, how(TransposeA::Adjoint));
-    if vector { squeeze(&x, &[-1]) } else { x }
+    solve_by("cho_solve", l, b, |l, b| {
+        let y = triangular_solve(l, b, how(TransposeA::NoTranspose));
+        triangular_solve(l, &y, how(TransposeA::Adjoint))
+    })
 }
 
 /// The inverse of each matrix of `a`, `[…, n, n]`. To solve equations, [`solve`] is faster and more exact.
@@ -177,7 +156,7 @@ pub fn pinv(a: &Array, rcond: Option<f64>) -> Array {
     }
     let (m, n) = matrix_sizes(&a);
     let rcond = rcond.unwrap_or(10.0 * m.max(n) as f64 * a.dtype().epsilon());
-    crate::core::from_caller(|| pinv_with(&a, rcond))
+    from_caller(|| pinv_with(&a, rcond))
 }
 
 fn pinv_with(a: &Array, rcond: f64) -> Array {
@@ -188,11 +167,9 @@ fn pinv_with(a: &Array, rcond: f64) -> Array {
         let kept = gt(&s, &cutoff);
         let inverse = where_(&kept, 1.0 / where_(&kept, &s, 1), 0);
         let inverse = convert_element_type(&expand_dims(&inverse, &[-2]), a.dtype());
-        let adjoint = |x: &Array| conj(&swapaxes(x, -1, -2));
         matmul(&(adjoint(&vh) * inverse), &adjoint(&u))
     };
     let rule = move |a: &Array, da: &Array| {
-        let adjoint = |x: &Array| conj(&swapaxes(x, -1, -2));
         let p = pinv_with(a, rcond);
         let (ph, dah) = (adjoint(&p), adjoint(da));
         let inner = matmul(&matmul(&p, da), &p);

@@ -11,8 +11,8 @@ use crate::core::{
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
 use crate::primitives::{
-    PaddingDim, abs, argmax, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type,
-    div, dynamic_slice_in_dim, eq, ge, gt, lt, pad, reduce_sum, reshape, slice_in_dim, where_,
+    abs, argmax, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type, div,
+    dynamic_slice_in_dim, eq, ge, gt, lt, reduce_sum, reshape, resize_axis, slice_in_dim, where_,
     zeros,
 };
 use crate::stablehlo::Value;
@@ -50,11 +50,11 @@ impl Primitive for Lu {
         let k = m.min(n);
         let change = tangents[0].map(packed.aval(), |da| {
             let da = product(&permutation_matrix(permutation, da), da);
-            let l = columns_to(&lower_part(&slice_in_dim(packed, 0, k as isize, 1, -1), -1), m);
-            let l = with_unit_diagonal(&l);
+            let l = lower_part(&slice_in_dim(packed, 0, k as isize, 1, -1), -1);
+            let l = with_unit_diagonal(&resize_axis(&l, l.rank() - 1, m));
             let u = upper_part(&slice_in_dim(packed, 0, k as isize, 1, -2), 0);
             // To square: ones on what is left of the diagonal.
-            let u = rows_to(&u, n);
+            let u = resize_axis(&u, u.rank() - 2, n);
             let beyond = broadcasted_iota(DType::I32, u.shape().clone(), u.rank() - 1);
             let u = &u + where_(&ge(beyond, k as i32), super::matrices::identity(&u), 0);
             let w = solve(&l, &da, true, true, true);
@@ -104,26 +104,6 @@ fn permutation_matrix(permutation: &Array, x: &Array) -> Array {
     let axes: Vec<usize> = (0..rank).collect();
     let from = broadcast_in_dim(permutation, shape.clone(), &axes);
     convert_element_type(&eq(from, broadcasted_iota(DType::I32, shape, rank)), x.dtype())
-}
-
-/// `[…, m, k]` with columns of zeros up to `[…, m, m]`.
-fn columns_to(x: &Array, size: usize) -> Array {
-    grown(x, x.rank() - 1, size)
-}
-
-/// `[…, k, n]` with rows of zeros up to `[…, n, n]`.
-fn rows_to(x: &Array, size: usize) -> Array {
-    grown(x, x.rank() - 2, size)
-}
-
-fn grown(x: &Array, axis: usize, size: usize) -> Array {
-    let dims: Vec<PaddingDim> = (0..x.rank())
-        .map(|at| {
-            let high = if at == axis { (size - x.shape()[at]) as isize } else { 0 };
-            PaddingDim { high, ..Default::default() }
-        })
-        .collect();
-    pad(x, 0, &dims)
 }
 
 /// The state of the loop over a flat batch: the step, matrices, swaps, permutation.

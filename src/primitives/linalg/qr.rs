@@ -8,7 +8,7 @@ use crate::core::{
 };
 use crate::primitives::composite::lower_by;
 use crate::primitives::rules::{arity, move_axis};
-use crate::primitives::{PaddingDim, pad, slice_in_dim};
+use crate::primitives::{resize_axis, slice_in_dim};
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,8 @@ impl Primitive for Qr {
         let types = [ty.clone(), TensorType::new(ty.element(), &taus)];
         let call = |name: &str| format!("call_target_name = \"{name}\"");
         let packed = ctx.op_full("custom_call", operands, &call("Qr"), Vec::new(), &types);
-        let reflectors = lower_by(ctx, &packed[..1], |x| vec![columns(&x[0], k)])?;
+        let reflectors =
+            lower_by(ctx, &packed[..1], |x| vec![resize_axis(&x[0], x[0].rank() - 1, k)])?;
         let name = call("ProductOfElementaryHouseholderReflectors");
         let inputs = [reflectors[0].clone(), packed[1].clone()];
         let square = [TensorType::new(ty.element(), &[batch, &[m, k]].concat())];
@@ -125,14 +126,6 @@ impl Primitive for Qr {
 
 fn identity_like(aval: &Aval) -> Array {
     super::matrices::identity(&crate::primitives::zeros_of(aval))
-}
-
-/// The first `count` columns; zeros for those that are not there.
-fn columns(x: &Array, count: usize) -> Array {
-    let high = count as isize - sizes(x).1 as isize;
-    let mut dims = vec![PaddingDim::default(); x.rank()];
-    dims[x.rank() - 1].high = high;
-    pad(x, 0, &dims)
 }
 
 /// Orthonormal `q` and upper triangular `r` with `q · r = a`. See [`Qr`].

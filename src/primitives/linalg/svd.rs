@@ -11,8 +11,8 @@ use crate::core::{
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
 use crate::primitives::{
-    PaddingDim, abs, add, bitwise_and, broadcasted_iota, concatenate, conj, convert_element_type,
-    div, eq, ge, gt, lt, mul, neg, pad, real, reduce_max, reduce_sum, reshape, rsqrt, sign,
+    abs, add, bitwise_and, broadcasted_iota, concatenate, conj, convert_element_type, div, eq, ge,
+    gt, lt, mul, neg, real, reduce_max, reduce_sum, reshape, resize_axis, rsqrt, sign,
     slice_in_dim, sort_multi, sqrt, sub, where_, zeros, zeros_of,
 };
 use crate::stablehlo::Value;
@@ -143,11 +143,7 @@ pub(super) fn start(a: &Array) -> Vec<Array> {
     let tall = if m >= n { a.clone() } else { adjoint(a) };
     let (q, r) = qr(&tall, false);
     let k = m.min(n);
-    let even = |x: &Array| {
-        let mut dims = vec![PaddingDim::default(); x.rank()];
-        dims[x.rank() - 1].high = (k % 2) as isize;
-        pad(x, 0, &dims)
-    };
+    let even = |x: &Array| resize_axis(x, x.rank() - 1, k + k % 2);
     let v = identity(&r);
     vec![q, zeros([2], DType::I32), even(&r), even(&v)]
 }

@@ -149,6 +149,14 @@ impl Pad {
     }
 }
 
+/// `x` with axis `axis` brought to `size`: cut off at the end, or followed by zeros.
+#[track_caller]
+pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
+    let mut dims = vec![PaddingDim::default(); x.rank()];
+    dims[axis].high = size as isize - x.shape()[axis] as isize;
+    pad(x, 0, &dims)
+}
+
 /// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per axis.
 /// A number takes the dtype of `x`. See [`Pad`] for its rules.
 ///
