@@ -257,7 +257,7 @@ pub(super) fn looking<R: 'static, T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Throws unless the tree that a rule gave has the structure, shapes and dtypes of `expected`.
-pub(super) fn expect_types<T: Tree>(
+pub(in crate::control_flow) fn expect_types<T: Tree>(
     what: &str,
     expected: &T,
     found: &T,
