@@ -223,7 +223,12 @@ mod tests {
             dtype: DType::U32,
             shape: vec![3],
         };
-        expect![[""]].assert_eq(&module_of(how, [state]));
+        expect![[r#"
+            func.func public @main(%0: tensor<2xui64>) -> (tensor<2xui64>, tensor<3xui32>) {
+            %1:2 = "stablehlo.rng_bit_generator"(%0) <{rng_algorithm = #stablehlo<rng_algorithm PHILOX>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<3xui32>)
+            "func.return"(%1#0, %1#1) : (tensor<2xui64>, tensor<3xui32>) -> ()
+            }
+        "#]].assert_eq(&module_of(how, [state]));
     }
 
     #[test]
