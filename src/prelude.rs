@@ -6,7 +6,9 @@ pub use crate::control_flow::{
     custom_root, custom_root_aux, custom_vjp, fori_loop, map, map_batched, parse_program, reduce,
     remat, remat_with, scan, scan_with, switch, while_loop,
 };
-pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
+pub use crate::core::{
+    Array, Aval, DType, Element, Error, Scalar, Shape, catch, with_matmul_precision,
+};
 pub use crate::i;
 pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};
 pub use crate::ops::*;

@@ -43,6 +43,7 @@ mod top_k;
 mod trig;
 mod window;
 
+pub use crate::core::Precision;
 pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;

@@ -271,7 +271,9 @@ pub(in crate::control_flow) fn expect_types<T: Tree>(
                 path: rooted(path),
                 message: format!("{what}: expected {}, got {}", expected.aval(), found.aval()),
                 location: Some(location),
-                help: Some("a rule must give the function's own types".into()),
+                help: Some(
+                    "it must have the types of what it stands for: convert or reshape it".into(),
+                ),
             })));
         }
     }

@@ -2,10 +2,10 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, RuleError, Shape, bind1, promote, trace};
+use crate::core::{Array, Precision, RuleError, Shape, bind1, promote, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::{convert_element_type, convert_to};
-use crate::primitives::dot::{DotGeneral, Precision, dot_general};
+use crate::primitives::dot::{DotGeneral, dot_general};
 use crate::primitives::iota::broadcasted_iota;
 use crate::primitives::rules::move_axis;
 use crate::primitives::shape::{broadcast_in_dim, reshape_to, transpose};
@@ -38,6 +38,7 @@ pub fn conv_general_dilated(lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -
 
 #[track_caller]
 fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array {
+    let how = ConvGeneralDilated { precision: Precision::or_scoped(how.precision), ..how };
     // Strings of padding are resolved here, so that programs show numbers.
     let how = match how.geometry(lhs.shape(), rhs.shape()) {
         Ok(geometry) => {
