@@ -104,10 +104,9 @@ pub struct Eig {
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// // A quarter turn.
-/// let a = Array::from_slice(&[0.0f32, -1.0, 1.0, 0.0], [2, 2])?;
+/// let a = Array::from_slice(&[2.0f32, 1.0, 0.0, 3.0], [2, 2])?;
 /// let w = linalg::eig(&a).eigenvalues;
-/// assert_eq!(abs(&imag(&w)).to_vec::<f32>()?, [1.0, 1.0]);
+/// assert_eq!(sort(&real(&w), 0).to_vec::<f32>()?, [2.0, 3.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
