@@ -36,7 +36,7 @@ fn gammas(above: &[&Array], below: &[&Array]) -> Array {
     mul(factor, exp(&power))
 }
 
-/// `F(a, b; c; 1 - s)` for small `s`, where `c - a - b` is no whole number.
+/// `F(a, b; c; 1 - s)/Γ(c)` for small `s`, where `c - a - b` is no whole number.
 ///
 /// Reference: DLMF 15.8.4.
 fn from_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
@@ -44,12 +44,12 @@ fn from_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
     let d = sub(&ca, b);
     let regular = hypergeometric(&[a, b], &[&sub(1.0, &d)], s);
     let other = hypergeometric(&[&ca, &cb], &[&add(&d, 1.0)], s);
-    let regular = mul(gammas(&[c, &d], &[&ca, &cb]), regular);
-    let other = mul(gammas(&[c, &neg(&d)], &[a, b]), other);
+    let regular = mul(gammas(&[&d], &[&ca, &cb]), regular);
+    let other = mul(gammas(&[&neg(&d)], &[a, b]), other);
     add(regular, mul(other, exp(&mul(&d, log(s)))))
 }
 
-/// The same for any `c - a - b`: as a function of `c` it is smooth, so that it is interpolated across whole
+/// `F(a, b; c; 1 - s)` for any `c - a - b`: over `Γ(c)` it is smooth in `c`, so that it is interpolated across whole
 /// numbers.
 ///
 /// Reference: Lagrange's polynomials, DLMF 3.3.1.
@@ -74,7 +74,8 @@ fn near_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
     }
     let [a, b, s] = [a, b, s].map(|x| stack(&vec![x; places.len()], 0));
     let values = from_one(&a, &b, &stack(&nodes.iter().collect::<Vec<_>>(), 0), &s);
-    mul(values, stack(&weights.iter().collect::<Vec<_>>(), 0)).sum_axes(0)
+    let value = mul(values, stack(&weights.iter().collect::<Vec<_>>(), 0)).sum_axes(0);
+    mul(value, gammas(&[c], &[]))
 }
 
 fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
@@ -88,7 +89,8 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     let c = where_(&pole, add(add(abs(&a), abs(&b)), 1.5), c);
     let d = sub(sub(&c, &a), &b);
     let (end, beyond) = (eq(x, 1.0) & !&finite, gt(x, 1.0) & !&finite);
-    let flip = lt(x, 0.0) & !&finite;
+    // A polynomial is flipped for its derivatives by parameters, which are none.
+    let flip = lt(x, where_(&finite, full_like(x, -1), zeros_like(x)));
     // Of a negative argument and the rest to 1 both are kept, as the one cancels from the other.
     let usual = !(&end | &beyond);
     let safe = where_(&usual, x, full_like(x, 0.5));

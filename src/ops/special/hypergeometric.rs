@@ -10,56 +10,55 @@ use crate::primitives::{
     abs, add, div, eq, floor, full_like, go_on, le, lgamma, lt, mul, neg, rem, round, sin,
     still_open, sub, where_, zeros, zeros_like,
 };
+use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
-/// How often the sum is differentiated by each of its variables: the parameters above, those below,
-/// the argument.
+/// Derivatives by how often each variable is differentiated by: the parameters above, those below, the argument.
+/// With each of them stand all lower ones, and those come first.
 #[derive(Clone, Debug)]
-struct Orders(Vec<usize>);
+struct Derivatives(Vec<Vec<usize>>);
 
-impl Orders {
-    /// How many derivatives there are of these orders and lower ones.
-    fn size(&self) -> usize {
-        self.0.iter().map(|order| order + 1).product()
+impl Derivatives {
+    fn new(wanted: &[Vec<usize>]) -> Derivatives {
+        let mut found: BTreeSet<Vec<usize>> = wanted.iter().cloned().collect();
+        let mut open: Vec<Vec<usize>> = wanted.to_vec();
+        while let Some(orders) = open.pop() {
+            let lower = (0..orders.len()).filter(|variable| orders[*variable] > 0);
+            let lower: Vec<Vec<usize>> = lower.map(|variable| lowered(&orders, variable)).collect();
+            open.extend(lower.into_iter().filter(|lower| found.insert(lower.clone())));
+        }
+        Derivatives(found.into_iter().collect())
     }
 
-    /// How far derivatives lie apart whose orders by `variable` differ by 1.
-    fn stride(&self, variable: usize) -> usize {
-        self.0[variable + 1..].iter().map(|order| order + 1).product()
+    fn place(&self, orders: &[usize]) -> usize {
+        let found = self.0.iter().position(|other| *other == orders);
+        found.expect("with every derivative there are all lower ones")
     }
 
-    /// The order by `variable` of the derivative at `place`.
-    fn at(&self, place: usize, variable: usize) -> usize {
-        place / self.stride(variable) % (self.0[variable] + 1)
-    }
-
-    fn raised(&self, variable: usize) -> Orders {
-        let mut raised = self.clone();
-        raised.0[variable] += 1;
-        raised
-    }
-
-    /// The derivatives of a product with a factor that is linear in `variable`.
+    /// The derivatives of a product of `term` with a factor whose slope in `variable` is 1.
     fn times(&self, term: &[Array], variable: usize, factor: &Array) -> Vec<Array> {
-        let part = |place: usize| {
-            let product = mul(&term[place], factor);
-            match self.at(place, variable) {
+        let part = |(orders, own): (&Vec<usize>, &Array)| {
+            let product = mul(own, factor);
+            match orders[variable] {
                 0 => product,
-                order => add(product, mul(&term[place - self.stride(variable)], order as f64)),
+                order => {
+                    let lower = &term[self.place(&lowered(orders, variable))];
+                    add(product, mul(lower, order as f64))
+                }
             }
         };
-        (0..term.len()).map(part).collect()
+        self.0.iter().zip(term).map(part).collect()
     }
 
     /// The derivatives of a quotient by such a factor.
     fn over(&self, term: &[Array], variable: usize, factor: &Array) -> Vec<Array> {
         let mut quotients: Vec<Array> = Vec::with_capacity(term.len());
-        for (place, term) in term.iter().enumerate() {
-            quotients.push(match self.at(place, variable) {
-                0 => div(term, factor),
+        for (orders, own) in self.0.iter().zip(term) {
+            quotients.push(match orders[variable] {
+                0 => div(own, factor),
                 order => {
-                    let lower = &quotients[place - self.stride(variable)];
-                    div(sub(term, mul(lower, order as f64)), factor)
+                    let lower = &quotients[self.place(&lowered(orders, variable))];
+                    div(sub(own, mul(lower, order as f64)), factor)
                 }
             });
         }
@@ -67,53 +66,66 @@ impl Orders {
     }
 }
 
-/// The highest of the derivatives, by a loop until none of a term's matters beside its sum.
-fn summed(n_above: usize, orders: &Orders, variables: &[Array]) -> Array {
-    let argument = variables.len() - 1;
+fn lowered(orders: &[usize], variable: usize) -> Vec<usize> {
+    let mut lower = orders.to_vec();
+    lower[variable] -= 1;
+    lower
+}
+
+fn raised(orders: &[usize], variable: usize) -> Vec<usize> {
+    let mut higher = orders.to_vec();
+    higher[variable] += 1;
+    higher
+}
+
+/// The derivatives of these orders, by a loop until none of a term's matters beside its sum.
+fn summed(n_above: usize, wanted: &[Vec<usize>], variables: &[Array]) -> Vec<Array> {
+    type State = (Array, Array, Vec<Array>, Vec<Array>);
+    let (argument, derivatives) = (variables.len() - 1, Derivatives::new(wanted));
     let x = &variables[argument];
-    let mut first = vec![zeros_like(x); orders.size()];
+    let mut first = vec![zeros_like(x); derivatives.0.len()];
     first[0] = full_like(x, 1);
-    let step = |(k, open, term, sum): (Array, Array, Vec<Array>, Vec<Array>)| {
+    let step = |(k, open, term, sums): State| {
         let following = add(&k, 1.0);
-        let mut next = orders.times(&term, argument, x);
+        let mut next = derivatives.times(&term, argument, x);
         for part in &mut next {
             *part = div(&*part, &following);
         }
         for (variable, parameter) in variables[..argument].iter().enumerate() {
             let factor = add(parameter, &k);
             next = match variable < n_above {
-                true => orders.times(&next, variable, &factor),
-                false => orders.over(&next, variable, &factor),
+                true => derivatives.times(&next, variable, &factor),
+                false => derivatives.over(&next, variable, &factor),
             };
         }
-        let add_open = |(sum, term): (&Array, &Array)| where_(&open, add(sum, term), sum);
-        let sum: Vec<Array> = sum.iter().zip(&next).map(add_open).collect();
-        let k = following;
-        let mut going = still_open(&open, &next.iter().zip(&sum).collect::<Vec<_>>());
+        let longer = |(sum, term): (&Array, &Array)| where_(&open, add(sum, term), sum);
+        let sums: Vec<Array> = sums.iter().zip(&next).map(longer).collect();
+        let mut going = still_open(&open, &next.iter().zip(&sums).collect::<Vec<_>>());
         // Before a negative parameter below is passed, terms may grow again.
         for below in &variables[n_above..argument] {
-            going = going | (&open & lt(&k, neg(below)));
+            going = going | (&open & lt(&following, neg(below)));
         }
-        (k, going, next, sum)
+        (following, going, next, sums)
     };
-    let more = |(k, open, _, _): (Array, Array, Vec<Array>, Vec<Array>)| go_on(&k, &open);
+    let more = |(k, open, ..): State| go_on(&k, &open);
     let open = full_like(&eq(x, x), true);
-    let state = (zeros([], x.dtype()), open, first.clone(), first);
-    let (_, _, _, mut sums) = while_loop(more, step, state);
-    sums.pop().expect("there is the function itself")
+    let sums = while_loop(more, step, (zeros([], x.dtype()), open, first.clone(), first)).3;
+    wanted.iter().map(|orders| sums[derivatives.place(orders)].clone()).collect()
 }
 
-fn differentiated(n_above: usize, orders: Orders, variables: &Vec<Array>) -> Array {
-    let f = |variables: &Vec<Array>| summed(n_above, &orders, variables);
-    let held = orders.clone();
+/// As [`summed`], with a derivative: the derivatives that are one order higher, from the same loop.
+fn differentiated(n_above: usize, wanted: Vec<Vec<usize>>, variables: &Vec<Array>) -> Vec<Array> {
+    let f = |variables: &Vec<Array>| summed(n_above, &wanted, variables);
+    let held = wanted.clone();
     let rule = move |variables: &Vec<Array>, changes: &Vec<Array>| {
-        let value = differentiated(n_above, held.clone(), variables);
-        let mut total = zeros_like(&value);
-        for (variable, change) in changes.iter().enumerate() {
-            let slope = differentiated(n_above, held.raised(variable), variables);
-            total = add(total, mul(slope, change));
-        }
-        (value, total)
+        let slopes = held.iter().flat_map(|own| (0..own.len()).map(|at| raised(own, at)));
+        let all = differentiated(n_above, held.iter().cloned().chain(slopes).collect(), variables);
+        let (values, slopes) = all.split_at(held.len());
+        let total = |slopes: &[Array]| {
+            let parts = slopes.iter().zip(changes).map(|(slope, change)| mul(slope, change));
+            parts.reduce(|a, b| add(a, b)).expect("there is the argument")
+        };
+        (values.to_vec(), slopes.chunks(changes.len()).map(total).collect())
     };
     custom_jvp(f, rule)(variables)
 }
@@ -126,8 +138,9 @@ fn differentiated(n_above: usize, orders: Orders, variables: &Vec<Array>) -> Arr
 /// Reference: DLMF 16.2.1.
 pub(super) fn hypergeometric(above: &[&Array], below: &[&Array], x: &Array) -> Array {
     let variables: Vec<Array> = above.iter().chain(below).copied().chain([x]).cloned().collect();
-    let orders = Orders(vec![0; variables.len()]);
-    differentiated(above.len(), orders, &variables)
+    let itself = vec![vec![0; variables.len()]];
+    let mut values = differentiated(above.len(), itself, &variables);
+    values.pop().expect("the function is asked for")
 }
 
 /// Whether a parameter is a whole number of 0 and less.
