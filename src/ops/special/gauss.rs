@@ -10,7 +10,7 @@ use crate::primitives::{
 };
 
 /// From this argument on the function is computed from its behaviour at 1.
-const NEAR_ONE: f64 = 0.9;
+const NEAR_ONE: f64 = 0.97;
 
 /// Where the two parts of the behaviour at 1 cancel, as `c - a - b` nears a whole number, they are computed at
 /// so many places to each side of that number, and what they sum to, which is smooth, is interpolated.
