@@ -72,9 +72,9 @@ fn near_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
         weights.push(where_(&whole, weight, alone));
         nodes.push(where_(&whole, add(sub(c, &offset), place), c));
     }
-    let [a, b, s] = [a, b, s].map(|x| stack(&vec![x; places.len()], 0));
-    let values = from_one(&a, &b, &stack(&nodes.iter().collect::<Vec<_>>(), 0), &s);
-    let value = mul(values, stack(&weights.iter().collect::<Vec<_>>(), 0)).sum_axes(0);
+    let [a, b, s] = [a, b, s].map(|x| stack(vec![x; places.len()], 0));
+    let values = from_one(&a, &b, &stack(nodes.iter().collect::<Vec<_>>(), 0), &s);
+    let value = mul(values, stack(weights.iter().collect::<Vec<_>>(), 0)).sum_axes(0);
     mul(value, gammas(&[c], &[]))
 }
 

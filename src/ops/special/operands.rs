@@ -44,5 +44,5 @@ pub(super) fn horner(x: &Array, coefficients: &[f64]) -> Array {
 pub(super) fn listed(values: &[f64], dtype: DType) -> Array {
     let aval = Aval::new(dtype, []);
     let values: Vec<Array> = values.iter().map(|&value| fill_of(value.into(), &aval)).collect();
-    stack(&values.iter().collect::<Vec<_>>(), 0)
+    stack(values.iter().collect::<Vec<_>>(), 0)
 }
