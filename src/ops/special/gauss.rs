@@ -14,7 +14,7 @@ const NEAR_ONE: f64 = 0.97;
 
 /// Where the two parts of the behaviour at 1 cancel, as `c - a - b` nears a whole number, they are computed at
 /// so many places to each side of that number, and what they sum to, which is smooth, is interpolated.
-const PLACES: i32 = 4;
+const PLACES: i32 = 6;
 
 /// How far those places lie apart: as near as the cancellation allows.
 fn spacing(x: &Array) -> f64 {

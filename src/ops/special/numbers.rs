@@ -20,7 +20,7 @@ fn scaled_numbers(n: usize) -> Vec<f64> {
     }
     let sign = |k: usize| if k.is_multiple_of(2) { 1.0 } else { -1.0 };
     let number = |(k, zeta): (usize, &f64)| sign(k) * 2.0 * zeta / 4f64.powi(k as i32 + 1);
-    zeta.iter().enumerate().map(number).collect()
+    zeta.iter().take(n).enumerate().map(number).collect()
 }
 
 /// Bernoulli's numbers `B₀` to `Bₙ`, with `B₁ = -1/2`: `[n + 1]`, in `f32`, `f64`, `f16` or `bf16`. Infinite where they

@@ -22,8 +22,8 @@ pub enum Bandwidth<'a> {
     Scott,
     /// Silverman's rule, `(neff·(d + 2)/4)^(-1/(d + 4))`.
     Silverman,
-    /// This factor, a scalar.
-    Factor(&'a Array),
+    /// This factor.
+    Factor(f64),
     /// What a function makes of the effective number of points, a scalar array, and of the number of
     /// coordinates.
     By(&'a dyn Fn(&Array, usize) -> Array),
@@ -34,7 +34,7 @@ impl fmt::Debug for Bandwidth<'_> {
         f.write_str(match self {
             Bandwidth::Scott => "Scott",
             Bandwidth::Silverman => "Silverman",
-            Bandwidth::Factor(_) => "Factor(..)",
+            Bandwidth::Factor(factor) => return write!(f, "Factor({factor})"),
             Bandwidth::By(_) => "By(..)",
         })
     }
@@ -119,7 +119,7 @@ impl GaussianKde {
         let factor = match bandwidth {
             Bandwidth::Scott => pow(&neff, power),
             Bandwidth::Silverman => pow(mul(&neff, (d as f64 + 2.0) / 4.0), power),
-            Bandwidth::Factor(factor) => convert_element_type(factor, dataset.dtype()),
+            Bandwidth::Factor(factor) => full_like(&neff, factor),
             Bandwidth::By(function) => convert_element_type(&function(&neff, d), dataset.dtype()),
         };
         let how = Covariance { weights: Some(weights.clone()), ..Covariance::default() };

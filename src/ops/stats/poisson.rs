@@ -2,7 +2,7 @@
 
 use super::super::special::xlogy;
 use super::counting::whole;
-use crate::core::Array;
+use crate::core::{Array, DType};
 use crate::primitives::{
     ArrayLike, add, div, eq, exp, expand_dims, floor, full_like, gt, igammac, iota, lgamma, log,
     lt, mul, promote_inexact, sub, where_, zeros_like,
@@ -57,7 +57,7 @@ pub fn entropy(mu: impl ArrayLike, loc: impl ArrayLike) -> Array {
     let (large, none) = (!lt(&mu, LARGE), eq(&mu, 0.0));
     let inside = gt(&mu, 0.0) & !&large;
     let small = expand_dims(&where_(&inside, &mu, full_like(&mu, 1)), &[-1]);
-    let counts = iota(crate::core::DType::I32, COUNTED);
+    let counts = iota(DType::I32, COUNTED);
     let logarithm = logpmf(counts, small, 0);
     let sum = mul(mul(exp(&logarithm), logarithm).sum_axes(-1), -1.0);
     let far = where_(&large, &mu, full_like(&mu, LARGE));

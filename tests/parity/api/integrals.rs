@@ -70,7 +70,7 @@ fn estimate(op: &str, x: &[Array]) -> Option<Array> {
     Some(match op {
         "evaluate" => usual().evaluate(&x[1]),
         "line" => of(Bandwidth::Silverman, Some(&weights)).evaluate(&x[1]),
-        "one_point" => of(Bandwidth::Factor(&scalar(0.4)), None).pdf(&x[1]),
+        "one_point" => of(Bandwidth::Factor(0.4), None).pdf(&x[1]),
         "logpdf" => of(Bandwidth::Scott, Some(&weights)).logpdf(&x[1]),
         "integrate_gaussian" => {
             usual().integrate_gaussian(&x[1], scalar_of(&x[2]) * eye(2, x[2].dtype()))
