@@ -42,8 +42,10 @@ fn orders_and_types_that_do_not_fit() {
     refused(DType::BF16, narrow, &["sph_harm_y", "f32 or f64 angles", "bf16"]);
 }
 
+type Named = (&'static str, fn(&Array) -> Array);
+
 /// Functions of one number.
-const SINGLE: [(&str, fn(&Array) -> Array); 9] = [
+const SINGLE: [Named; 9] = [
     ("erfcx", |x| special::erfcx(x)),
     ("dawsn", |x| special::dawsn(x)),
     ("expi", |x| special::expi(x)),
