@@ -4,7 +4,7 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
 };
-use crate::primitives::arithmetic::{add, div, mul, neg, rsqrt, sub};
+use crate::primitives::arithmetic::{abs, add, div, minimum, mul, neg, rsqrt, sub};
 use crate::primitives::composite::lower_by;
 use crate::primitives::constant::full_like;
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
@@ -158,8 +158,12 @@ impl Primitive for Atan {
         if results[0].dtype.is_complex() {
             return Ok(vec![ctx.op("chlo.atan", operands)]);
         }
-        // The CPU plugin's own `chlo.atan` of real numbers gives wrong values in arrays of 64 and more.
-        lower_by(ctx, operands, |x| vec![atan2(&x[0], full_like(&x[0], 1))])
+        // On the CPU plugin the angle of (x, 1), which is what `chlo.atan` of real numbers becomes, is wrong in arrays
+        // of 64 and more if the 1 is a constant. So it is one that only shows when it is computed.
+        lower_by(ctx, operands, |x| {
+            let one = minimum(add(abs(&x[0]), 2.0), full_like(&x[0], 1));
+            vec![atan2(&x[0], one)]
+        })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)
