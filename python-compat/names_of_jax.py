@@ -53,6 +53,7 @@ OTHER = {
         "erfinv": "erf_inv", "expit": "sigmoid", "gammaln": "lgamma", "i0e": "bessel_i0e", "i1e": "bessel_i1e", "gammainc": "igamma",
         "gammaincc": "igammac",
     },
+    "jax.scipy.stats": {"gaussian_kde": "stats::GaussianKde"},
     "jax.numpy.linalg": {
         "cross": "cross", "diagonal": "diagonal", "matmul": "matmul", "matrix_transpose": "matrix_transpose", "outer": "outer", "tensordot": "tensordot", "trace": "trace",
         "vecdot": "vecdot",

@@ -77,6 +77,7 @@ pub use shape::*;
 pub use slicing::*;
 pub use sort::*;
 pub use special::*;
+pub(crate) use special::{go_on, still_open};
 pub use stop_gradient::*;
 pub(crate) use structural::resize_axis;
 pub use structural::*;

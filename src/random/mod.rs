@@ -34,6 +34,7 @@ mod integers;
 mod key;
 mod normal;
 mod order;
+mod resample;
 mod uniform;
 
 pub use bits::bits;

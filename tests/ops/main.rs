@@ -10,6 +10,7 @@ mod locations;
 mod products;
 mod reductions;
 mod refusals;
+mod special_values;
 mod support;
 mod updates;
 mod windows;

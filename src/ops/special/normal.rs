@@ -1,27 +1,18 @@
 //! The standard normal distribution: probabilities, their logarithms, and quantiles.
 
-use crate::core::{Array, RuleError, trace};
+use super::operands::{in_wide, real};
+use crate::core::Array;
 use crate::primitives::{
-    abs, add, convert_element_type, div, erf_inv, erfc, exp, full_like, gt, inexact, log, log1p,
-    lt, minimum, mul, neg, sqrt, stop_gradient, sub, where_,
+    ArrayLike, abs, add, div, eq, erf_inv, erfc, exp, full_like, gt, log, log1p, lt, minimum, mul,
+    neg, sqrt, stop_gradient, sub, where_,
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
-
-#[track_caller]
-fn real_float(name: &str, x: &Array) -> Array {
-    let x = inexact(x);
-    if x.dtype().is_complex() {
-        let error = RuleError::dtype(format!("needs a real operand, got {}", x.dtype()));
-        trace::throw_operands(name, error, &[&x]);
-    }
-    x
-}
 
 /// The probability that a standard normal number is at most `x`. Relative precision holds in the lower
 /// tail as well. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn ndtr(x: &Array) -> Array {
-    let x = real_float("ndtr", x);
+    let [x] = real("ndtr", [x.like()]);
     mul(erfc(&mul(&x, -FRAC_1_SQRT_2)), 0.5)
 }
 
@@ -32,7 +23,7 @@ pub fn ndtr(x: &Array) -> Array {
 /// Abramowitz and Stegun, "Handbook of mathematical functions", 1964, 26.2.12, for the lower tail.
 #[track_caller]
 pub fn log_ndtr(x: &Array) -> Array {
-    let x = real_float("log_ndtr", x);
+    let [x] = real("log_ndtr", [x.like()]);
     // Below, eight terms of the asymptotic series are exact in the dtype.
     let bound = if x.dtype().bits() == 64 { -20.0 } else { -10.0 };
     let (far, upper) = (lt(&x, bound), gt(&x, 0.0));
@@ -72,33 +63,28 @@ fn lower_tail(x: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn ndtri(p: &Array) -> Array {
-    let p = real_float("ndtri", p);
-    let result = p.dtype();
-    let p = match result.bits() < 32 {
-        true => convert_element_type(&p, crate::core::DType::F32),
-        false => p,
-    };
-    let centred = sub(mul(&p, 2.0), 1.0);
+    let [z] = in_wide(real("ndtri", [p.like()]), |[p]| [quantile(&p)]);
+    z
+}
+
+#[track_caller]
+fn quantile(p: &Array) -> Array {
+    let centred = sub(mul(p, 2.0), 1.0);
     let central = lt(abs(&centred), 0.9);
-    let middle = mul(erf_inv(&where_(&central, &centred, full_like(&p, 0))), SQRT_2);
-    let upper = gt(&p, 0.5);
-    let share = minimum(&p, sub(1.0, &p));
+    let middle = mul(erf_inv(&where_(&central, &centred, full_like(p, 0))), SQRT_2);
+    let upper = gt(p, 0.5);
+    let share = minimum(p, sub(1.0, p));
     let inside = gt(&share, 0.0) & !&central;
-    let share = where_(&inside, share, full_like(&p, 0.01));
+    let share = where_(&inside, share, full_like(p, 0.01));
     let below = lower_quantile(&share);
     let tail = where_(&upper, neg(&below), below);
     // What is left is 0, 1, and what is no probability.
     let edge = where_(
-        &crate::primitives::eq(&p, 0.0),
-        full_like(&p, f64::NEG_INFINITY),
-        where_(
-            &crate::primitives::eq(&p, 1.0),
-            full_like(&p, f64::INFINITY),
-            full_like(&p, f64::NAN),
-        ),
+        &eq(p, 0.0),
+        full_like(p, f64::NEG_INFINITY),
+        where_(&eq(p, 1.0), full_like(p, f64::INFINITY), full_like(p, f64::NAN)),
     );
-    let value = where_(&central, middle, where_(&inside, tail, edge));
-    convert_element_type(&value, result)
+    where_(&central, middle, where_(&inside, tail, edge))
 }
 
 /// The quantile of a probability below a half.

@@ -1,4 +1,4 @@
-//! Probability distributions and ranks, as `jax.scipy.stats` has them: a module for each distribution
+//! Probability distributions, ranks and a density estimate, as `jax.scipy.stats` has them: a module for each distribution
 //! with the logarithm of its density `logpdf` (of its mass `logpmf`), the density `pdf`, distribution
 //! function `cdf`, its complement `sf`, and quantiles `ppf`, each as far as it is there.
 //!
@@ -19,9 +19,11 @@ pub mod gennorm;
 pub mod geom;
 pub mod gumbel_l;
 pub mod gumbel_r;
+mod kde;
 pub mod laplace;
 pub mod logistic;
 pub mod multinomial;
+pub mod multivariate_normal;
 pub mod nbinom;
 pub mod norm;
 pub mod pareto;
@@ -33,4 +35,5 @@ pub mod uniform;
 pub mod vonmises;
 pub mod wrapcauchy;
 
+pub use kde::{Bandwidth, GaussianKde};
 pub use ranks::{RankMethod, mode, rankdata, sem};

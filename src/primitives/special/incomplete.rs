@@ -111,7 +111,7 @@ fn scalar(x: &Array, value: f64) -> Array {
 }
 
 /// Whether to go on: some element has not converged, and terms are left.
-pub(super) fn go_on(count: &Array, open: &Array) -> Array {
+pub(crate) fn go_on(count: &Array, open: &Array) -> Array {
     let axes: Vec<isize> = (0..open.rank() as isize).collect();
     bitwise_and(reduce_or(open, &axes), lt(count, full_like(count, ITERATIONS)))
 }
@@ -120,7 +120,7 @@ pub(super) fn go_on(count: &Array, open: &Array) -> Array {
 ///
 /// An element that has converged stays as it is: from then on there is only rounding, which in some
 /// fractions grows.
-pub(super) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
+pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
     let epsilon = |x: &Array| full_like(x, x.dtype().epsilon());
     let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), epsilon(step)));
     let any = steps.iter().map(matters).reduce(|a, b| bitwise_or(a, b));

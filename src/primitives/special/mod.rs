@@ -16,6 +16,8 @@ pub use igamma::{
     random_gamma_grad,
 };
 
+pub(crate) use incomplete::{go_on, still_open};
+
 pub(super) use bessel::{exemplars_i0e, exemplars_i1e};
 pub(super) use betainc::exemplars as exemplars_regularized_incomplete_beta;
 pub(super) use erf::{exemplars_erf, exemplars_erf_inv, exemplars_erfc};

@@ -4,7 +4,9 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
 };
-use crate::primitives::arithmetic::{add, div, mul, neg, rsqrt, sub};
+use crate::primitives::arithmetic::{abs, add, div, minimum, mul, neg, rsqrt, sub};
+use crate::primitives::composite::lower_by;
+use crate::primitives::constant::full_like;
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
 use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_inexact_type};
 use crate::stablehlo::Value;
@@ -126,7 +128,7 @@ pub(in crate::primitives) fn exemplars_acos() -> Vec<Exemplar> {
 /// |-|-|
 /// | operand    | `x: {float, complex}[…]` |
 /// | result     | same shape and dtype as `x` |
-/// | lowering   | [`chlo.atan`](https://openxla.org/stablehlo/generated/chlo) |
+/// | lowering   | [`stablehlo.atan2`](https://openxla.org/stablehlo/spec#atan2) with 1; complex: [`chlo.atan`](https://openxla.org/stablehlo/generated/chlo) |
 /// | derivative | `atan(x)′ = 1 / (1 + x²)` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atan;
@@ -147,8 +149,21 @@ impl Primitive for Atan {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.atan", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].dtype.is_complex() {
+            return Ok(vec![ctx.op("chlo.atan", operands)]);
+        }
+        // On the CPU plugin the angle of (x, 1), which is what `chlo.atan` of real numbers becomes, is wrong in arrays
+        // of 64 and more if the 1 is a constant. So it is one that only shows when it is computed.
+        lower_by(ctx, operands, |x| {
+            let one = minimum(add(abs(&x[0]), 2.0), full_like(&x[0], 1));
+            vec![atan2(&x[0], one)]
+        })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::transcendental(operands, results)
@@ -272,5 +287,18 @@ mod tests {
             error[value]: atan2: takes 2 operands, got 1
               operand: f32[3]"#]]
         .assert_eq(&error_of(Atan2, [f32]));
+    }
+
+    mod on_cpu {
+        use super::*;
+
+        /// The plugin's `chlo.atan` failed from 64 elements on.
+        #[test]
+        fn arc_tangents_of_a_long_array() {
+            let x: Vec<f64> = (-500..500).map(|i| f64::from(i) * 0.037).collect();
+            let y = atan(&Array::from_slice(&x, [1000]).unwrap()).to_vec::<f64>().unwrap();
+            let worst = x.iter().zip(y).map(|(x, y)| (x.atan() - y).abs()).fold(0.0, f64::max);
+            assert!(worst < 1e-15, "off by {worst}");
+        }
     }
 }

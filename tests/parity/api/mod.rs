@@ -3,6 +3,7 @@
 
 mod choosing;
 mod elementwise;
+mod integrals;
 mod reductions;
 mod shapes;
 mod special;
@@ -19,6 +20,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
         choosing::apply,
         reductions::apply,
         statistics::apply,
+        integrals::apply,
         special::apply,
     ];
     let found = families.iter().find_map(|apply| apply(op, x));
@@ -47,4 +49,4 @@ macro_rules! families {
     };
 }
 
-families!(elementwise, shapes, choosing, reductions, statistics, special);
+families!(elementwise, shapes, choosing, reductions, statistics, special, integrals);
