@@ -133,4 +133,6 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
+    #[doc = include_str!("../CONTRIBUTING.md")]
+    struct Contributing;
 }

@@ -1,9 +1,11 @@
-//! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge.
+//! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge, `cargo xtask fuzz`
+//! overnight.
 
 #[cfg(feature = "bindings")]
 mod bindings;
 mod check;
 mod ci;
+mod fuzz;
 mod licences;
 mod sizes;
 mod step;
@@ -26,6 +28,15 @@ enum Task {
     Check,
     /// Everything that CI runs; goes on after a failure
     Ci,
+    /// Check properties of random programs that nobody has run yet
+    Fuzz {
+        /// How many programs
+        #[arg(long, default_value_t = 10_000)]
+        count: u64,
+        /// The seed of the first one; the clock chooses without it
+        #[arg(long)]
+        first: Option<u64>,
+    },
     /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
     Bindings {
         /// The pjrt_c_api.h inside an unpacked include tree
@@ -38,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
+        Task::Fuzz { count, first } => fuzz::run(count, first),
         Task::Bindings { header } => write_bindings(&header),
     };
     match outcome {
