@@ -13,6 +13,10 @@ from .names import dtype
 from .suite import EXACT, Suite
 
 NEAR = {"ulp": 8, "ulp_pinned": 0}
+# Beside loops, XLA takes other numbers together into vectors, or contracts another product and sum, than it did for JAX: the last digits of f32
+# differ. A softmax of logarithms takes those up to 11 apart, whose last digits are five times as large.
+LOOSE = {"ulp": 32, "ulp_pinned": 8}
+SOFTMAX = {"ulp": 64, "ulp_pinned": 32}
 # XLA's own log1p in f64 was rewritten between the build that JAX 0.10.2 carries and the pinned plugin's, and formulas with differences
 # multiply what it changed.
 NEAR_WIDE = {"rtol": 3e-13, "atol": 0}
@@ -56,6 +60,8 @@ def _case(suite, op, kind, args=(), shape=None, tag="", seed=42, tolerance=NEAR,
         key = jax.random.wrap_key_data(jnp.asarray(data))
         return one(key) if keys is None else jax.vmap(one)(jax.random.split(key, keys))
 
+    if tolerance is NEAR and kind == "f32":
+        tolerance = SOFTMAX if op == "dirichlet" else LOOSE if op in (*SLOW, "ball", "maxwell", "double_sided_maxwell") else NEAR
     if tolerance is NEAR and kind in ("f64", "c128"):
         tolerance = NEAR_WIDE
     inputs = [np.asarray(jax.random.key_data(jax.random.key(seed))), *([] if numbers else args)]
