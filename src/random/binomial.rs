@@ -148,7 +148,7 @@ fn stirling_tail(k: &Array) -> Array {
     let at = convert_element_type(&floor(&k), DType::I32);
     let table = STIRLING_TAILS.iter().enumerate().rev();
     let value = table.fold(zeros_like(&k), |rest, (position, &tail)| {
-        where_(&eq(&at, position as i32), &full_like(&k, tail), rest)
+        where_(&eq(&at, position as i32), full_like(&k, tail), rest)
     });
     select(&listed, &value, &series)
 }

@@ -21,9 +21,13 @@
 //! devices needs no communication, and the first rows of a larger array are those of a smaller one.
 //!
 //! Each sampler is one compiled program, also outside `jit`. Integers, bits and `uniform` are exact
-//! everywhere. Samplers through a logarithm or `erf_inv` give JAX's bits in dtypes of up to 32 bits on
-//! the pinned CPU plugin, and differ in the last places on others; in `f64` they differ there too, since
-//! its `log1p` is newer, and nearer to the truth, than that of the JAX they were recorded from.
+//! everywhere, and so are counts and choices in practice. Samplers through a logarithm or `erf_inv` give
+//! JAX's bits in dtypes of up to 32 bits on the pinned CPU plugin, and differ in the last places on others;
+//! in `f64` they differ there too, since its `log1p` is newer, and nearer to the truth, than that of the JAX
+//! they were recorded from. Gamma numbers, what is made of them, and `maxwell` may differ in the last places
+//! of `f32`, vectors and matrices by what a factorization rounds.
+//!
+//! Parameters come last, and broadcast to the shape; a shape of `..` is that of the parameters ([`SampleShape`]).
 //!
 //! # Reference
 //! Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).
