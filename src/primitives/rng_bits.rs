@@ -27,10 +27,10 @@ use serde::{Deserialize, Serialize};
 pub struct Threefry2x32;
 
 /// By how many bits each round rotates: two schedules of four, taken in turn.
-const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+pub(crate) const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 
 /// The parity word of the key schedule.
-const PARITY: u32 = 0x1BD1_1BDA;
+pub(crate) const PARITY: u32 = 0x1BD1_1BDA;
 
 /// Operations per element: 20 rounds of five, five key injections of three, the key schedule and
 /// the first injection.

@@ -57,6 +57,21 @@ pub(super) fn number(value: Scalar, dtype: DType) -> Array {
     array.unwrap_or_else(|error| throw(error))
 }
 
+/// A constant of a sampler's program.
+#[track_caller]
+pub(super) fn constant(value: impl Into<Scalar>, dtype: DType) -> Array {
+    fill_of(value.into(), &Aval::new(dtype, Shape::scalar()))
+}
+
+/// The float dtype of a parameter that is a number, in a sampler of `dtype`: 64 bits wide for a result of 64
+/// bits, as such a result comes from a JAX whose numbers are.
+pub(super) fn number_dtype(dtype: DType) -> DType {
+    match dtype.real().bits() {
+        64 => DType::F64,
+        _ => DType::F32,
+    }
+}
+
 /// The array in this dtype.
 #[track_caller]
 pub(super) fn cast(x: &Array, dtype: DType) -> Array {
@@ -66,22 +81,20 @@ pub(super) fn cast(x: &Array, dtype: DType) -> Array {
     }
 }
 
+/// Throws unless `dtype` is one of those that a sampler of integers takes.
+#[track_caller]
+pub(super) fn expect_integer(name: &str, dtype: DType) {
+    if !dtype.is_integer() || dtype.bits() < 8 {
+        let message = format!("draws integers of 8, 16, 32 or 64 bits, not {dtype}");
+        throw_operands(name, RuleError::dtype(message), &[]);
+    }
+}
+
 /// Throws unless `dtype` is one of those that a sampler of floats takes.
 #[track_caller]
 pub(super) fn expect_float(name: &str, dtype: DType) {
     if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
         let error = RuleError::dtype(format!("draws f16, bf16, f32 or f64, not {dtype}"));
         throw_operands(name, error, &[]);
-    }
-}
-
-/// Throws unless the parameters broadcast to `shape`.
-#[track_caller]
-pub(super) fn expect_broadcast(name: &str, parameters: &[&Array], shape: &Shape) {
-    for parameter in parameters {
-        if parameter.shape().broadcast(shape).as_ref() != Some(shape) {
-            let message = format!("{} does not broadcast to the shape {shape}", parameter.aval());
-            throw_operands(name, RuleError::shape(message), parameters);
-        }
     }
 }

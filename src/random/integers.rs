@@ -1,13 +1,13 @@
-//! Random integers and coin flips.
+//! Random integers.
 
 use super::bits::{raw, split_words};
-use super::draw::{cast, draw, expect_broadcast, expect_float, number, parameter};
+use super::draw::{cast, constant, draw, expect_integer, number};
 use super::key::Key;
-use super::uniform::{constant, raw_uniform};
+use super::prepared::expect_broadcast;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
-    ArrayLike, Like, add, bitwise_and, broadcast_to, fill_of, gt, le, lt, maximum, minimum, mul,
-    rem, sub, where_,
+    ArrayLike, Like, add, bitwise_and, broadcast_to, fill_of, gt, le, maximum, minimum, mul, rem,
+    sub, where_,
 };
 use std::ops::Range;
 
@@ -35,10 +35,7 @@ pub fn randint(
     dtype: DType,
     range: Range<impl ArrayLike>,
 ) -> Array {
-    if !dtype.is_integer() || dtype.bits() < 8 {
-        let message = format!("draws integers of 8, 16, 32 or 64 bits, not {dtype}");
-        throw_operands("randint", RuleError::dtype(message), &[]);
-    }
+    expect_integer("randint", dtype);
     let shape = shape.into();
     let words = key.words("randint");
     let (least, most) = dtype.int_range();
@@ -49,6 +46,14 @@ pub fn randint(
     let high = End::new(range.end.like(), drawn, (least, most + i128::from(narrow)));
     expect_broadcast("randint", &[&low.value, &high.value], &shape);
     draw(|| cast(&raw_integers(&words, &shape, drawn, &low, &high), dtype))
+}
+
+/// The positions of `draws` of `n`, inside a sampler: integers of `0..n`, `i32`.
+#[track_caller]
+pub(super) fn raw_positions(key: &[Array; 2], shape: &Shape, n: usize) -> Array {
+    let (least, most) = DType::I32.int_range();
+    let end = |at: usize| End::new(Like::Scalar(Scalar::from(at)), DType::I32, (least, most));
+    raw_integers(key, shape, DType::I32, &end(0), &end(n))
 }
 
 /// An end of a range of integers, to be cut to `limits`.
@@ -134,29 +139,4 @@ fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &End, high: 
     let multiplier = rem(mul(&root, &root), &span);
     let offset = add(mul(rem(&upper, &span), multiplier), rem(&lower, &span));
     add(broadcast_to(&low, shape), cast(&rem(&offset, &span), drawn))
-}
-
-/// Coin flips: `true` with probability `p`.
-///
-/// `p` is a number or a float array that broadcasts to `shape`; its dtype says how finely it is
-/// resolved (2⁻²³ for a number, which counts as `f32`).
-///
-/// Throws `Op` if `p` is no float, or does not broadcast.
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let kept = random::bernoulli(random::key(0), [128, 512], 0.9);
-/// assert_eq!(kept.dtype(), DType::Bool);
-/// ```
-#[track_caller]
-pub fn bernoulli(key: Key, shape: impl Into<Shape>, p: impl ArrayLike) -> Array {
-    let shape = shape.into();
-    let words = key.words("bernoulli");
-    let p = parameter(p.like(), DType::F32);
-    expect_float("bernoulli", p.dtype());
-    expect_broadcast("bernoulli", &[&p], &shape);
-    draw(|| {
-        let (zero, one) = (constant(0, p.dtype()), constant(1, p.dtype()));
-        lt(raw_uniform(&words, &shape, p.dtype(), &zero, &one), &p)
-    })
 }

@@ -163,7 +163,7 @@ pub fn split_batch(key: Key, shape: impl Into<Shape>) -> Key {
 
 /// The hashes of the counters of `shape`, as keys: `u32[shape…, 2]`.
 #[track_caller]
-fn stacked(words: &[Array; 2], shape: &Shape) -> Array {
+pub(super) fn stacked(words: &[Array; 2], shape: &Shape) -> Array {
     let last = shape.insert(shape.rank(), 1);
     let [high, low] = counters(shape);
     let [a, b] = hash(words, &high, &low, shape).map(|half| reshape(&half, &last));

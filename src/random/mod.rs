@@ -21,25 +21,58 @@
 //! devices needs no communication, and the first rows of a larger array are those of a smaller one.
 //!
 //! Each sampler is one compiled program, also outside `jit`. Integers, bits and `uniform` are exact
-//! everywhere. Samplers through a logarithm or `erf_inv` give JAX's bits in dtypes of up to 32 bits on
-//! the pinned CPU plugin, and differ in the last places on others; in `f64` they differ there too, since
-//! its `log1p` is newer, and nearer to the truth, than that of the JAX they were recorded from.
+//! everywhere, and so are counts and choices in practice. Samplers through a logarithm or `erf_inv` give
+//! JAX's bits in dtypes of up to 32 bits on the pinned CPU plugin, and differ in the last places on others;
+//! in `f64` they differ there too, since its `log1p` is newer, and nearer to the truth, than that of the JAX
+//! they were recorded from. Gamma numbers, what is made of them, and `maxwell` may differ in the last places
+//! of `f32`, vectors and matrices by what a factorization rounds.
+//!
+//! Parameters come last, and broadcast to the shape; a shape of `..` is that of the parameters ([`SampleShape`]).
 //!
 //! # Reference
 //! Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).
 
+mod binomial;
 mod bits;
+mod choice;
+mod coins;
 mod draw;
+mod from_gamma;
+mod from_normal;
+mod gamma;
+mod gumbel;
 mod integers;
+mod inverse;
 mod key;
 mod normal;
 mod order;
+mod poisson;
+mod prepared;
 mod resample;
 mod uniform;
+mod vectors;
 
+pub use binomial::{binomial, multinomial};
 pub use bits::bits;
-pub use integers::{bernoulli, randint};
+pub use choice::{
+    CategoricalOptions, ChoiceOptions, categorical, categorical_shape, categorical_with, choice,
+    choice_with,
+};
+pub use coins::{bernoulli, bernoulli_mode, geometric, rademacher};
+pub use from_gamma::{ball, beta, chisquare, dirichlet, f, generalized_normal, t};
+pub use from_normal::{double_sided_maxwell, lognormal, maxwell, wald};
+pub use gamma::{gamma, loggamma};
+pub use gumbel::{RandomMode, gumbel, gumbel_mode};
+pub use integers::randint;
+pub use inverse::{
+    cauchy, exponential, laplace, logistic, pareto, rayleigh, triangular, weibull_min,
+};
 pub use key::{Key, fold_in, key, split, split_batch};
 pub use normal::{normal, truncated_normal};
-pub use order::{categorical, categorical_shape, permutation, permute, permute_independent};
-pub use uniform::{exponential, gumbel, uniform};
+pub use order::{permutation, permute, permute_independent};
+pub use poisson::poisson;
+pub use prepared::SampleShape;
+pub use uniform::uniform;
+pub use vectors::{
+    CovarianceRoot, multivariate_normal, multivariate_normal_by, orthogonal, semi_orthogonal,
+};

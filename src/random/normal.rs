@@ -1,9 +1,10 @@
 //! Normal numbers.
 
 use super::bits::split_words;
-use super::draw::{cast, draw, expect_broadcast, expect_float, parameter};
+use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::key::Key;
-use super::uniform::{constant, raw_uniform};
+use super::prepared::{Prepared, SampleShape};
+use super::uniform::{raw_uniform, uniform_each};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
     ArrayLike, add, bitcast_convert_type, complex, div, eq, erf, erf_inv, gt, lt, maximum, minimum,
@@ -18,11 +19,34 @@ fn above_minus_one(dtype: DType) -> f64 {
     dtype.epsilon() / 2.0 - 1.0
 }
 
+/// Real normal numbers under the words of a key, inside a sampler.
 #[track_caller]
-fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let low = constant(above_minus_one(dtype), dtype);
-    let unit = raw_uniform(key, shape, dtype, &low, &constant(1, dtype));
-    mul(constant(SQRT_2, dtype), erf_inv(&unit))
+    of_unit(&raw_uniform(key, shape, dtype, &low, &constant(1, dtype)))
+}
+
+/// One normal number for each of many keys, inside a sampler.
+#[track_caller]
+pub(super) fn normal_each(keys: &[Array; 2], dtype: DType) -> Array {
+    let low = constant(above_minus_one(dtype), dtype);
+    of_unit(&uniform_each(keys, dtype, &low, &constant(1, dtype)))
+}
+
+/// Normal numbers of uniform ones between -1 and 1.
+#[track_caller]
+fn of_unit(unit: &Array) -> Array {
+    mul(constant(SQRT_2, unit.dtype()), erf_inv(unit))
+}
+
+/// Normal numbers, real or complex, under the words of a key, inside a sampler.
+#[track_caller]
+pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    if !dtype.is_complex() {
+        return raw_normal(key, shape, dtype);
+    }
+    let [re, im] = split_words(key).map(|part| raw_normal(&part, shape, dtype.real()));
+    div(complex(&re, &im), constant(Scalar::Complex(SQRT_2, 0.0), dtype))
 }
 
 /// Numbers with the standard normal distribution: mean 0, variance 1.
@@ -43,23 +67,15 @@ fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 #[doc(alias = "randn")]
 #[track_caller]
 pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    let shape = shape.into();
-    if dtype.is_complex() {
-        let words = key.words("normal");
-        return draw(|| {
-            let [re, im] = split_words(&words).map(|part| raw_normal(&part, &shape, dtype.real()));
-            div(complex(&re, &im), constant(Scalar::Complex(SQRT_2, 0.0), dtype))
-        });
-    }
-    expect_float("normal", dtype);
-    let words = key.words("normal");
-    draw(|| raw_normal(&words, &shape, dtype))
+    expect_float("normal", dtype.real());
+    let (shape, words) = (shape.into(), key.words("normal"));
+    draw(|| raw_any_normal(&words, &shape, dtype))
 }
 
 /// Numbers with the standard normal distribution, given that they lie in `range`, both ends excluded.
 ///
 /// `dtype` is `f16`, `bf16`, `f32` or `f64`; the ends of the range are numbers, or arrays that broadcast
-/// to `shape`. The variance of the result is not 1.
+/// to `shape`, or give it where `shape` is `..`. The variance of the result is not 1.
 ///
 /// Throws `Op` for another dtype, and for ends that do not broadcast.
 ///
@@ -70,16 +86,14 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 #[track_caller]
 pub fn truncated_normal(
     key: Key,
-    shape: impl Into<Shape>,
+    shape: impl SampleShape,
     dtype: DType,
     range: Range<impl ArrayLike>,
 ) -> Array {
     expect_float("truncated_normal", dtype);
-    let shape = shape.into();
-    let words = key.words("truncated_normal");
-    let lower = parameter(range.start.like(), dtype);
-    let upper = parameter(range.end.like(), dtype);
-    expect_broadcast("truncated_normal", &[&lower, &upper], &shape);
+    let ends = [range.start.like(), range.end.like()].map(|end| parameter(end, dtype));
+    let Prepared { words, shape, parameters: [lower, upper] } =
+        Prepared::new("truncated_normal", &key, shape, ends);
     draw(|| {
         let (lower, upper) = (cast(&lower, dtype), cast(&upper, dtype));
         let sqrt2 = constant(SQRT_2, dtype);

@@ -1,13 +1,12 @@
-//! Random orders and choices.
+//! Random orders.
 
 use super::bits::{raw, split_words};
-use super::draw::{draw, expect_float};
+use super::draw::draw;
 use super::key::Key;
-use super::uniform::raw_gumbel;
-use crate::core::{Array, DType, RuleError, Shape, throw_operands};
+use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::take;
 use crate::primitives::rules::resolve_axis;
-use crate::primitives::{add, argmax, broadcast_to, iota, sort_key_val};
+use crate::primitives::{iota, sort_key_val};
 
 /// How often elements are sorted by fresh random keys until equal keys hardly matter.
 fn rounds(size: usize) -> usize {
@@ -30,8 +29,9 @@ fn shuffled(key: &[Array; 2], x: &Array, axis: usize) -> Array {
     x
 }
 
+/// The axis of `x` that a number means.
 #[track_caller]
-fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
+pub(super) fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
     // A closure would lose the user's line.
     match resolve_axis(axis, x.rank()) {
         Ok(axis) => axis,
@@ -68,13 +68,19 @@ pub fn permutation(key: Key, n: usize) -> Array {
 pub fn permute(key: Key, x: &Array, axis: isize) -> Array {
     let at = axis_of("permute", x, axis);
     let words = key.words("permute");
-    draw(|| match x.rank() {
-        1 => shuffled(&words, x, 0),
+    draw(|| raw_permuted(&words, x, at))
+}
+
+/// `x` with its slices in random order, inside a sampler.
+#[track_caller]
+pub(super) fn raw_permuted(key: &[Array; 2], x: &Array, axis: usize) -> Array {
+    match x.rank() {
+        1 => shuffled(key, x, 0),
         _ => {
-            let order = shuffled(&words, &iota(DType::I32, x.shape()[at]), 0);
-            take(x, &order, at as isize)
+            let order = shuffled(key, &iota(DType::I32, x.shape()[axis]), 0);
+            take(x, &order, axis as isize)
         }
-    })
+    }
 }
 
 /// `x` with the elements along `axis` in random order, in every column (row, …) another.
@@ -86,49 +92,4 @@ pub fn permute_independent(key: Key, x: &Array, axis: isize) -> Array {
     let at = axis_of("permute_independent", x, axis);
     let words = key.words("permute_independent");
     draw(|| shuffled(&words, x, at))
-}
-
-/// Random classes by their unnormalized log-probabilities (in nats) along `axis`: `i32` of the shape
-/// of `logits` without that axis.
-///
-/// `logits` is `f16`, `bf16`, `f32` or `f64`; a logit of negative infinity is never drawn unless all
-/// are.
-///
-/// Throws `Op` for another dtype or axis.
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let logits = zeros([4, 10], DType::F32);
-/// let classes = random::categorical(random::key(0), &logits, -1);
-/// assert_eq!(classes.shape().dims(), [4]);
-/// ```
-///
-/// # Reference
-/// Gumbel: Statistical theory of extreme values (1954); the maximum of logits and Gumbel noise.
-#[track_caller]
-pub fn categorical(key: Key, logits: &Array, axis: isize) -> Array {
-    let at = axis_of("categorical", logits, axis);
-    categorical_shape(key, logits, axis, logits.shape().remove(at))
-}
-
-/// As [`categorical`], many draws at once: `i32` of shape `shape`, which ends with the shape of `logits`
-/// without `axis`.
-///
-/// Throws `Op` for another dtype, axis or shape.
-#[track_caller]
-pub fn categorical_shape(key: Key, logits: &Array, axis: isize, shape: impl Into<Shape>) -> Array {
-    let at = axis_of("categorical", logits, axis);
-    expect_float("categorical", logits.dtype());
-    let (shape, batch) = (shape.into(), logits.shape().remove(at));
-    if !shape.ends_with(&batch) {
-        let message = format!("the shape {shape} must end with {batch}, that of the distributions");
-        throw_operands("categorical", RuleError::shape(message), &[logits]);
-    }
-    let words = key.words("categorical");
-    let from_the_back = logits.rank() - at;
-    let drawn = shape.insert(shape.rank() + 1 - from_the_back, logits.shape()[at]);
-    draw(|| {
-        let noise = raw_gumbel(&words, &drawn, logits.dtype());
-        argmax(&add(noise, broadcast_to(logits, &drawn)), -(from_the_back as isize))
-    })
 }

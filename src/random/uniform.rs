@@ -1,12 +1,12 @@
-//! Uniform numbers, and what a logarithm makes of them.
+//! Uniform numbers.
 
-use super::bits::raw;
-use super::draw::{cast, draw, expect_broadcast, expect_float, parameter};
+use super::bits::{raw, raw_each};
+use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::key::Key;
-use crate::core::{Array, Aval, DType, Scalar, Shape};
+use super::prepared::expect_broadcast;
+use crate::core::{Array, DType, Shape};
 use crate::primitives::{
-    ArrayLike, add, bitcast_convert_type, bitwise_or, fill_of, log, log1p, maximum, mul, neg,
-    shift_right_logical, sub,
+    ArrayLike, add, bitcast_convert_type, bitwise_or, maximum, mul, shift_right_logical, sub,
 };
 use std::ops::Range;
 
@@ -31,12 +31,6 @@ fn layout(dtype: DType) -> Layout {
     Layout { word, drawn, mantissa, one }
 }
 
-/// A constant of a sampler's program.
-#[track_caller]
-pub(super) fn constant(value: impl Into<Scalar>, dtype: DType) -> Array {
-    fill_of(value.into(), &Aval::new(dtype, Shape::scalar()))
-}
-
 /// Uniform numbers under the words of a key, inside a sampler. `low` and `high` broadcast to `shape`.
 #[track_caller]
 pub(super) fn raw_uniform(
@@ -46,8 +40,26 @@ pub(super) fn raw_uniform(
     low: &Array,
     high: &Array,
 ) -> Array {
+    in_range(&raw(key, shape, layout(dtype).drawn), dtype, low, high)
+}
+
+/// Uniform numbers in `0..1` under the words of a key, inside a sampler.
+#[track_caller]
+pub(super) fn raw_unit(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    raw_uniform(key, shape, dtype, &constant(0, dtype), &constant(1, dtype))
+}
+
+/// One uniform number for each of many keys, inside a sampler.
+#[track_caller]
+pub(super) fn uniform_each(keys: &[Array; 2], dtype: DType, low: &Array, high: &Array) -> Array {
+    in_range(&raw_each(keys, layout(dtype).drawn), dtype, low, high)
+}
+
+/// Uniform numbers of random bits.
+#[track_caller]
+fn in_range(bits: &Array, dtype: DType, low: &Array, high: &Array) -> Array {
     let Layout { word, drawn, mantissa, one } = layout(dtype);
-    let bits = cast(&raw(key, shape, drawn), word);
+    let bits = cast(bits, word);
     // Random mantissas under the exponent of 1 are uniform in 1..2.
     let distance = constant(drawn.bits() - mantissa, word);
     let mantissas = shift_right_logical(&bits, distance);
@@ -86,43 +98,4 @@ pub fn uniform(
     let high = parameter(range.end.like(), dtype);
     expect_broadcast("uniform", &[&low, &high], &shape);
     draw(|| raw_uniform(&words, &shape, dtype, &low, &high))
-}
-
-/// Exponentially distributed numbers of mean 1.
-///
-/// `dtype` as in [`uniform`].
-#[track_caller]
-pub fn exponential(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    expect_float("exponential", dtype);
-    let shape = shape.into();
-    let words = key.words("exponential");
-    draw(|| {
-        let unit = raw_uniform(&words, &shape, dtype, &constant(0, dtype), &constant(1, dtype));
-        // log1p keeps the digits of small numbers, and never meets a 0.
-        neg(&log1p(&neg(&unit)))
-    })
-}
-
-/// Numbers with the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
-///
-/// `dtype` as in [`uniform`]. The largest that can come has the digits of `u` left: about 16 in `f32`.
-#[track_caller]
-pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    expect_float("gumbel", dtype);
-    let shape = shape.into();
-    let words = key.words("gumbel");
-    draw(|| raw_gumbel(&words, &shape, dtype))
-}
-
-/// Gumbel numbers under the words of a key, inside a sampler.
-#[track_caller]
-pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
-    let tiny = match dtype {
-        DType::F16 => f64::from(half::f16::MIN_POSITIVE),
-        DType::F64 => f64::MIN_POSITIVE,
-        // bf16 has the exponents of f32.
-        _ => f64::from(f32::MIN_POSITIVE),
-    };
-    let unit = raw_uniform(key, shape, dtype, &constant(tiny, dtype), &constant(1, dtype));
-    neg(&log(&neg(&log(&unit))))
 }

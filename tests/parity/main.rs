@@ -21,4 +21,5 @@ mod ops;
 mod ops_moving;
 mod promotion;
 mod random;
+mod samplers;
 mod transforms;

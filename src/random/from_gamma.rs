@@ -1,0 +1,216 @@
+//! What is made of gamma numbers.
+
+use super::bits::split_words;
+use super::coins::raw_signs;
+use super::draw::{cast, constant, draw, expect_float};
+use super::gamma::raw_gamma;
+use super::inverse::raw_exponential;
+use super::key::Key;
+use super::normal::raw_normal;
+use super::prepared::{Prepared, SampleShape, batch_shape, exponent};
+use crate::core::{Array, DType, RuleError, Shape, throw_operands};
+use crate::ops::softmax;
+use crate::primitives::{
+    ArrayLike, abs, add, broadcast_to, div, exp, maximum, mul, pow, sqrt, sub,
+};
+
+/// Numbers with the beta distribution, of density proportional to `x^(a-1) (1-x)^(b-1)` in `0..1`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a` and `b`, above 0, are numbers or arrays that broadcast to
+/// `shape`, or give it where `shape` is `..`. The result has derivatives by both.
+///
+/// Throws `Op` for another dtype, and for parameters that do not broadcast or promote to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::beta(random::key(0), [100], DType::F32, 0.5, 2.0);
+/// ```
+#[track_caller]
+pub fn beta(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    a: impl ArrayLike,
+    b: impl ArrayLike,
+) -> Array {
+    let Prepared { words, shape, parameters } =
+        Prepared::floats("beta", &key, shape, dtype, [a.like(), b.like()]);
+    draw(|| {
+        let [first, second] = split_words(&words);
+        let [a, b] = parameters.map(|x| broadcast_to(&cast(&x, dtype), &shape));
+        let (a, b) = (raw_gamma::<true>(&first, &a), raw_gamma::<true>(&second, &b));
+        // One of two gamma numbers by their sum, neither of which overflows or vanishes.
+        let largest = maximum(&a, &b);
+        let [a, b] = [a, b].map(|x| exp(&sub(x, &largest)));
+        div(&a, add(&a, b))
+    })
+}
+
+/// Numbers with the chi-squared distribution of `df` degrees of freedom: sums of that many squared normal
+/// numbers.
+///
+/// Parameters, derivatives and errors as in [`beta`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::chisquare(random::key(0), [100], DType::F32, 3.0);
+/// ```
+#[track_caller]
+pub fn chisquare(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) -> Array {
+    let Prepared { words, shape, parameters: [df] } =
+        Prepared::floats("chisquare", &key, shape, dtype, [df.like()]);
+    draw(|| raw_chisquare(&words, &shape, &cast(&df, dtype)))
+}
+
+#[track_caller]
+fn raw_chisquare(key: &[Array; 2], shape: &Shape, df: &Array) -> Array {
+    let two = constant(2, df.dtype());
+    let half = broadcast_to(&div(df, &two), shape);
+    mul(exp(&raw_gamma::<true>(key, &half)), two)
+}
+
+/// Numbers with the F distribution: of the ratio of two chi-squared numbers, `dfnum` and `dfden` degrees of
+/// freedom each divided by its degrees.
+///
+/// Parameters, derivatives and errors as in [`beta`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::f(random::key(0), [100], DType::F32, 3.0, 10.0);
+/// ```
+#[track_caller]
+pub fn f(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    dfnum: impl ArrayLike,
+    dfden: impl ArrayLike,
+) -> Array {
+    let Prepared { words, shape, parameters } =
+        Prepared::floats("f", &key, shape, dtype, [dfnum.like(), dfden.like()]);
+    draw(|| {
+        let [above, below] = parameters.map(|x| cast(&x, dtype));
+        let [second, first] = split_words(&words);
+        let above = div(raw_chisquare(&first, &shape, &above), above);
+        div(above, div(raw_chisquare(&second, &shape, &below), below))
+    })
+}
+
+/// Numbers with Student's t distribution of `df` degrees of freedom.
+///
+/// Parameters, derivatives and errors as in [`beta`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::t(random::key(0), [100], DType::F32, 4.0);
+/// ```
+#[track_caller]
+pub fn t(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) -> Array {
+    let Prepared { words, shape, parameters: [df] } =
+        Prepared::floats("t", &key, shape, dtype, [df.like()]);
+    draw(|| {
+        let [first, second] = split_words(&words);
+        let normal = raw_normal(&first, &shape, dtype);
+        let half = div(cast(&df, dtype), constant(2, dtype));
+        let gamma = raw_gamma::<false>(&second, &broadcast_to(&half, &shape));
+        mul(normal, sqrt(&div(half, gamma)))
+    })
+}
+
+/// Vectors with the Dirichlet distribution: positive numbers of sum 1 along the last axis, of density
+/// proportional to the product of `x_i^(alpha_i - 1)`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `alpha`, `[…, n]` and above 0, is converted to it. The result is
+/// `[shape…, n]`; the axes of `alpha` but the last broadcast to `shape`, or give it where that is `..`.
+/// It has derivatives by `alpha`.
+///
+/// Throws `Op` for another dtype, and for an `alpha` of rank 0 or one that does not broadcast.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let mixes = random::dirichlet(random::key(0), [100], DType::F32, &ones([4], DType::F32));
+/// assert_eq!(mixes.shape().dims(), [100, 4]);
+/// ```
+#[track_caller]
+pub fn dirichlet(key: Key, shape: impl SampleShape, dtype: DType, alpha: &Array) -> Array {
+    expect_float("dirichlet", dtype);
+    let Some(&n) = alpha.shape().last() else {
+        let error = RuleError::shape("needs alpha of rank 1 and more, got a scalar");
+        throw_operands("dirichlet", error, &[alpha]);
+    };
+    let batch = alpha.shape().remove(alpha.rank() - 1);
+    let shape = batch_shape("dirichlet", shape, &[batch], &[alpha]);
+    let shape = shape.insert(shape.rank(), n);
+    let words = key.words("dirichlet");
+    draw(|| {
+        // In logarithms: of small alpha all numbers could round to 0.
+        let numbers = raw_gamma::<true>(&words, &broadcast_to(&cast(alpha, dtype), &shape));
+        softmax(&numbers, -1)
+    })
+}
+
+/// Numbers with the generalized normal distribution, of density proportional to `e^-|x|^p`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, above 0, is a number or an array that broadcasts to
+/// `shape`, or gives it where `shape` is `..`. Of `p` = 2 the variance is ½.
+///
+/// Throws `Op` for another dtype, and for a `p` that does not broadcast or promotes to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::generalized_normal(random::key(0), [100], DType::F32, 1.5);
+/// ```
+#[track_caller]
+pub fn generalized_normal(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    p: impl ArrayLike,
+) -> Array {
+    expect_float("generalized_normal", dtype);
+    let p = exponent("generalized_normal", dtype, p.like());
+    let Prepared { words, shape, parameters: [p] } =
+        Prepared::new("generalized_normal", &key, shape, [p]);
+    draw(|| raw_generalized_normal(&words, &shape, dtype, &p))
+}
+
+#[track_caller]
+fn raw_generalized_normal(key: &[Array; 2], shape: &Shape, dtype: DType, p: &Array) -> Array {
+    let [first, second] = split_words(key);
+    let inverse = cast(&(1.0 / p), dtype);
+    let gamma = raw_gamma::<false>(&first, &broadcast_to(&inverse, shape));
+    mul(raw_signs(&second, shape, dtype), pow(gamma, inverse))
+}
+
+/// Points of the unit ball of `d` dimensions in the `p` norm, all alike probable: `[shape…, d]`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`; `p`, 1 and more, is a number or an array of shape `[]`.
+///
+/// Throws `Op` for another dtype, and for a `p` that has axes or promotes to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let points = random::ball(random::key(0), [1000], DType::F32, 3, 2.0);
+/// assert_eq!(points.shape().dims(), [1000, 3]);
+/// ```
+///
+/// # Reference
+/// Barthe, Guédon, Mendelson, Naor: A probabilistic approach to the geometry of the lₚⁿ ball (2005).
+#[track_caller]
+pub fn ball(key: Key, shape: impl Into<Shape>, dtype: DType, d: usize, p: impl ArrayLike) -> Array {
+    expect_float("ball", dtype);
+    let p = exponent("ball", dtype, p.like());
+    if p.rank() != 0 {
+        let error = RuleError::shape(format!("needs one number p, got {}", p.aval()));
+        throw_operands("ball", error, &[&p]);
+    }
+    let (shape, words) = (shape.into(), key.words("ball"));
+    draw(|| {
+        let [first, second] = split_words(&words);
+        let along = shape.insert(shape.rank(), d);
+        let normal = raw_generalized_normal(&first, &along, dtype, &p);
+        let powers = pow(abs(&normal), cast(&p, dtype)).sum_axes(-1);
+        let length = add(powers, raw_exponential(&second, &shape, dtype));
+        div(normal, pow(length, cast(&(1.0 / &p), dtype)).expand_dims(-1))
+    })
+}

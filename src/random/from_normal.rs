@@ -1,0 +1,123 @@
+//! What is made of normal numbers, one or a few for each result.
+
+use super::bits::split_words;
+use super::coins::raw_signs;
+use super::draw::{cast, draw, expect_float, parameter};
+use super::key::Key;
+use super::normal::{raw_any_normal, raw_normal};
+use super::prepared::{Prepared, SampleShape, expect_castable};
+use super::uniform::raw_unit;
+use crate::core::{Array, DType, Shape};
+use crate::primitives::{
+    ArrayLike, add, broadcast_to, div, exp, integer_pow, le, mul, select, sqrt,
+};
+
+/// Numbers whose logarithm is normal, of mean 0 and standard deviation `sigma`.
+///
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. `sigma` is a number or an array that broadcasts
+/// to `shape`, or gives it where `shape` is `..`.
+///
+/// Throws `Op` for another dtype, and for a `sigma` that does not broadcast or promotes to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::lognormal(random::key(0), [100], DType::F32, 0.5);
+/// ```
+#[track_caller]
+pub fn lognormal(key: Key, shape: impl SampleShape, dtype: DType, sigma: impl ArrayLike) -> Array {
+    expect_float("lognormal", dtype.real());
+    let sigma = parameter(sigma.like(), dtype);
+    expect_castable("lognormal", dtype, std::slice::from_ref(&sigma));
+    let Prepared { words, shape, parameters: [sigma] } =
+        Prepared::new("lognormal", &key, shape, [sigma]);
+    draw(|| exp(&mul(raw_any_normal(&words, &shape, dtype), cast(&sigma, dtype))))
+}
+
+/// Numbers with the Maxwell distribution: lengths of vectors of three standard normal numbers.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`; throws `Op` (dtype) for another.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let speeds = random::maxwell(random::key(0), [1000], DType::F32);
+/// ```
+#[track_caller]
+pub fn maxwell(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    expect_float("maxwell", dtype);
+    let (shape, words) = (shape.into(), key.words("maxwell"));
+    draw(|| raw_maxwell(&words, &shape, dtype))
+}
+
+#[track_caller]
+fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    let parts = raw_normal(key, &shape.insert(shape.rank(), 3), dtype);
+    sqrt(&mul(&parts, &parts).sum_axes(-1))
+}
+
+/// Numbers with the Maxwell distribution on either side of `loc`, `scale` times as far from it.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The result has the shape `shape` and after it that to which `loc`
+/// and `scale`, numbers or arrays, broadcast together; an empty `shape` stands for the latter, which is then
+/// there twice.
+///
+/// Throws `Op` for another dtype, and for parameters that do not broadcast or promote to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::double_sided_maxwell(random::key(0), [1000], DType::F32, 1.0, 0.5);
+/// assert_eq!(x.shape().dims(), [1000]);
+/// ```
+#[track_caller]
+pub fn double_sided_maxwell(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    loc: impl ArrayLike,
+    scale: impl ArrayLike,
+) -> Array {
+    let Prepared { words, shape: own, parameters } =
+        Prepared::floats("double_sided_maxwell", &key, .., dtype, [loc.like(), scale.like()]);
+    let given = shape.into();
+    let first = if given.is_empty() { &own } else { &given };
+    let shape: Shape = first.iter().chain(own.iter()).copied().collect();
+    draw(|| {
+        let [loc, scale] = parameters.map(|x| cast(&x, dtype));
+        let [lengths, signs] = split_words(&words);
+        let lengths = raw_maxwell(&lengths, &shape, dtype);
+        raw_signs(&signs, &shape, dtype) * lengths * scale + loc
+    })
+}
+
+/// Numbers with the Wald or inverse Gaussian distribution of mean `mean` and shape parameter 1: how long a
+/// Brownian motion with drift `1 / mean` takes to 1.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean`, above 0, is a number or an array that broadcasts to
+/// `shape`, or gives it where `shape` is `..`.
+///
+/// Throws `Op` for another dtype, and for a `mean` that does not broadcast or promotes to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let times = random::wald(random::key(0), [1000], DType::F32, 2.0);
+/// ```
+///
+/// # Reference
+/// Michael, Schucany, Haas: Generating random variates using transformations with multiple roots (1976).
+#[track_caller]
+pub fn wald(key: Key, shape: impl SampleShape, dtype: DType, mean: impl ArrayLike) -> Array {
+    let Prepared { words, shape, parameters: [mean] } =
+        Prepared::floats("wald", &key, shape, dtype, [mean.like()]);
+    draw(|| {
+        let mean = broadcast_to(&cast(&mean, dtype), &shape);
+        let [first, second] = split_words(&words);
+        let normal = raw_normal(&first, &shape, dtype);
+        let unit = raw_unit(&second, &shape, dtype);
+        let y = integer_pow(&normal, 2);
+        let (y_squared, mean_squared) = (integer_pow(&y, 2), integer_pow(&mean, 2));
+        let root = sqrt(&(4 * &mean * &y + &mean_squared * &y_squared));
+        // The smaller root of a quadratic equation; the larger one is the mean's square by it.
+        let smaller = &mean + &mean_squared * &y / 2 - &mean / 2 * root;
+        let likely = le(unit, div(&mean, add(&mean, &smaller)));
+        select(&likely, &smaller, &div(mean_squared, &smaller))
+    })
+}

@@ -1,0 +1,101 @@
+//! Gumbel numbers, at three resolutions.
+
+use super::bits::raw;
+use super::coins::{halves, resolution};
+use super::draw::{constant, draw, expect_float};
+use super::key::Key;
+use super::uniform::{raw_uniform, raw_unit};
+use crate::core::{Array, DType, Shape};
+use crate::ops::finfo;
+use crate::primitives::{
+    add, bitcast_convert_type, bitwise_and, bitwise_not, bitwise_or, convert_element_type,
+    count_leading_zeros, eq, ge, log, log1p, lt, neg, shift_left, shift_right_logical, sub, where_,
+};
+
+/// How many random bits a number takes where rare events count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RandomMode {
+    /// As many as the dtype's fraction has.
+    #[default]
+    Low,
+    /// Twice as many, so that small probabilities come as small as they are.
+    High,
+    /// Twice the dtype's width, without gaps in either tail, for `f32`; as [`RandomMode::High`] for others.
+    Highest,
+}
+
+/// Numbers with the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
+///
+/// `dtype` as in [`uniform`](super::uniform()). The largest that can come has the digits of `u` left:
+/// about 16 in `f32`; [`gumbel_mode`] has larger ones.
+#[track_caller]
+pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    gumbel_mode(key, shape, dtype, RandomMode::Low)
+}
+
+/// As [`gumbel`], with a choice of how many bits a number takes.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::gumbel_mode(random::key(0), [8], DType::F32, random::RandomMode::High);
+/// ```
+#[track_caller]
+pub fn gumbel_mode(key: Key, shape: impl Into<Shape>, dtype: DType, mode: RandomMode) -> Array {
+    expect_float("gumbel", dtype);
+    let shape = shape.into();
+    let words = key.words("gumbel");
+    draw(|| raw_gumbel(&words, &shape, dtype, mode))
+}
+
+/// The least number of a dtype that has all its digits.
+pub(super) fn tiny(dtype: DType) -> f64 {
+    finfo(dtype).map_or(0.0, |info| info.smallest_normal)
+}
+
+/// Gumbel numbers under the words of a key, inside a sampler.
+#[track_caller]
+pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: RandomMode) -> Array {
+    match (mode, dtype) {
+        (RandomMode::Low, _) => {
+            let least = constant(tiny(dtype), dtype);
+            neg(&log(&neg(&log(&raw_uniform(key, shape, dtype, &least, &constant(1, dtype))))))
+        }
+        (RandomMode::Highest, DType::F32) => without_gaps(key, shape),
+        _ => {
+            let [high, low] = halves(&raw_unit(key, &shape.insert(0, 2), dtype), shape);
+            let finer = &high + low * resolution(dtype) + tiny(dtype);
+            let unit = where_(&ge(&high, 0.5), &high, finer);
+            neg(&log(&neg(&log1p(&neg(&unit)))))
+        }
+    }
+}
+
+/// Gumbel numbers of 64 bits each. The lower half of `0..1` is taken as it is, and the upper one by its
+/// distance from 1, so that both tails have the digits of small floats.
+#[track_caller]
+fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
+    let [high, low] = halves(&raw(key, &shape.insert(0, 2), DType::U32), shape);
+    let below = lt(&high, 1u32 << 31);
+    // The negative of the pair, as one word of 64 bits.
+    let carry = convert_element_type(&eq(&low, 0u32), DType::U32);
+    let mirrored = [add(bitwise_not(&high), carry), add(bitwise_not(&low), 1u32)];
+    let high = where_(&below, &high, &mirrored[0]);
+    let low = where_(&below, &low, &mirrored[1]);
+    let unit = fraction(&high, &low);
+    let lower = neg(&log(&neg(&log1p(&neg(&unit)))));
+    where_(&below, lower, neg(&log(&neg(&log(&unit)))))
+}
+
+/// The fraction `(high, low) · 2⁻⁶⁴` of less than ½ as `f32`, cut off after its digits.
+#[track_caller]
+fn fraction(high: &Array, low: &Array) -> Array {
+    let zeros = [count_leading_zeros(high), count_leading_zeros(low)];
+    let empty = eq(&zeros[0], 32u32);
+    let rest =
+        where_(&empty, shift_left(low, &zeros[1]), shift_right_logical(low, sub(32u32, &zeros[0])));
+    let digits = bitwise_or(shift_left(high, &zeros[0]), rest);
+    let mantissa = bitwise_and(shift_right_logical(&digits, 8u32), 0x007F_FFFFu32);
+    let leading = where_(&empty, add(&zeros[1], 32u32), &zeros[0]);
+    let exponent = bitwise_and(shift_left(sub(126u32, leading), 23u32), 0x3FC0_0000u32);
+    bitcast_convert_type(&bitwise_or(exponent, mantissa), DType::F32)
+}
