@@ -41,7 +41,8 @@ OTHER = {
         "batch_matmul": "matmul", "dynamic_update_index_in_dim": "dynamic_update_slice_in_dim", "broadcast": "broadcast_in_dim",
         "broadcast_like": "broadcast_to", "broadcast_to_rank": "broadcast_in_dim", "index_in_dim": "dynamic_index_in_dim", "index_take": "take",
         "empty": "zeros", "collapse": "Array::reshape", "ConvDimensionNumbers": "ConvDimensionNumbers", "DotDimensionNumbers": "DotGeneral",
-        "PrecisionLike": "Precision", "shape_as_value": "Array::shape", "scatter_sub": "scatter", "scatter_apply": "scatter",
+        "PrecisionLike": "Precision", "ConvGeneralDilatedDimensionNumbers": "ConvDimensionNumbers",
+        "RaggedDotDimensionNumbers": "RaggedDot", "shape_as_value": "Array::shape", "scatter_sub": "scatter", "scatter_apply": "scatter",
     },
     "jax.nn": {"hard_swish": "hard_silu", "swish": "silu", "identity": "std::convert::identity", "one_hot": "one_hot"},
     "jax.random": {
@@ -66,11 +67,11 @@ LEFT_OUT = {
         "particular devices": "from_dlpack",
     },
     "jax.lax": {
-        "objects of Python": "dce_sink composite custom_root padtype_to_pads conv_dimension_numbers conv_general_permutations "
+        "objects of Python": "dce_sink composite padtype_to_pads conv_dimension_numbers conv_general_permutations "
         "conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple reduce_window_shape_tuple stage",
         "deprecated": "rng_uniform",
-        "particular devices": "AccuracyMode Tolerance DotAlgorithm DotAlgorithmPreset RoundingMethod RandomAlgorithm precv psend pcast pbroadcast "
-        "create_token after_all scaled_dot platform_dependent with_sharding_constraint RaggedDotDimensionNumbers",
+        "particular devices": "AccuracyMode Tolerance DotAlgorithm DotAlgorithmPreset RoundingMethod precv psend pcast pbroadcast "
+        "create_token after_all scaled_dot platform_dependent with_sharding_constraint",
     },
     "jax.random": {"objects of Python": "random_gamma_p"},
     "jax.nn": {"particular devices": "get_scaled_dot_general_config scaled_dot_general scaled_matmul"},

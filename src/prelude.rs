@@ -1,11 +1,14 @@
 //! What a program that uses oxidax wants in scope: `use oxidax::prelude::*;`.
 
 pub use crate::control_flow::{
-    AssociativeScanOptions, Policy, ScanOptions, associative_scan, associative_scan_with, cond,
-    custom_jvp, custom_vjp, fori_loop, map, map_batched, parse_program, remat, remat_with, scan,
-    scan_with, switch, while_loop,
+    AssociativeScanOptions, Policy, ScanOptions, TransposeSolve, associative_scan,
+    associative_scan_with, cond, custom_jvp, custom_linear_solve, custom_linear_solve_aux,
+    custom_root, custom_root_aux, custom_vjp, fori_loop, map, map_batched, parse_program, reduce,
+    remat, remat_with, scan, scan_with, switch, while_loop,
 };
-pub use crate::core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
+pub use crate::core::{
+    Array, Aval, DType, Element, Error, Scalar, Shape, catch, with_matmul_precision,
+};
 pub use crate::i;
 pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};
 pub use crate::ops::*;

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import implicit_functions  # noqa: F401, it lists its functions
 from .control_flow_functions import FUNCTIONS
 from .ops_elementwise import inside
 from .suite import Suite
@@ -50,6 +51,15 @@ OPERANDS = {
     "partial_products_of_matrices": [(5, 2, 2)],
     "linear_recurrence": [(6,), (6,)],
     "learned_start": [(2,), (4, 2)],
+    "reduced_pairs": [(5,), (5,)],
+    "reduced_logsumexp": [(2, 7)],
+    "reduced_sum": [(3, 4)],
+    "reduced_farthest": [(5, 2)],
+    "solved_symmetric": [(3, 3), (3,)],
+    "solved_general": [(3, 3), (3,)],
+    "solved_with_aux": [(3, 3), (3,)],
+    "cubic_root": [(3,)],
+    "implicit_equilibrium": [(3,), (3, 3)],
 }
 FORWARD_ONLY = ("halvings", "newton_root", "shared_steps", "equilibrium", "open_bound")
 # Mapped operands; a function that is not here is not mapped.
@@ -74,8 +84,16 @@ MAPPED = {
     "mapped_batches": [[1]],
     "linear_recurrence": [[1]],
     "learned_start": [[0]],
+    "reduced_pairs": [[0, 1], [1]],
+    "reduced_logsumexp": [[0]],
+    "reduced_farthest": [[0]],
+    "solved_symmetric": [[0, 1], [0], [1]],
+    "solved_general": [[0, 1], [0], [1]],
+    "solved_with_aux": [[0]],
+    "cubic_root": [[0]],
+    "implicit_equilibrium": [[0], [1], [0, 1]],
 }
-TWICE = ("rnn", "nested", "powers", "unrolled", "counted", "van_der_pol", "choice_in_scan", "scan_in_choice", "choice", "mapped", "learned_start", "partial_products_of_matrices", "fixed_power_iteration", "streamed_logsumexp")
+TWICE = ("reduced_pairs", "reduced_logsumexp", "solved_symmetric", "solved_general", "cubic_root", "implicit_equilibrium", "rnn", "nested", "powers", "unrolled", "counted", "van_der_pol", "choice_in_scan", "scan_in_choice", "choice", "mapped", "learned_start", "partial_products_of_matrices", "fixed_power_iteration", "streamed_logsumexp")
 ROWS = 3
 
 

@@ -1,6 +1,6 @@
 """Running totals, windows, convolutions and choices of `jax.lax`: values, derivatives, and both under `vmap`."""
 
-from . import lax_convolution, lax_running, lax_window
+from . import lax_convolution, lax_products, lax_running, lax_window
 from .suite import Suite
 
 # Sums of many products, in another order.
@@ -10,6 +10,6 @@ TOLERANCE = {"f32": {"rtol": 1e-5, "atol": 2e-6}, "f64": {"rtol": 1e-12, "atol":
 def build(stride: int, quick: bool) -> Suite:
     """All families."""
     suite = Suite("lax", __doc__.strip(), stride=stride, tolerance=TOLERANCE)
-    for family in (lax_running, lax_window, lax_convolution):
+    for family in (lax_running, lax_window, lax_convolution, lax_products):
         family.add(suite)
     return suite

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as scipy_linalg
 import numpy as np
 
+from .names import dtype
 from .ops_elementwise import inside
 from .suite import Suite
 
@@ -25,7 +26,9 @@ def build(stride: int, quick: bool) -> Suite:
         _decompositions(suite, kind)
         _functions(suite, kind)
         _transforms(suite, kind)
+        _eigenvalues(suite, kind)
     _frequencies(suite)
+    _roots(suite)
     return suite
 
 
@@ -67,6 +70,56 @@ def _decompositions(suite, kind):
         case("svd_projectors", label, [x], lambda x: [_projector(v) for v in (jnp.linalg.svd(x, full_matrices=False)[0], jnp.conj(jnp.swapaxes(jnp.linalg.svd(x, full_matrices=False)[2], -1, -2)))])
     case("eigvalsh", "batch", [definite], jnp.linalg.eigvalsh)
     case("eigh_projectors", "batch", [definite], lambda x: _projector(jnp.linalg.eigh(x)[1]))
+
+
+def _in_order(w):
+    """An order of complex numbers that rounding does not change: by a direction in which none coincide."""
+    return jnp.argsort(w.real + 0.37 * w.imag)
+
+
+def _eigenvalues(suite, kind):
+    def values(x):
+        w = jnp.linalg.eigvals(x)
+        return jnp.take_along_axis(w, _in_order(w), -1)
+
+    def residual(x):
+        w, v = jnp.linalg.eig(x)
+        return [jnp.abs(x @ v - v * w[..., None, :]).max(), jnp.linalg.norm(v, axis=-2)]
+
+    def projectors(x):
+        w, v = jax.lax.linalg.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True)
+        return _projector(jnp.take_along_axis(v, _in_order(w)[..., None, :], -1))
+
+    square, many = _matrix("eig", kind, (4, 4)), inside("many_eig", (-1, 1), kind, (2, 3, 3))
+    turning = inside("turning", (-1, 1), kind, (5, 5))
+    turning = turning - turning.T + 0.1 * turning
+    companion = np.diag(np.ones(5), -1).astype(square.dtype)
+    companion[0] = inside("companion", (-2, 2), kind, (6,))
+    large = inside("large", (-1, 1), kind, (24, 24))
+    suite.case(f"eigvals_square_{kind}", "eigvals", [square], values, wrt=[0])
+    suite.case(f"eig_residual_many_{kind}", "eig_residual", [many], jax.jit(residual))
+    if kind in ("f32", "c64"):
+        return
+    suite.case(f"eigvals_many_{kind}", "eigvals", [many], values, wrt=[0])
+    suite.case(f"eigvals_large_{kind}", "eigvals", [large], jax.jit(values))
+    for label, x in (("turning", turning), ("companion", companion), ("triangular", np.triu(square))):
+        if kind == "f64":
+            suite.case(f"eigvals_{label}_{kind}", "eigvals", [x], values, wrt=[0])
+    for label, x in (("companion", companion), ("large", large), ("zeros", np.zeros((3, 3), square.dtype))):
+        suite.case(f"eig_residual_{label}_{kind}", "eig_residual", [x], jax.jit(residual))
+    suite.case(f"eig_projectors_{kind}", "eig_projectors", [square], projectors, wrt=[0])
+
+
+def _roots(suite):
+    def roots(p):
+        w = jnp.roots(p, strip_zeros=False)
+        return w[_in_order(w)]
+
+    polynomials = [("cubic", [1, -6, 11, -6]), ("complex", [2, 0, 1, 3, 5]), ("leading", [0, 0, 1, 2, 3]), ("trailing", [1, 2, 3, 0, 0]), ("both", [0, 3, 1, 0]), ("line", [2, 3]), ("zeros", [0, 0, 0]), ("constant", [0, 0, 4])]
+    for label, p in polynomials:
+        for kind in ("f64", "c64") if label in ("complex", "both") else ("f64",):
+            wrt = [0] if label in ("cubic", "complex", "line") else None
+            suite.case(f"roots_{label}_{kind}", "roots", [np.array(p).astype(dtype(kind))], roots if wrt else jax.jit(roots), wrt=wrt)
 
 
 def _functions(suite, kind):

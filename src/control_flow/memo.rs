@@ -1,7 +1,7 @@
 //! Remembering what was derived from a program: an inner `jit` that is called twelve times is
 //! differentiated once.
 
-use crate::core::{Cache, Primitive, Program};
+use crate::core::{Cache, Precision, Primitive, Program, matmul_precision};
 use rustc_hash::FxHasher;
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
@@ -18,6 +18,8 @@ pub(super) struct Memo<Q, A> {
 struct Key<Q> {
     program: Arc<Program>,
     question: Q,
+    /// The scope that rules were traced under.
+    precision: Precision,
 }
 
 impl<Q: Clone + Eq + Hash, A: Clone> Memo<Q, A> {
@@ -39,11 +41,17 @@ impl<Q: Clone + Eq + Hash, A: Clone> Memo<Q, A> {
         let mut hasher = FxHasher::default();
         program.hash(&mut hasher);
         question.hash(&mut hasher);
+        let precision = matmul_precision();
+        precision.hash(&mut hasher);
         let answers = self.answers.get_or_init(|| Cache::new(ANSWERS));
         let made = answers.get_or_make::<Infallible>(
             hasher.finish(),
-            |key| key.question == question && alike(&key.program, program),
-            || Key { program: program.clone(), question: question.clone() },
+            |key| {
+                key.question == question
+                    && key.precision == precision
+                    && alike(&key.program, program)
+            },
+            || Key { program: program.clone(), question: question.clone(), precision },
             |key| Ok(derive(&key.program, &key.question)),
         );
         match made {

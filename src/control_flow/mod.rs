@@ -7,12 +7,15 @@ mod cond;
 mod custom;
 mod derived;
 mod fori_loop;
+mod linear_solve;
 mod map;
 mod masked;
 mod memo;
 mod partial;
 mod policy;
+mod reduce;
 mod remat;
+mod root;
 mod scan;
 mod while_loop;
 
@@ -21,9 +24,14 @@ pub use call::Call;
 pub use cond::{Cond, cond, switch};
 pub use custom::{CustomJvp, CustomTangent, CustomVjp, custom_jvp, custom_vjp};
 pub use fori_loop::fori_loop;
+pub use linear_solve::{
+    LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,
+};
 pub use map::{map, map_batched};
 pub use policy::Policy;
+pub use reduce::{Reduce, reduce};
 pub use remat::{Remat, remat, remat_with};
+pub use root::{custom_root, custom_root_aux};
 pub use scan::{Scan, ScanOptions, scan, scan_with};
 pub use while_loop::{WhileLoop, while_loop};
 
@@ -37,6 +45,8 @@ pub const HOLDERS: &[Entry] = &[
     Entry { name: "cond", make: cond::make, exemplars: cond::exemplars },
     Entry { name: "custom_jvp", make: custom::jvp::make, exemplars: custom::jvp::exemplars },
     Entry { name: "custom_vjp", make: custom::vjp::make, exemplars: custom::vjp::exemplars },
+    Entry { name: "linear_solve", make: linear_solve::make, exemplars: linear_solve::exemplars },
+    Entry { name: "reduce", make: reduce::make, exemplars: reduce::exemplars },
     Entry { name: "remat", make: remat::make, exemplars: remat::exemplars },
     Entry { name: "scan", make: scan::make, exemplars: scan::exemplars },
     Entry { name: "while_loop", make: while_loop::make, exemplars: while_loop::exemplars },

@@ -190,7 +190,7 @@ fn number(dtype: DType, bytes: &[u8]) -> Complex64 {
 ///
 /// Reference: OCP 8-bit floating point specification 1.0 and microscaling formats 1.0 (2023); for the
 /// FNUZ kinds Noune et al., arXiv:2206.02915.
-fn small_float(dtype: DType, byte: u8) -> f64 {
+pub(super) fn small_float(dtype: DType, byte: u8) -> f64 {
     // Bits of exponent and mantissa, and the exponent's offset.
     let (exponent_bits, mantissa_bits, bias) = match dtype {
         DType::F8E8M0FNU => {

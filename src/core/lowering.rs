@@ -1,8 +1,8 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
 
-use super::error::Rule;
+use super::error::{Rule, RuleError};
 use super::primitive::Effects;
-use super::program::Program;
+use super::program::{Eqn, Program};
 use super::trace;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::collections::HashMap;
@@ -79,6 +79,9 @@ impl<'a> LowerCtx<'a> {
             let avals: Vec<_> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
             let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
             self.writer.set_location(place);
+            if self.platform == "tpu" {
+                refuse_two_bits(eqn, program)?;
+            }
             // Rules that are themselves traced name the user's line too.
             let lower = || eqn.primitive.lower(self, &operands, &avals);
             let results = trace::at_location(eqn.location, lower)?;
@@ -173,6 +176,19 @@ impl<'a> LowerCtx<'a> {
     /// The finished module.
     pub fn finish(self, name: &str) -> String {
         self.writer.finish(name)
+    }
+}
+
+/// libtpu (0.0.51) aborts the process on some operations with elements of two bits.
+fn refuse_two_bits(eqn: &Eqn, program: &Program) -> Rule<()> {
+    let mut avals = eqn.operands.iter().chain(&eqn.results).map(|&var| program.aval(var));
+    match avals.find(|aval| aval.dtype.bits() == 2) {
+        Some(aval) => {
+            let message =
+                format!("{} of {aval}: no two-bit integers on a TPU", eqn.primitive.name());
+            Err(RuleError::unsupported(message).help("pass it as i4 or u4"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -16,6 +16,7 @@ mod element;
 mod error;
 mod host;
 mod lowering;
+mod precision;
 mod primitive;
 mod program;
 mod promotion;
@@ -40,6 +41,8 @@ pub use element::Element;
 pub use error::{Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError};
 pub use host::HostArray;
 pub use lowering::LowerCtx;
+pub(crate) use precision::matmul_precision;
+pub use precision::{Precision, with_matmul_precision};
 pub use primitive::{
     BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, SaveHint,
     Source, Split,

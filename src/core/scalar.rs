@@ -1,6 +1,7 @@
 //! [`Scalar`]: a number that is part of a program's text.
 
 use super::dtype::DType;
+use super::host::small_float;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
@@ -56,8 +57,9 @@ impl Scalar {
             DType::F32 | DType::C64 => format!("0x{:08X}", (value as f32).to_bits()),
             DType::F16 => format!("0x{:04X}", half::f16::from_f64(value).to_bits()),
             DType::BF16 => format!("0x{:04X}", half::bf16::from_f64(value).to_bits()),
-            // The small floats have no host type; MLIR rounds the decimal itself.
-            _ => format!("{value:?}"),
+            // The small floats have no host type; MLIR rounds the decimal itself, and wants its point.
+            _ if value.is_finite() => format!("{value:.17e}"),
+            _ => format!("0x{:02X}", small_float_beyond(dtype, value)),
         };
         let int = match self {
             Scalar::Int(value) => value,
@@ -77,6 +79,20 @@ impl Scalar {
             _ => float(dtype, self.as_f64()),
         }
     }
+}
+
+/// The bits of an infinity or NaN in a float of eight bits or fewer: NaN where there is no infinity, and the largest
+/// number where there is no NaN either.
+fn small_float_beyond(dtype: DType, value: f64) -> u8 {
+    let bytes = || (0..1u16 << dtype.bits()).map(|bits| bits as u8);
+    let is = |wanted: f64| {
+        bytes().find(|&bits| {
+            let found = small_float(dtype, bits);
+            found == wanted || (found.is_nan() && wanted.is_nan())
+        })
+    };
+    let largest = dtype.float_max().copysign(value);
+    is(value).or_else(|| is(f64::NAN)).or_else(|| is(largest)).unwrap_or_default()
 }
 
 impl PartialEq for Scalar {

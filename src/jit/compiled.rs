@@ -5,7 +5,7 @@ use super::entry::{Entry, Failure, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Cache, Error, bind, catch, trace};
+use crate::core::{Array, Cache, Error, Precision, bind, catch, matmul_precision, trace};
 use crate::passes;
 use crate::runtime::{blame, is_watched};
 use crate::transforms::staging::{Traced, short_name, trace_function};
@@ -13,7 +13,7 @@ use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, leaves_of, rebuild,
 };
 use rustc_hash::FxHasher;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,11 +23,12 @@ const SIGNATURES: usize = 256;
 /// A function that is traced and compiled once per signature. Made by [`jit`].
 ///
 /// The signature of a call is the structure of its arguments with their static values, and the
-/// dtype, weakness and shape of every leaf.
+/// dtype, weakness and shape of every leaf. A call under another
+/// [`with_matmul_precision`](crate::core::with_matmul_precision) is another signature.
 pub struct Jit<A: Args, O> {
     function: Box<dyn Fn(A) -> O + Send + Sync>,
     name: String,
-    cache: Cache<Signature, Entry<O>>,
+    cache: Cache<CallKey, Entry<O>>,
     counters: Counters,
 }
 
@@ -58,6 +59,13 @@ pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::O
         cache: Cache::new(SIGNATURES),
         counters: Counters::default(),
     }
+}
+
+/// By what a call finds its program.
+struct CallKey {
+    signature: Signature,
+    /// The scope that it was traced under.
+    precision: Precision,
 }
 
 fn nanos_since(start: Instant) -> u64 {
@@ -147,9 +155,13 @@ impl<A: Args, O: Tree> Jit<A, O> {
         }
         // Nearly every call is like the one before, and is recognized in the walk that gathers its
         // leaves.
+        let precision = matmul_precision();
         let recent = self.cache.get_recent(|slot| {
+            if slot.key().precision != precision {
+                return None;
+            }
             let mut scratch = slot.value().scratch();
-            match slot.key().gather(&view, &mut scratch.arguments) {
+            match slot.key().signature.gather(&view, &mut scratch.arguments) {
                 Gathered::Differs => {
                     slot.value().keep(scratch);
                     None
@@ -162,15 +174,16 @@ impl<A: Args, O: Tree> Jit<A, O> {
             None => {
                 let mut hasher = FxHasher::default();
                 Signature::hash_of(&view, &mut hasher);
+                precision.hash(&mut hasher);
                 let made = self.cache.get_or_make(
                     hasher.finish(),
-                    |signature| signature.matches(&view),
-                    || Signature::of(&view),
+                    |key| key.precision == precision && key.signature.matches(&view),
+                    || CallKey { signature: Signature::of(&view), precision },
                     |_| self.compile(arguments),
                 );
                 let slot = made.map_err(Failure::before)?;
                 let mut scratch = slot.value().scratch();
-                let gathered = slot.key().gather(&view, &mut scratch.arguments);
+                let gathered = slot.key().signature.gather(&view, &mut scratch.arguments);
                 (slot, (scratch, gathered))
             }
         };

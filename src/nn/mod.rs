@@ -35,6 +35,7 @@ pub mod init;
 mod linear;
 mod losses;
 mod mixed;
+mod quantized;
 
 pub use linear::Linear;
 pub use losses::{
@@ -42,3 +43,4 @@ pub use losses::{
     squared_error,
 };
 pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};
+pub use quantized::{QuantizedLinear, quantize};

@@ -26,6 +26,7 @@ mod numeric;
 mod polynomials;
 mod pooling;
 mod products;
+mod ragged;
 mod reductions;
 mod running;
 mod shapes;
@@ -47,7 +48,7 @@ pub use arrange::{
     triu,
 };
 pub use attention::{Attention, dot_product_attention};
-pub use axes::{Axes, axes};
+pub use axes::{Axes, Over, axes};
 pub use calculus::{
     gradient, gradient_at, interp, interp_outside, interp_periodic, trapezoid, trapezoid_at,
 };
@@ -69,7 +70,7 @@ pub use elementary::{
     BitOrder, Closeness, allclose, allclose_within, array_equal, array_equal_nan, array_equiv,
     copysign, deg2rad, divmod, fabs, float_power, fmax, fmin, frexp, gcd, heaviside, hypot,
     isclose, isclose_within, iscomplex, isneginf, isposinf, isreal, lcm, ldexp, log2, log10,
-    logaddexp2, logical_and, logical_not, logical_or, logical_xor, modf, packbits, positive,
+    logaddexp2, logical_and, logical_not, logical_or, logical_xor, modf, mulhi, packbits, positive,
     rad2deg, reciprocal, round_to, sinc, spacing, trunc, unpackbits, unwrap,
 };
 pub use grids::{
@@ -87,10 +88,11 @@ pub use numeric::{
     clip, floor_divide, isfinite, isinf, isnan, nan_to_num, power, remainder, signbit,
 };
 pub use polynomials::{
-    poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval,
+    poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval, roots,
 };
 pub use pooling::{AverageOver, avg_pool, max_pool, min_pool};
 pub use products::{TensorDotAxes, dot, inner, matmul, outer, tensordot, vdot};
+pub use ragged::{RaggedDot, ragged_dot, ragged_dot_general};
 pub use running::{cumulative_prod, cumulative_sum};
 pub use shapes::OpenShape;
 pub use statistics::{

@@ -1,11 +1,12 @@
 //! Polynomials as vectors of coefficients, the highest power first: `[2, 0, 1]` is `2x² + 1`.
 
 use super::joining::append;
-use super::unstack;
-use crate::core::{Array, RuleError, trace};
+use super::{take, unstack};
+use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
-    ArrayLike, Like, PaddingDim, add, concatenate, convert_element_type, div, full_like, inexact,
-    mul, neg, pad, promote_arrays, reshape, slice, sqrt, sub, zeros,
+    ArrayLike, Like, PaddingDim, add, broadcast_in_dim, broadcasted_iota, concatenate,
+    convert_element_type, div, eq, full_like, inexact, iota, lt, minimum, mul, neg, pad,
+    promote_arrays, reshape, slice, sqrt, sub, where_, zeros, zeros_like,
 };
 
 #[track_caller]
@@ -53,6 +54,54 @@ pub fn polyval(p: &Array, x: impl ArrayLike) -> Array {
         value = add(mul(&value, &x), coefficient);
     }
     value
+}
+
+/// The complex numbers where the polynomial is zero, one fewer than coefficients: eigenvalues of the
+/// companion matrix. Zeros in front of the coefficients leave fewer roots, and NaN stands for those that
+/// are missing, at the end, as a traced program cannot have fewer: JAX's `strip_zeros=False`. All NaN if
+/// there are only zeros.
+///
+/// Has derivatives where no two roots coincide. Throws `Op` (shape) if `p` is no vector of at least one
+/// coefficient.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let p = Array::from_slice(&[0.0f32, 1.0, 2.0], [3])?;
+/// let roots = real(&roots(&p)).to_vec::<f32>()?;
+/// assert_eq!(roots[0], -2.0);
+/// assert!(roots[1].is_nan());
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn roots(p: &Array) -> Array {
+    vectors("roots", &[p]);
+    let p = inexact(p);
+    let n = p.size() - 1;
+    if n == 0 {
+        let dtype = p.dtype().complex().unwrap_or(DType::C64);
+        return zeros([0], dtype);
+    }
+    trace::from_caller(|| {
+        let zero = eq(&p, 0);
+        let place = iota(DType::I32, n + 1);
+        let used = where_(&zero, n as i32 + 1, &place).min();
+        let last = where_(&zero, -1, &place).max();
+        // The coefficients from the first that is not zero on. What follows the last one is zero, and rows of
+        // zeros in the matrix give its zeros exactly.
+        let from = minimum(&used, n as i32);
+        let shifted = take(&concatenate(&[&p, &zeros_like(&p)], 0), &(&place + &from), 0);
+        let leading = part(&shifted, 0, 1);
+        let nothing = eq(&leading, 0);
+        let row = neg(&div(part(&shifted, 1, n + 1), where_(&nothing, 1, leading)));
+        let along = |axis| broadcasted_iota(DType::I32, [n, n], axis);
+        let (i, j) = (along(0), along(1));
+        let below = eq(&i, &j + 1) & lt(&i, sub(&last, &used));
+        let companion = where_(&eq(&i, 0), broadcast_in_dim(&row, [n, n], &[1]), 0);
+        let companion = &companion + convert_element_type(&below, p.dtype());
+        let w = super::linalg::eigvals(&companion);
+        let there = lt(iota(DType::I32, n), sub(n as i32, &used));
+        where_(&there, &w, full_like(&w, Scalar::Complex(f64::NAN, f64::NAN)))
+    })
 }
 
 #[track_caller]

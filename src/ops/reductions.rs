@@ -1,10 +1,11 @@
 //! Reductions as methods of [`Array`], with NumPy's dtypes and defaults.
 
-use super::axes::{Axes, signed};
+use super::axes::{Axes, Over, signed};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
-    argmax, argmin, conj, convert_element_type, convert_to, div, fill_of, full_like, mul, ne, real,
-    reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum, reshape, sqrt, sub,
+    add, argmax, argmin, conj, convert_element_type, convert_to, div, fill_of, full_like, gt,
+    highest, lowest, maximum, minimum, mul, ne, real, reduce_and, reduce_max, reduce_min,
+    reduce_or, reduce_prod, reduce_sum, reshape, sqrt, sub, where_,
 };
 
 /// The dtype in which a sum or product is taken, and that of its result: small integers become 32
@@ -38,13 +39,45 @@ fn not_empty(name: &str, x: &Array, axes: &[usize]) {
     }
 }
 
-/// How many elements each result of a reduction takes together.
-fn count(x: &Array, axes: &[usize]) -> usize {
-    axes.iter().map(|&axis| x.shape()[axis]).product()
+/// The operand of a search for an extremum, `neutral` where elements do not count.
+#[track_caller]
+fn extremes(name: &str, x: &Array, over: &Over, axes: &[usize], neutral: Scalar) -> Array {
+    if over.begins() {
+        return over.masked(name, x, neutral);
+    }
+    if let Some(mask) = over.mask(name, x) {
+        let message = format!("nothing is the {name} where no element counts");
+        let error = RuleError::unsupported(message)
+            .help("say what it begins with: `axes(…).where_(&mask).initial(…)`");
+        trace::throw_operands(name, error, &[x, &mask]);
+    }
+    not_empty(name, x, axes);
+    x.clone()
+}
+
+/// How many elements each result of a reduction takes together, as a number where that is known.
+enum Count {
+    Known(f64),
+    /// In the dtype of the sums.
+    Counted(Array),
+}
+
+impl Count {
+    #[track_caller]
+    fn of(name: &str, x: &Array, over: &Over, axes: &[usize]) -> Count {
+        match over.mask(name, x) {
+            None => Count::Known(axes.iter().map(|&axis| x.shape()[axis] as f64).product()),
+            Some(mask) => {
+                let ones = convert_element_type(&mask, x.dtype().real());
+                Count::Counted(reduce_sum(&ones, &signed(axes)))
+            }
+        }
+    }
 }
 
 /// Reductions. Each comes over all axes (`x.sum()`) and over some (`x.sum_axes(-1)`,
-/// `x.sum_axes([0, 1])`, `x.sum_axes(axes(-1).keepdims())`; see [`Axes`]).
+/// `x.sum_axes([0, 1])`, `x.sum_axes(axes(-1).keepdims())`; see [`Axes`]), and of some elements
+/// (`x.sum_axes(axes(-1).where_(&mask))`; see [`Over`]).
 impl Array {
     /// Sum of all elements. See [`Array::sum_axes`].
     #[track_caller]
@@ -55,13 +88,14 @@ impl Array {
     /// Sum along `axes`; 0 over an empty axis. Booleans and integers below 32 bits sum to 32 bits;
     /// 16-bit floats are summed in `f32` and rounded once.
     #[track_caller]
-    pub fn sum_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = signed(&axes.resolve("sum", self));
+    pub fn sum_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        let axes = signed(&over.axes.resolve("sum", self));
         let (within, result) = summing(self);
         let weak = self.aval().weak;
-        let sum = reduce_sum(&convert_to(self, within, weak), &over);
-        axes.restore("sum", self, &convert_to(&sum, result, weak))
+        let x = over.masked("sum", &convert_to(self, within, weak), Scalar::Int(0));
+        let sum = over.begun("sum", &reduce_sum(&x, &axes), |a, b| add(a, b));
+        over.axes.restore("sum", self, &convert_to(&sum, result, weak))
     }
 
     /// Product of all elements. See [`Array::prod_axes`].
@@ -72,13 +106,14 @@ impl Array {
 
     /// Product along `axes`; 1 over an empty axis. Dtypes as in [`Array::sum_axes`].
     #[track_caller]
-    pub fn prod_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = signed(&axes.resolve("prod", self));
+    pub fn prod_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        let axes = signed(&over.axes.resolve("prod", self));
         let (within, result) = summing(self);
         let weak = self.aval().weak;
-        let product = reduce_prod(&convert_to(self, within, weak), &over);
-        axes.restore("prod", self, &convert_to(&product, result, weak))
+        let x = over.masked("prod", &convert_to(self, within, weak), Scalar::Int(1));
+        let product = over.begun("prod", &reduce_prod(&x, &axes), |a, b| mul(a, b));
+        over.axes.restore("prod", self, &convert_to(&product, result, weak))
     }
 
     /// Largest element. See [`Array::max_axes`].
@@ -91,11 +126,13 @@ impl Array {
     /// Throws `Op` (shape) over an empty axis.
     #[doc(alias = "amax")]
     #[track_caller]
-    pub fn max_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = axes.resolve("max", self);
-        not_empty("max", self, &over);
-        axes.restore("max", self, &reduce_max(self, &signed(&over)))
+    pub fn max_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        let axes = over.axes.resolve("max", self);
+        let x = extremes("max", self, &over, &axes, lowest(self.dtype()));
+        let max = reduce_max(&x, &signed(&axes));
+        let max = over.begun("max", &max, |a, b| maximum(a, b));
+        over.axes.restore("max", self, &max)
     }
 
     /// Smallest element. See [`Array::min_axes`].
@@ -108,11 +145,13 @@ impl Array {
     /// gradient. Throws `Op` (shape) over an empty axis.
     #[doc(alias = "amin")]
     #[track_caller]
-    pub fn min_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = axes.resolve("min", self);
-        not_empty("min", self, &over);
-        axes.restore("min", self, &reduce_min(self, &signed(&over)))
+    pub fn min_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        let axes = over.axes.resolve("min", self);
+        let x = extremes("min", self, &over, &axes, highest(self.dtype()));
+        let min = reduce_min(&x, &signed(&axes));
+        let min = over.begun("min", &min, |a, b| minimum(a, b));
+        over.axes.restore("min", self, &min)
     }
 
     /// Mean of all elements. See [`Array::mean_axes`].
@@ -124,14 +163,19 @@ impl Array {
     /// Mean along `axes`; NaN over an empty axis. Integers have an `f32` mean; 16-bit floats are
     /// summed in `f32`.
     #[track_caller]
-    pub fn mean_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = axes.resolve("mean", self);
+    pub fn mean_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        over.without_initial("mean");
+        let axes = over.axes.resolve("mean", self);
         let result = averaged(self.dtype());
         let weak = self.aval().weak;
-        let sum = reduce_sum(&convert_to(self, wide(result), weak), &signed(&over));
-        let mean = div(&sum, Scalar::Float(count(self, &over) as f64));
-        axes.restore("mean", self, &convert_to(&mean, result, weak))
+        let x = over.masked("mean", &convert_to(self, wide(result), weak), Scalar::Int(0));
+        let sum = reduce_sum(&x, &signed(&axes));
+        let mean = match Count::of("mean", &x, &over, &axes) {
+            Count::Known(n) => div(&sum, Scalar::Float(n)),
+            Count::Counted(n) => div(&sum, convert_to(&n, sum.dtype(), weak)),
+        };
+        over.axes.restore("mean", self, &convert_to(&mean, result, weak))
     }
 
     /// Variance of all elements. See [`Array::var_axes`].
@@ -144,25 +188,33 @@ impl Array {
     /// elements; NaN if that is not positive. `ddof` 0 is the variance of a population, 1 the
     /// unbiased estimate from a sample. Of complex numbers it is real.
     #[track_caller]
-    pub fn var_axes(&self, axes: impl Into<Axes>, ddof: f64) -> Array {
-        let axes = axes.into();
-        let over = axes.resolve("var", self);
+    pub fn var_axes(&self, over: impl Into<Over>, ddof: f64) -> Array {
+        let over = over.into();
+        over.without_initial("var");
+        let axes = over.axes.resolve("var", self);
         let result = averaged(self.dtype()).real();
         let weak = self.aval().weak;
         let x = convert_to(self, wide(averaged(self.dtype())), weak);
-        let mean = x.mean_axes(Axes::from(signed(&over)).keepdims());
-        let centred = sub(&x, &mean);
+        // What does not count is taken out first, or its NaN would come back in the gradient.
+        let x = over.masked("var", &x, Scalar::Int(0));
+        let kept = Over { axes: Axes::from(signed(&axes)).keepdims(), ..over.clone() };
+        let mean = x.mean_axes(kept);
+        let centred = over.masked("var", &sub(&x, &mean), Scalar::Int(0));
         let squared = match centred.dtype().is_complex() {
             true => real(&mul(&centred, conj(&centred))),
             false => mul(&centred, &centred),
         };
-        let n = count(self, &over) as f64 - ddof;
-        let sum = reduce_sum(&squared, &signed(&over));
-        let var = match n > 0.0 {
-            true => div(&sum, Scalar::Float(n)),
-            false => full_like(&sum, f64::NAN),
+        let sum = reduce_sum(&squared, &signed(&axes));
+        let var = match Count::of("var", &x, &over, &axes) {
+            Count::Known(n) if n - ddof > 0.0 => div(&sum, Scalar::Float(n - ddof)),
+            Count::Known(_) => full_like(&sum, f64::NAN),
+            Count::Counted(n) => {
+                let n = sub(&n, ddof);
+                let enough = gt(&n, 0);
+                where_(&enough, div(&sum, where_(&enough, n, 1)), f64::NAN)
+            }
         };
-        axes.restore("var", self, &convert_to(&var, result, weak))
+        over.axes.restore("var", self, &convert_to(&var, result, weak))
     }
 
     /// Standard deviation of all elements. See [`Array::std_axes`].
@@ -173,8 +225,8 @@ impl Array {
 
     /// Standard deviation along `axes`: the square root of [`Array::var_axes`].
     #[track_caller]
-    pub fn std_axes(&self, axes: impl Into<Axes>, ddof: f64) -> Array {
-        sqrt(&self.var_axes(axes, ddof))
+    pub fn std_axes(&self, over: impl Into<Over>, ddof: f64) -> Array {
+        sqrt(&self.var_axes(over, ddof))
     }
 
     /// Whether all elements are other than zero. See [`Array::all_axes`].
@@ -185,10 +237,12 @@ impl Array {
 
     /// Whether all elements along `axes` are other than zero, as `bool`; true over an empty axis.
     #[track_caller]
-    pub fn all_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = signed(&axes.resolve("all", self));
-        axes.restore("all", self, &reduce_and(&self.truth(), &over))
+    pub fn all_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        over.without_initial("all");
+        let axes = signed(&over.axes.resolve("all", self));
+        let truth = over.masked("all", &self.truth(), Scalar::Bool(true));
+        over.axes.restore("all", self, &reduce_and(&truth, &axes))
     }
 
     /// Whether any element is other than zero. See [`Array::any_axes`].
@@ -199,10 +253,12 @@ impl Array {
 
     /// Whether any element along `axes` is other than zero, as `bool`; false over an empty axis.
     #[track_caller]
-    pub fn any_axes(&self, axes: impl Into<Axes>) -> Array {
-        let axes = axes.into();
-        let over = signed(&axes.resolve("any", self));
-        axes.restore("any", self, &reduce_or(&self.truth(), &over))
+    pub fn any_axes(&self, over: impl Into<Over>) -> Array {
+        let over = over.into();
+        over.without_initial("any");
+        let axes = signed(&over.axes.resolve("any", self));
+        let truth = over.masked("any", &self.truth(), Scalar::Bool(false));
+        over.axes.restore("any", self, &reduce_or(&truth, &axes))
     }
 
     /// `self != 0`.

@@ -4,9 +4,10 @@
 //! traced is written in its place. Loops are written around traced bodies, so that a series can be
 //! summed until it converges.
 
+use super::convert::convert_element_type;
 use super::rules::element_dtype;
 use crate::core::trace::{Mode, Tracing};
-use crate::core::{Array, Aval, LowerCtx, Program, Rule};
+use crate::core::{Array, Aval, DType, LowerCtx, Program, Rule};
 use crate::stablehlo::{Region, TensorType, Value};
 
 /// How two stretches of arrays that follow each other become one; each may be several arrays that go together.
@@ -33,6 +34,31 @@ pub(super) fn lower_by(
 ) -> Rule<Vec<Value>> {
     let program = traced(operands, f);
     ctx.inline(&program, operands)
+}
+
+/// Writes what `f` does with operands of two bits an element by way of bytes: XLA's CPU compiler (C API 0.115)
+/// aborts the process on such parts of a `concatenate`, refuses them in a `reduce` of pairs, and sorts them wrongly.
+/// `None` if there is no such operand.
+pub(super) fn lower_two_bits(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    results: &[Aval],
+    f: impl FnOnce(&[Array]) -> Vec<Array>,
+) -> Option<Rule<Vec<Value>>> {
+    let is_narrow = |operand: &Value| element_dtype(operand).bits() == 2;
+    if !operands.iter().any(is_narrow) {
+        return None;
+    }
+    let byte = |x: &Array| match x.dtype() {
+        DType::I2 => convert_element_type(x, DType::I8),
+        DType::U2 => convert_element_type(x, DType::U8),
+        _ => x.clone(),
+    };
+    Some(lower_by(ctx, operands, |operands| {
+        let outputs = f(&operands.iter().map(byte).collect::<Vec<_>>());
+        let pairs = outputs.iter().zip(results);
+        pairs.map(|(output, result)| convert_element_type(output, result.dtype)).collect()
+    }))
 }
 
 /// Writes what `f` does with the operands as a function called `name`, which equal uses share.

@@ -4,33 +4,11 @@ use super::convert::convert_to;
 use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Precision,
+    Primitive, Rule, RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
-
-/// How exactly an accelerator multiplies floats. The CPU always works in full precision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Precision {
-    /// The fastest: one `bf16` pass for `f32` operands on TPUs, TF32 on GPUs.
-    #[default]
-    Default,
-    /// Three `bf16` passes on TPUs, TF32 on GPUs.
-    High,
-    /// As exact as the dtype: six `bf16` passes on TPUs, `f32` on GPUs.
-    Highest,
-}
-
-impl Precision {
-    pub(super) fn stablehlo(self) -> &'static str {
-        match self {
-            Precision::Default => "DEFAULT",
-            Precision::High => "HIGH",
-            Precision::Highest => "HIGHEST",
-        }
-    }
-}
 
 /// Sum of products over contracting axes, one for each combination of the other axes; batch axes
 /// of both operands go together.
@@ -391,6 +369,7 @@ impl Primitive for DotGeneral {
 /// ```
 #[track_caller]
 pub fn dot_general(lhs: &Array, rhs: &Array, how: DotGeneral) -> Array {
+    let how = DotGeneral { precision: Precision::or_scoped(how.precision), ..how };
     if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
         return bind1(how, [lhs, rhs]);
     }

@@ -27,6 +27,7 @@ mod promote;
 mod reduce;
 mod reduce_precision;
 mod rng_bits;
+mod rng_generator;
 pub mod rules;
 mod scatter;
 mod select;
@@ -42,6 +43,7 @@ mod top_k;
 mod trig;
 mod window;
 
+pub use crate::core::Precision;
 pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
@@ -58,8 +60,8 @@ pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
 pub use linalg::{
-    Cholesky, Eigh, Lu, Qr, Svd, TransposeA, TriangularSolve, cholesky, eigh, lu, qr, svd,
-    triangular_solve,
+    Cholesky, Eig, Eigh, Lu, Qr, Svd, TransposeA, TriangularSolve, cholesky, eig, eigh, lu, qr,
+    svd, triangular_solve,
 };
 pub use logaddexp::*;
 pub use logic::*;
@@ -69,6 +71,7 @@ pub use reduce::*;
 pub use reduce_precision::*;
 pub use rng_bits::*;
 pub(crate) use rng_bits::{PARITY, ROTATIONS};
+pub use rng_generator::{RandomAlgorithm, RngBitGenerator, rng_bit_generator};
 pub use scatter::*;
 pub use select::*;
 pub use shape::*;
@@ -155,6 +158,7 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Iota>("iota", iota::exemplars_iota),
     // linalg
     Entry::of::<Cholesky>("cholesky", linalg::exemplars_cholesky),
+    Entry::of::<Eig>("eig", linalg::exemplars_eig),
     Entry::of::<Eigh>("eigh", linalg::exemplars_eigh),
     Entry::of::<Lu>("lu", linalg::exemplars_lu),
     Entry::of::<Qr>("qr", linalg::exemplars_qr),
@@ -193,6 +197,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<ReducePrecision>("reduce_precision", reduce_precision::exemplars),
     // rng_bits
     Entry::of::<Threefry2x32>("threefry2x32", rng_bits::exemplars_threefry2x32),
+    // rng_generator
+    Entry::of::<RngBitGenerator>("rng_bit_generator", rng_generator::exemplars),
     // scatter
     Entry::of::<Scatter>("scatter", scatter::exemplars_scatter),
     // select

@@ -1,5 +1,6 @@
 //! Sorting.
 
+use super::composite::lower_two_bits;
 use super::gather::elements_along;
 use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
@@ -99,6 +100,11 @@ impl Primitive for Sort {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
+        let by_bytes =
+            |operands: &[Array]| bind(self.clone(), &operands.iter().collect::<Vec<_>>());
+        if let Some(sorted) = lower_two_bits(ctx, operands, results, by_bytes) {
+            return sorted;
+        }
         let pairs: Vec<_> =
             operands.iter().flat_map(|x| [x.ty().scalar(), x.ty().scalar()]).collect();
         let (outside, arguments) = ctx.open_region(&pairs);

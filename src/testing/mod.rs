@@ -4,11 +4,13 @@
 //! so they need a plugin.
 
 mod derivatives;
+mod dtypes;
 mod jobs;
 mod laws;
 mod numbers;
 mod structure;
 mod subject;
 
+pub use dtypes::{Variant, check_dtypes, variants};
 pub use laws::{check_exemplar, check_primitive};
 pub use numbers::{Numbers, numbers, sample};

@@ -5,6 +5,7 @@
 
 mod choices;
 mod errors;
+mod implicit;
 mod inside;
 mod loops;
 mod residuals;

@@ -89,3 +89,48 @@ fn heads_that_do_not_group() {
         &["3 heads of queries are no multiple of 2 heads of keys"],
     );
 }
+
+#[test]
+fn options_of_reductions_that_do_not_fit() {
+    fn first(x: &Array) -> Over {
+        axes(1).where_(&gt(x, 0.0))
+    }
+    refused(|x| x.max_axes(first(x)), &["max: nothing is the max where no element", "initial(…)"]);
+    refused(
+        |x| x.mean_axes(axes(1).initial(1.0)),
+        &["mean: begins with nothing", "`sum_axes`, `prod_axes`"],
+    );
+    refused(
+        |x| x.any_axes(first(&x.t())),
+        &["any: where_ takes booleans that broadcast to [3,4], got bool[4,3]"],
+    );
+    refused(|x| x.sum_axes(axes(0).where_(x)), &["sum: where_ takes booleans", "got f32[3,4]"]);
+    refused(
+        |x| x.prod_axes(axes(0).initial(zeros([2], DType::F32))),
+        &["prod: initial must be a scalar, got f32[2]"],
+    );
+}
+
+#[test]
+fn ragged_products_that_do_not_fit() {
+    refused(
+        |x| ragged_dot(x, &zeros([3, 4, 2], DType::F32), &zeros([2], DType::I32)),
+        &["ragged_dot_general: rhs axis 0 has 3 entries for 2 groups"],
+    );
+    refused(
+        |x| ragged_dot(x, &zeros([2, 4, 2], DType::F32), x),
+        &["group_sizes must be integers, got f32"],
+    );
+    refused(
+        |x| {
+            let dot = DotGeneral {
+                lhs_contracting: vec![0],
+                rhs_contracting: vec![0],
+                ..DotGeneral::default()
+            };
+            let how = RaggedDot { dot, lhs_ragged: 0, rhs_group: Some(1) };
+            ragged_dot_general(x, x, &zeros([2], DType::I32), &how)
+        },
+        &["contracting or batch, so rhs has no axis of groups, got 1"],
+    );
+}

@@ -39,7 +39,8 @@ pub(crate) fn function(name: &str) -> Function {
         "partial_products_of_matrices" => partial_products_of_matrices,
         "linear_recurrence" => linear_recurrence,
         "learned_start" => learned_start,
-        other => panic!("no function is called {other}"),
+        other => crate::implicit_functions::function(other)
+            .unwrap_or_else(|| panic!("no function is called {other}")),
     }
 }
 

@@ -41,7 +41,7 @@ fn window(params: &Value) -> Window {
     }
 }
 
-fn convolution(params: &Value) -> ConvGeneralDilated {
+pub(crate) fn convolution(params: &Value) -> ConvGeneralDilated {
     let numbers = match params["dimension_numbers"].as_array() {
         Some(layouts) => {
             let [lhs, rhs, out] = [0, 1, 2].map(|at| layouts[at].as_str().unwrap());
@@ -141,6 +141,9 @@ fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     if let Some(y) = special(op, operands) {
         return vec![y];
     }
+    if let Some(results) = crate::lax_products::apply(op, params, operands) {
+        return results;
+    }
     vec![match (op, operands) {
         ("top_k", [x]) => return pair(top_k(x, size(&params["k"]), axis(params))),
         ("top_k_values", [x]) => top_k(x, size(&params["k"]), axis(params)).0,
@@ -194,6 +197,11 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
 /// Which of the tests below has an operation: every one has exactly one.
 fn family(op: &str) -> &'static str {
     match op {
+        "ragged_dot"
+        | "ragged_dot_general"
+        | "mulhi"
+        | "rng_bit_generator"
+        | "conv_general_dilated_local" => "products",
         "conv_general_dilated" => "convolutions",
         "conv_transpose" | "conv_general_dilated_patches" | "convolve" | "correlate" => {
             "made_of_convolutions"
@@ -222,4 +230,4 @@ macro_rules! families {
     };
 }
 
-families!(convolutions, made_of_convolutions, windows, running_totals, choices);
+families!(convolutions, made_of_convolutions, windows, running_totals, choices, products);

@@ -12,6 +12,15 @@ fn projectors(v: &Array) -> Array {
     einsum("...ik,...jk->...kij", [v, &conj(v)])
 }
 
+/// Complex numbers in an order that rounding does not change.
+fn order(w: &Array) -> Array {
+    argsort(&(real(w) + imag(w) * 0.37), -1)
+}
+
+fn in_order(w: &Array) -> Array {
+    take_along_axis(w, &order(w), -1)
+}
+
 fn adjoint(x: &Array) -> Array {
     conj(&swapaxes(x, -1, -2))
 }
@@ -70,6 +79,18 @@ fn of_one(op: &str, x: &Array, params: &Value) -> Vec<Array> {
         "qr_projector" => projectors(&linalg::qr(x).q),
         "eigvalsh" => linalg::eigvalsh(x),
         "eigh_projectors" => projectors(&linalg::eigh(x).eigenvectors),
+        "eigvals" => in_order(&linalg::eigvals(x)),
+        "eig_residual" => {
+            let linalg::Eig { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
+            let lost = matmul(&x.astype(v.dtype()), &v) - &v * expand_dims(&w, &[-2]);
+            let lengths = linalg::vector_norm(&v, linalg::VectorNorm::L2, -2);
+            return vec![abs(&lost).max(), lengths];
+        }
+        "eig_projectors" => {
+            let linalg::Eig { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
+            projectors(&take_along_axis(&v, &expand_dims(&order(&w), &[-2]), -1))
+        }
+        "roots" => in_order(&roots(x)),
         "inv" => linalg::inv(x),
         "det" => linalg::det(x),
         "slogdet" => {
@@ -115,6 +136,7 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
 fn family(op: &str) -> &'static str {
     match op {
         _ if op.contains("fft") => "transforms",
+        "eigvals" | "eig_residual" | "eig_projectors" | "roots" => "eigenvalues",
         "cholesky" | "lu" | "lu_permutation" | "svdvals" | "svd_projectors" | "qr_abs"
         | "qr_projector" | "eigvalsh" | "eigh_projectors" => "decompositions",
         _ => "functions",
@@ -134,4 +156,4 @@ macro_rules! families {
     };
 }
 
-families!(decompositions, functions, transforms);
+families!(decompositions, eigenvalues, functions, transforms);

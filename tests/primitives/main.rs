@@ -4,6 +4,7 @@
 
 mod elementwise;
 mod matrix;
+mod platforms;
 mod wrong;
 
 use oxidax::control_flow::HOLDERS;

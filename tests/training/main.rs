@@ -7,4 +7,5 @@ mod layers;
 mod loop_of_design;
 mod optimizers;
 mod precision;
+mod quantized;
 mod randomness;

@@ -257,7 +257,7 @@ pub(super) fn looking<R: 'static, T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Throws unless the tree that a rule gave has the structure, shapes and dtypes of `expected`.
-pub(super) fn expect_types<T: Tree>(
+pub(in crate::control_flow) fn expect_types<T: Tree>(
     what: &str,
     expected: &T,
     found: &T,
@@ -271,7 +271,9 @@ pub(super) fn expect_types<T: Tree>(
                 path: rooted(path),
                 message: format!("{what}: expected {}, got {}", expected.aval(), found.aval()),
                 location: Some(location),
-                help: Some("a rule must give the function's own types".into()),
+                help: Some(
+                    "it must have the types of what it stands for: convert or reshape it".into(),
+                ),
             })));
         }
     }

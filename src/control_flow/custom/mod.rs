@@ -1,6 +1,6 @@
 //! Functions whose derivatives the user wrote.
 
-mod held;
+pub(super) mod held;
 pub(super) mod jvp;
 pub(super) mod tangent;
 pub(super) mod vjp;

@@ -6,6 +6,7 @@ mod bytes;
 mod closeness;
 mod divisors;
 mod exponents;
+mod high_bits;
 mod logarithms;
 mod ordering;
 mod signs;
@@ -18,6 +19,7 @@ pub use closeness::{
 };
 pub use divisors::{gcd, lcm};
 pub use exponents::{frexp, ldexp, spacing};
+pub use high_bits::mulhi;
 pub use logarithms::{log2, log10, logaddexp2};
 pub use ordering::{
     divmod, fmax, fmin, heaviside, logical_and, logical_not, logical_or, logical_xor,

@@ -1,7 +1,7 @@
 //! Decompositions of matrices, as NumPy names them.
 
 use super::adjoint;
-use crate::core::{Array, DType};
+use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
 use crate::primitives::{self, inexact, slice_in_dim, where_};
 
@@ -84,6 +84,41 @@ pub struct Qr {
 pub fn qr(a: &Array) -> Qr {
     let (q, r) = primitives::qr(&inexact(a), false);
     Qr { q, r }
+}
+
+/// `a · v = v · diag(w)`.
+#[derive(Clone, Debug)]
+pub struct Eig {
+    /// Eigenvalues, in no particular order: `[…, n]`, complex.
+    pub eigenvalues: Array,
+    /// Eigenvectors, one a column, of length 1, the largest element real: `[…, n, n]`, complex.
+    pub eigenvectors: Array,
+}
+
+/// Eigenvalues and eigenvectors of any square `a`, `[…, n, n]`; complex, also where `a` is real.
+///
+/// Values and vectors have derivatives where no two eigenvalues coincide; JAX asks for
+/// `enable_eigvec_derivs` before it differentiates vectors. NaN where `a` is not finite.
+///
+/// Throws `Op` if the matrices are not square or of a 16-bit dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let a = Array::from_slice(&[2.0f32, 1.0, 0.0, 3.0], [2, 2])?;
+/// let w = linalg::eig(&a).eigenvalues;
+/// assert_eq!(sort(&real(&w), 0).to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn eig(a: &Array) -> Eig {
+    let (eigenvalues, eigenvectors) = primitives::eig(&inexact(a));
+    Eig { eigenvalues, eigenvectors }
+}
+
+/// The eigenvalues of any square `a`, complex, in no particular order. Cheaper than [`eig`].
+#[track_caller]
+pub fn eigvals(a: &Array) -> Array {
+    bind1(primitives::Eig { eigenvectors: false }, [&inexact(a)])
 }
 
 /// `a · v = v · diag(w)`.

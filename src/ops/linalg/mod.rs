@@ -8,7 +8,9 @@ mod functions;
 mod norms;
 mod systems;
 
-pub use decompositions::{Eigh, Qr, Svd, cholesky, eigh, eigvalsh, lu, qr, svd, svdvals};
+pub use decompositions::{
+    Eig, Eigh, Qr, Svd, cholesky, eig, eigh, eigvals, eigvalsh, lu, qr, svd, svdvals,
+};
 pub use functions::{cond, det, expm, matrix_power, matrix_rank, multi_dot, slogdet};
 pub use norms::{MatrixNorm, VectorNorm, matrix_norm, norm, vector_norm};
 pub use systems::{

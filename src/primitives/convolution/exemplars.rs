@@ -2,8 +2,8 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
+use crate::core::Precision;
 use crate::core::{DType, Exemplar, Sample};
-use crate::primitives::dot::Precision;
 use crate::primitives::window::Padding;
 
 pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {

@@ -2,11 +2,12 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, RuleError, Shape, bind1, promote, trace};
+use crate::core::{Array, Precision, RuleError, Shape, bind1, promote, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::{convert_element_type, convert_to};
-use crate::primitives::dot::Precision;
+use crate::primitives::dot::{DotGeneral, dot_general};
 use crate::primitives::iota::broadcasted_iota;
+use crate::primitives::rules::move_axis;
 use crate::primitives::shape::{broadcast_in_dim, reshape_to, transpose};
 use crate::primitives::structural::rev;
 use crate::primitives::window::{Padding, dilated};
@@ -37,6 +38,7 @@ pub fn conv_general_dilated(lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -
 
 #[track_caller]
 fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array {
+    let how = ConvGeneralDilated { precision: Precision::or_scoped(how.precision), ..how };
     // Strings of padding are resolved here, so that programs show numbers.
     let how = match how.geometry(lhs.shape(), rhs.shape()) {
         Ok(geometry) => {
@@ -256,5 +258,65 @@ pub fn conv_general_dilated_patches(
             ..how.clone()
         };
         named("conv_general_dilated_patches", lhs, &transpose(&kernels, &order), patches)
+    })
+}
+
+/// A convolution whose kernel is another one at each place of the result: a locally connected layer. Strides,
+/// padding, dilations, layout and precision are those of `how`; its groups are not looked at.
+///
+/// `filter_shape` is the window's size along the spatial axes. `rhs` has, in the layout of a kernel, the
+/// result's spatial sizes in its spatial axes, and in the axis of input features one entry for each feature
+/// of `lhs` and place in the window, ordered as in [`conv_general_dilated_patches`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let local = |x: Array, w: Array| {
+///     conv_general_dilated_local(&x, &w, &[2, 2], &ConvGeneralDilated::default())
+/// };
+/// let (x, w) = (Aval::new(DType::F32, [8, 3, 5, 5]), Aval::new(DType::F32, [6, 12, 4, 4]));
+/// assert_eq!(eval_shape(local, (x, w))?.aval().to_string(), "f32[8,6,4,4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn conv_general_dilated_local(
+    lhs: &Array,
+    rhs: &Array,
+    filter_shape: &[usize],
+    how: &ConvGeneralDilated,
+) -> Array {
+    let rank = filter_shape.len() + 2;
+    let numbers = match how.dimension_numbers.resolved(rank) {
+        Ok(numbers) if rhs.rank() == rank => numbers,
+        Ok(_) => {
+            let n = filter_shape.len();
+            let message =
+                format!("a filter of {n} axes needs a kernel of rank {rank}, got {}", rhs.rank());
+            let error = RuleError::shape(message);
+            trace::throw_operands("conv_general_dilated_local", error, &[lhs, rhs])
+        }
+        Err(error) => trace::throw_operands("conv_general_dilated_local", error, &[lhs, rhs]),
+    };
+    let patches = conv_general_dilated_patches(lhs, filter_shape, how);
+    // Places in the order of the result's axes, which the product then has in front.
+    let mut places: Vec<(usize, usize)> =
+        numbers.out_spec[2..].iter().copied().zip(numbers.rhs_spec[2..].iter().copied()).collect();
+    places.sort_unstable();
+    let (of_patches, of_kernel) = places.into_iter().unzip();
+    let dot = DotGeneral {
+        lhs_contracting: vec![numbers.out_spec[1]],
+        rhs_contracting: vec![numbers.rhs_spec[1]],
+        lhs_batch: of_patches,
+        rhs_batch: of_kernel,
+        precision: how.precision,
+        preferred_element_type: None,
+    };
+    let product = dot_general(&patches, rhs, dot);
+    let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);
+    trace::from_caller(|| {
+        // The lower position first, so that the second move does not undo the first.
+        match batch < features {
+            true => move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features),
+            false => move_axis(&move_axis(&product, rank - 1, features), rank - 1, batch),
+        }
     })
 }

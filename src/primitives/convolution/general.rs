@@ -2,10 +2,10 @@
 
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Precision, Primitive, Rule,
+    RuleError, Tangent, bind1,
 };
-use crate::primitives::dot::{Precision, product_dtype};
+use crate::primitives::dot::product_dtype;
 use crate::primitives::rules::{add_tangents, arity, one_cotangent};
 use crate::primitives::window::Padding;
 use crate::stablehlo::Value;

@@ -10,8 +10,8 @@ mod numbers;
 mod transposition;
 
 pub use functions::{
-    ConvTranspose, conv, conv_general_dilated, conv_general_dilated_patches, conv_transpose,
-    conv_with_general_padding,
+    ConvTranspose, conv, conv_general_dilated, conv_general_dilated_local,
+    conv_general_dilated_patches, conv_transpose, conv_with_general_padding,
 };
 pub use general::ConvGeneralDilated;
 pub use numbers::ConvDimensionNumbers;

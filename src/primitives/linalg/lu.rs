@@ -96,6 +96,14 @@ impl Primitive for Lu {
     }
 }
 
+/// The `x` with `a · x = b` within rules, for square `a`.
+pub(super) fn general_solve(a: &Array, b: &Array) -> Array {
+    let (packed, _, permutation) = lu(a);
+    let b = product(&permutation_matrix(&permutation, b), b);
+    let below = solve(&packed, &b, true, true, true);
+    solve(&packed, &below, true, false, false)
+}
+
 /// The matrix that moves row `permutation[i]` of `x` to row `i`.
 fn permutation_matrix(permutation: &Array, x: &Array) -> Array {
     let (m, _) = sizes(x);

@@ -1,10 +1,11 @@
 //! Decompositions of matrices. `ops::linalg` has the functions that users reach for.
 //!
 //! No plugin brings LAPACK along: XLA has its own for Cholesky, triangular systems and QR; LU, singular
-//! values and the eigenvalues of Hermitian matrices are loops written here. XLA's own for the latter stops
+//! values and eigenvalues are loops written here. XLA's own for Hermitian matrices stops
 //! at a precision of 1e-9 in `f64`, whatever it is told (measured on C API 0.115).
 
 mod cholesky;
+mod eig;
 mod eigh;
 mod lu;
 mod matrices;
@@ -13,6 +14,7 @@ mod svd;
 mod triangular_solve;
 
 pub use cholesky::{Cholesky, cholesky};
+pub use eig::{Eig, eig};
 pub use eigh::{Eigh, eigh};
 pub use lu::{Lu, lu};
 pub use qr::{Qr, qr};
@@ -20,6 +22,7 @@ pub use svd::{Svd, svd};
 pub use triangular_solve::{TransposeA, TriangularSolve, triangular_solve};
 
 pub(super) use cholesky::exemplars as exemplars_cholesky;
+pub(super) use eig::exemplars as exemplars_eig;
 pub(super) use eigh::exemplars as exemplars_eigh;
 pub(super) use lu::exemplars as exemplars_lu;
 pub(super) use qr::exemplars as exemplars_qr;

@@ -5,6 +5,7 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
     Sample, Scalar, Tangent, bind1, trace,
 };
+use crate::primitives::composite::lower_two_bits;
 use crate::primitives::rules::element_dtype;
 use crate::primitives::rules::{arity, batched, move_axis, resolve_axis, without_axes, zero_jvp};
 use crate::stablehlo::{Value, i64_array};
@@ -108,6 +109,10 @@ impl Primitive for ArgMax {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
+        let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
+        if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
+            return found;
+        }
         let x = &operands[0];
         let dtype = element_dtype(x);
         lower_arg(ctx, x, dtype, self.axis, &results[0], "GT", lowest(dtype))
@@ -163,6 +168,10 @@ impl Primitive for ArgMin {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
+        let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
+        if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
+            return found;
+        }
         let x = &operands[0];
         let dtype = element_dtype(x);
         lower_arg(ctx, x, dtype, self.axis, &results[0], "LT", highest(dtype))

@@ -47,7 +47,7 @@ pub(super) fn lower_reduce(
 
 /// The smallest value of a dtype, infinities included: what a maximum starts from. For complex
 /// dtypes the real part's, with imaginary part zero.
-pub(in crate::primitives) fn lowest(dtype: DType) -> Scalar {
+pub(crate) fn lowest(dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(false),
         // This one has no sign and no zero.
@@ -59,7 +59,7 @@ pub(in crate::primitives) fn lowest(dtype: DType) -> Scalar {
 }
 
 /// The largest value of a dtype, infinities included: what a minimum starts from.
-pub(in crate::primitives) fn highest(dtype: DType) -> Scalar {
+pub(crate) fn highest(dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(true),
         _ if dtype.is_integer() => Scalar::Int(dtype.int_range().1),

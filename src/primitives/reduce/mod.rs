@@ -14,8 +14,7 @@ pub use prod::{ReduceProd, reduce_prod};
 pub use sum::{ReduceSum, reduce_sum};
 
 pub(super) use arg::{exemplars_argmax, exemplars_argmin};
-pub(crate) use axes::resolve_axes;
-pub(super) use axes::{highest, lowest};
+pub(crate) use axes::{highest, lowest, resolve_axes};
 pub(super) use extremum::{choose, exemplars_max, exemplars_min};
 pub(super) use logical::{exemplars_and, exemplars_or, exemplars_xor};
 pub(super) use prod::exemplars_prod;

@@ -4,6 +4,7 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     RuleError, Sample, Tangent, bind, promote, trace,
 };
+use crate::primitives::composite::lower_two_bits;
 use crate::primitives::convert::convert_to;
 use crate::primitives::rules::{batch_at_front, batched, dense, one_cotangent, resolve_axis};
 use crate::primitives::slicing::slice;
@@ -82,6 +83,11 @@ impl Primitive for Concatenate {
         operands: &[Value],
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
+        if let Some(joined) =
+            lower_two_bits(ctx, operands, results, |parts| vec![self.apply(parts)])
+        {
+            return joined;
+        }
         let dimension = format!("dimension = {} : i64", self.dimension);
         Ok(vec![ctx.op_as("concatenate", operands, &dimension, &results[0].stablehlo())])
     }

@@ -3,6 +3,7 @@
 
 mod choosing;
 mod elementwise;
+mod reductions;
 mod shapes;
 mod special;
 mod statistics;
@@ -12,8 +13,14 @@ use oxidax::prelude::*;
 use serde_json::Value;
 
 fn plain(op: &str, x: &[Array]) -> Vec<Array> {
-    let families =
-        [elementwise::apply, shapes::apply, choosing::apply, statistics::apply, special::apply];
+    let families = [
+        elementwise::apply,
+        shapes::apply,
+        choosing::apply,
+        reductions::apply,
+        statistics::apply,
+        special::apply,
+    ];
     let found = families.iter().find_map(|apply| apply(op, x));
     found.unwrap_or_else(|| panic!("no call is named {op}"))
 }
@@ -40,4 +47,4 @@ macro_rules! families {
     };
 }
 
-families!(elementwise, shapes, choosing, statistics, special);
+families!(elementwise, shapes, choosing, reductions, statistics, special);

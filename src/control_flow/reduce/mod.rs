@@ -1,0 +1,223 @@
+//! `reduce`: a reduction by any associative function.
+
+mod function;
+mod halving;
+
+pub use function::reduce;
+
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, LowerCtx,
+    Primitive, Program, Pruned, Rule, RuleError, Sample, Shape, Split, Tangent, bind,
+};
+use crate::passes;
+use crate::primitives::rules::{batch_at_front, without_axes};
+use crate::stablehlo::{TensorType, Value, i64_array};
+use crate::transforms::jvp::jvp_program;
+use crate::transforms::staging::trace_rules;
+use crate::transforms::vmap::batch_program;
+use crate::{ensure, ensure_shape};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Combines all elements along axes by a program, several arrays going together.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `n` arrays `any[…]` of one shape, then `n` scalars of their dtypes to begin with |
+/// | results    | `n` arrays, without the axes |
+/// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) |
+/// | derivative | that of combining neighbours until one element is left |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Reduce {
+    /// The axes that go, increasing.
+    pub axes: Vec<usize>,
+    /// From `n` scalars and `n` more to `n`: associative, and the scalars to begin with change nothing.
+    #[serde(skip)]
+    pub combine: Arc<Program>,
+}
+
+impl Reduce {
+    /// The same work as a program of ordinary operations.
+    fn halving(&self, operands: &[Aval]) -> Program {
+        trace_rules(operands.iter().cloned(), |operands| {
+            let (arrays, inits) = operands.split_at(operands.len() / 2);
+            halving::reduced(&self.combine, arrays, inits, &self.axes)
+        })
+    }
+}
+
+fn avals(arrays: &[Array]) -> Vec<Aval> {
+    arrays.iter().map(|x| x.aval().clone()).collect()
+}
+
+impl Primitive for Reduce {
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let n = self.combine.outputs().len();
+        ensure!(n > 0, "combines nothing");
+        ensure!(
+            operands.len() == 2 * n && self.combine.inputs().len() == 2 * n,
+            "a program that gives {n} results takes {} and reduces as many operands, got {} and {}",
+            2 * n,
+            self.combine.inputs().len(),
+            operands.len()
+        );
+        let (arrays, inits) = operands.split_at(n);
+        let shape = &arrays[0].shape;
+        ensure_shape!(
+            self.axes.windows(2).all(|pair| pair[0] < pair[1])
+                && self.axes.iter().all(|&axis| axis < shape.rank()),
+            "axes {:?} must increase and lie below the rank {}",
+            self.axes,
+            shape.rank()
+        );
+        let (inputs, outputs) = (self.combine.avals_in(), self.combine.avals_out());
+        let mut results = Vec::new();
+        for (at, (x, init)) in arrays.iter().zip(inits).enumerate() {
+            ensure_shape!(
+                x.shape == *shape,
+                "operand {at} is {x}, the first has the shape {shape}"
+            );
+            let scalar = Aval::new(x.dtype, Shape::scalar());
+            ensure_shape!(init.same_type(&scalar), "operand {at} begins with {init}, not {scalar}");
+            for (what, found) in
+                [("takes", &inputs[at]), ("takes", &inputs[n + at]), ("gives", &outputs[at])]
+            {
+                ensure_shape!(
+                    found.same_type(&scalar),
+                    "the program {what} {found} for operand {at}, which is {x}"
+                );
+            }
+            let weak = x.weak && init.weak;
+            results.push(Aval { weak, ..x.with_shape(without_axes(shape, &self.axes)) });
+        }
+        Ok(results)
+    }
+
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        Ok(jvp_program(&self.halving(&avals(primals)), primals, tangents))
+    }
+
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let n = operands.len() / 2;
+        if axes[n..].iter().any(Option::is_some) {
+            let logical: Vec<Aval> = operands
+                .iter()
+                .zip(axes)
+                .map(|(x, &at)| match at {
+                    Some(at) => x.aval().with_shape(x.shape().remove(at)),
+                    None => x.aval().clone(),
+                })
+                .collect();
+            let (outputs, axes) = batch_program(&self.halving(&logical), operands, axes, axis);
+            return Ok(Batched { outputs, axes });
+        }
+        let mut operands = operands.to_vec();
+        let front = batch_at_front(&operands[..n], &axes[..n], axis);
+        operands.splice(..n, front);
+        let behind = self.axes.iter().map(|axis| axis + 1).collect();
+        let batched = Reduce { axes: behind, combine: self.combine.clone() };
+        let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
+        Ok(Batched { outputs, axes: vec![Some(0); n] })
+    }
+
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let scalars: Vec<TensorType> =
+            self.combine.avals_in().iter().map(Aval::stablehlo).collect();
+        let (outside, arguments) = ctx.open_region(&scalars);
+        let combined = ctx.inline(&self.combine, &arguments)?;
+        let region = ctx.close_region(outside, &combined);
+        let dimensions = format!("dimensions = {}", i64_array(&self.axes));
+        let results: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
+        Ok(ctx.op_full("reduce", operands, &dimensions, vec![region], &results))
+    }
+
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        let (each, times) = (passes::cost(&self.combine), operands[0].size() as u64);
+        Cost {
+            flops: each.flops * times,
+            transcendentals: each.transcendentals * times,
+            ..Cost::movement(operands, results)
+        }
+    }
+
+    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
+        Some(self)
+    }
+}
+
+impl HigherOrder for Reduce {
+    fn programs(&self) -> Vec<(&'static str, &Program)> {
+        vec![("combine", &self.combine)]
+    }
+
+    fn split(&self, _: &[bool]) -> Option<Split> {
+        None
+    }
+
+    /// The arrays are combined together.
+    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+        None
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&self.halving(&avals(operands)), operands))
+    }
+}
+
+pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+    #[derive(Deserialize)]
+    struct Params {
+        axes: Vec<usize>,
+    }
+    let Params { axes } =
+        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
+    match <[Program; 1]>::try_from(programs) {
+        Ok([combine]) => Ok(Arc::new(Reduce { axes, combine: Arc::new(combine) })),
+        Err(programs) => {
+            Err(RuleError::value(format!("reduce holds one program, got {}", programs.len())))
+        }
+    }
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    let scalar = |dtype| Aval::new(dtype, Shape::scalar());
+    let program = |dtypes: &[DType], f: fn(&[Array]) -> Vec<Array>| {
+        let avals = dtypes.iter().chain(dtypes).map(|&dtype| scalar(dtype));
+        Arc::new(trace_rules(avals, f))
+    };
+    let of = |axes: &[usize], combine: &Arc<Program>, samples: Vec<Sample>| {
+        Exemplar::new(Reduce { axes: axes.to_vec(), combine: combine.clone() }, samples)
+    };
+    let uniform = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -1.0, 1.0);
+    let listed = |dtype, value| Sample::listed(dtype, Shape::scalar(), &[value]);
+    let pairs = program(&[DType::F64, DType::F64], |x| {
+        // Affine maps one after the other: (a, b) stands for y = a y + b.
+        vec![&x[0] * &x[2], &x[1] * &x[2] + &x[3]]
+    });
+    let of_bytes = program(&[DType::U8], |x| vec![&x[0] + &x[1]]);
+    let wide = program(&[DType::F32], |x| vec![crate::primitives::logaddexp(&x[0], &x[1])]);
+    let (f32, f64) = (DType::F32, DType::F64);
+    let affine = |shape: &[usize]| {
+        vec![uniform(f64, shape), uniform(f64, shape), listed(f64, 1.0), listed(f64, 0.0)]
+    };
+    vec![
+        of(&[1], &pairs, affine(&[2, 5])),
+        of(&[0, 2], &pairs, affine(&[2, 2, 3])),
+        of(&[0], &pairs, affine(&[0, 2])),
+        // Without axes XLA leaves out what a reduction begins with, and differences vary that too.
+        of(&[], &pairs, affine(&[2])).without_derivative(),
+        of(&[0], &of_bytes, vec![uniform(DType::U8, &[7]), listed(DType::U8, 0.0)]),
+        // The laws of derivatives are checked in f64, and a program keeps its types.
+        of(&[0], &wide, vec![uniform(f32, &[3, 2]), listed(f32, f64::NEG_INFINITY)])
+            .without_derivative(),
+    ]
+}

@@ -1,0 +1,62 @@
+//! Products whose upper half is wanted.
+
+use crate::core::{Array, DType, RuleError, trace};
+use crate::primitives::{
+    ArrayLike, add, bitwise_and, convert_element_type, lt, mul, promote_arrays,
+    shift_right_arithmetic, shift_right_logical, sub, where_, zeros_like,
+};
+
+/// The upper half of the bits of each product: of two integers of `n` bits the product has `2 n`, and
+/// this is its quotient by `2^n`, rounded down. With promotion and broadcasting.
+///
+/// Throws `Op` (dtype) if the operands are not integers.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = eval_shape(|x: Array| mulhi(&x, 3), Aval::new(DType::U64, [4]))?;
+/// assert_eq!(y.aval().to_string(), "u64[4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn mulhi(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("mulhi", [x.like(), y.like()]);
+    let dtype = x.dtype();
+    if !dtype.is_integer() {
+        let error = RuleError::dtype(format!("needs integers, got {dtype}"));
+        trace::throw_operands("mulhi", error, &[&x, &y]);
+    }
+    let bits = dtype.bits() as i32;
+    let wide = match (dtype.is_signed(), bits) {
+        (true, ..=16) => DType::I32,
+        (true, 17..=32) => DType::I64,
+        (false, ..=16) => DType::U32,
+        (false, 17..=32) => DType::U64,
+        _ => return trace::from_caller(|| of_words(&x, &y)),
+    };
+    trace::from_caller(|| {
+        let product = mul(convert_element_type(&x, wide), convert_element_type(&y, wide));
+        let high = match dtype.is_signed() {
+            true => shift_right_arithmetic(&product, bits),
+            false => shift_right_logical(&product, bits),
+        };
+        convert_element_type(&high, dtype)
+    })
+}
+
+/// For 64 bits, whose products no dtype holds: by halves, as on paper.
+fn of_words(x: &Array, y: &Array) -> Array {
+    let unsigned = |x: &Array| convert_element_type(x, DType::U64);
+    let low = |x: &Array| bitwise_and(x, u32::MAX);
+    let high = |x: &Array| shift_right_logical(x, 32);
+    let (a, b) = (unsigned(x), unsigned(y));
+    let crossed = [mul(low(&a), high(&b)), mul(high(&a), low(&b))];
+    let middle = add(add(low(&crossed[0]), low(&crossed[1])), high(&mul(low(&a), low(&b))));
+    let upper = add(add(high(&crossed[0]), high(&crossed[1])), high(&middle));
+    let product = convert_element_type(&add(mul(high(&a), high(&b)), upper), x.dtype());
+    if !x.dtype().is_signed() {
+        return product;
+    }
+    // As unsigned numbers the negative ones were 2^64 too large.
+    let excess = |of: &Array, other: &Array| where_(&lt(of, zeros_like(of)), other, 0);
+    sub(sub(&product, excess(x, y)), excess(y, x))
+}

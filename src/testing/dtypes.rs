@@ -1,0 +1,221 @@
+//! Which dtypes a primitive takes, and that it computes with each what it computes with a wider one.
+
+use super::jobs::{Job, Jobs, Results};
+use super::numbers::{array, numbers, sample};
+use crate::core::{Array, DType, Entry, Error, Exemplar, Program, Sample, bind_shared, catch};
+use crate::transforms::staging::trace_rules;
+use num_complex::Complex64;
+
+/// Primitives whose results depend on how many bits their operands have, or are one of several that are as good:
+/// eigenvectors of either sign.
+const INCOMPARABLE: &[&str] = &[
+    "bitcast_convert_type",
+    "count_leading_zeros",
+    "eig",
+    "eigh",
+    "nextafter",
+    "population_count",
+    "reduce_precision",
+    "rng_bit_generator",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "svd",
+];
+
+/// How many units in the last place of the largest element a result may be off, where rounded operands are the
+/// same.
+const ULPS: f64 = 64.0;
+
+/// A primitive on operands of which some have this dtype.
+#[derive(Debug)]
+pub struct Variant {
+    /// The dtype of one kind of operand; of the result, if there are no operands.
+    pub dtype: DType,
+    /// The program of the one operation.
+    pub program: Program,
+    exemplar: Exemplar,
+    /// The dtype that the exemplar had instead.
+    instead_of: Option<DType>,
+}
+
+/// The primitive in every dtype that its `abstract_eval` takes for one kind of operand of some exemplar, one
+/// variant each.
+///
+/// ```
+/// use oxidax::primitives::PRIMITIVES;
+/// let floor = PRIMITIVES.iter().find(|entry| entry.name == "floor").expect("it is listed");
+/// let variants = oxidax::testing::variants(floor);
+/// assert!(variants.iter().all(|variant| variant.dtype.is_float()));
+/// ```
+pub fn variants(entry: &Entry) -> Vec<Variant> {
+    let mut variants: Vec<Variant> = Vec::new();
+    let mut add = |variant: Option<Variant>| {
+        let new = variant.filter(|new| !variants.iter().any(|known| known.dtype == new.dtype));
+        variants.extend(new);
+    };
+    let exemplars = (entry.exemplars)();
+    // As they are first, then with other dtypes; those that have elements before those that have none.
+    let (full, empty): (Vec<_>, Vec<_>) =
+        exemplars.iter().partition(|exemplar| has_elements(exemplar));
+    let exemplars = || full.iter().chain(&empty).copied();
+    for exemplar in exemplars() {
+        match dtypes_of(exemplar).as_slice() {
+            [] => add(Variant::new(exemplar.clone(), None)),
+            own => own.iter().for_each(|&dtype| add(Variant::with(exemplar, dtype, dtype))),
+        }
+    }
+    // What holds a closure of the user's takes what that takes.
+    for exemplar in exemplars().filter(|exemplar| !exemplar.primitive.is_opaque()) {
+        for own in dtypes_of(exemplar) {
+            DType::all().for_each(|dtype| add(Variant::with(exemplar, own, dtype)));
+        }
+    }
+    variants.sort_by_key(|variant| variant.dtype);
+    variants
+}
+
+/// Runs every variant, all as one module, beside the same operation on the same numbers in `f64`, `c128`, `i64` or
+/// `u64`. For each dtype, why the plugin refuses it or what differs.
+pub fn check_dtypes(entry: &Entry) -> Vec<(DType, Result<(), String>)> {
+    let variants = variants(entry);
+    let mut jobs = Jobs::default();
+    let asked: Vec<_> =
+        variants.iter().map(|variant| catch(|| variant.ask(entry, &mut jobs)).flatten()).collect();
+    let results = jobs.run();
+    let verdict = |(variant, asked): (&Variant, Result<Asked, Error>)| {
+        let outcome = asked.and_then(|asked| asked.check(&results));
+        (variant.dtype, outcome.map_err(|error| error.to_string()))
+    };
+    variants.iter().zip(asked).map(verdict).collect()
+}
+
+fn has_elements(exemplar: &Exemplar) -> bool {
+    exemplar.operands.iter().all(|operand| operand.aval.size() > 0)
+}
+
+/// The dtypes of the operands, each once.
+fn dtypes_of(exemplar: &Exemplar) -> Vec<DType> {
+    let mut dtypes: Vec<DType> =
+        exemplar.operands.iter().map(|operand| operand.aval.dtype).collect();
+    dtypes.sort_unstable();
+    dtypes.dedup();
+    dtypes
+}
+
+/// The widest dtype of the same kind, unless it is this one.
+fn wide(dtype: DType) -> Option<DType> {
+    let wide = match dtype {
+        // It has neither a zero nor negative numbers, so there is little to compare.
+        DType::F8E8M0FNU => return None,
+        _ if dtype.is_float() => DType::F64,
+        _ if dtype.is_complex() => DType::C128,
+        _ if dtype.is_unsigned() => DType::U64,
+        _ if dtype.is_integer() => DType::I64,
+        _ => return None,
+    };
+    (wide != dtype).then_some(wide)
+}
+
+/// The operands with `to` in the place of `from`.
+fn replaced(operands: &[Sample], from: DType, to: DType) -> Vec<Sample> {
+    let each = operands.iter().map(|one| match one.aval.dtype == from {
+        true => Sample { aval: one.aval.with_dtype(to), ..one.clone() },
+        false => one.clone(),
+    });
+    each.collect()
+}
+
+impl Variant {
+    /// The exemplar with `to` in the place of `from`; `None` if the primitive does not take that.
+    fn with(exemplar: &Exemplar, from: DType, to: DType) -> Option<Variant> {
+        let operands = replaced(&exemplar.operands, from, to);
+        Variant::new(Exemplar { operands, ..exemplar.clone() }, Some(to))
+    }
+
+    fn new(exemplar: Exemplar, dtype: Option<DType>) -> Option<Variant> {
+        let avals: Vec<_> = exemplar.operands.iter().map(|one| one.aval.clone()).collect();
+        let results = exemplar.primitive.abstract_eval(&avals).ok()?;
+        let program = trace_rules(avals, |inputs| {
+            bind_shared(&exemplar.primitive, &inputs.iter().collect::<Vec<_>>())
+        });
+        let shown = dtype.or_else(|| Some(results.first()?.dtype))?;
+        Some(Variant { dtype: shown, program, exemplar, instead_of: dtype })
+    }
+
+    fn ask(&self, entry: &Entry, jobs: &mut Jobs) -> Result<Asked, Error> {
+        let samples = &self.exemplar.operands;
+        let each = samples.iter().enumerate();
+        let operands: Vec<Array> =
+            each.map(|(at, one)| sample(one, at as u64 + 1)).collect::<Result<_, _>>()?;
+        let own = jobs.add(&self.program, operands.clone());
+        let comparable = has_elements(&self.exemplar) && !INCOMPARABLE.contains(&entry.name);
+        let wide = match (self.instead_of, self.instead_of.and_then(wide)) {
+            (Some(dtype), Some(wide)) if comparable => {
+                let samples = replaced(samples, dtype, wide);
+                Variant::new(Exemplar { operands: samples, ..self.exemplar.clone() }, Some(wide))
+            }
+            _ => None,
+        };
+        let wide = match wide {
+            Some(wide) => {
+                let to_wide = |x: &Array| match x.dtype() == self.dtype {
+                    true => array(&x.aval().with_dtype(wide.dtype), &numbers(x)?.0),
+                    false => Ok(x.clone()),
+                };
+                let operands = operands.iter().map(to_wide).collect::<Result<_, _>>()?;
+                Some(jobs.add(&wide.program, operands))
+            }
+            None => None,
+        };
+        Ok(Asked { own, wide })
+    }
+}
+
+/// The runs of a variant.
+struct Asked {
+    own: Job,
+    wide: Option<Job>,
+}
+
+impl Asked {
+    fn check(self, results: &Results) -> Result<(), Error> {
+        let own = results.of(self.own)?;
+        let Some(wide) = self.wide else {
+            return own.iter().try_for_each(|x| numbers(x).map(|_| ()));
+        };
+        // What is wider in this way may be too wide for the plugin.
+        let Ok(wide) = results.of(wide) else { return Ok(()) };
+        for (at, (x, y)) in own.iter().zip(wide).enumerate() {
+            let (a, b) = (numbers(x)?.0, numbers(y)?.0);
+            if let Some(i) = (0..a.len()).find(|&i| !same(x.dtype(), y.dtype(), a[i], b[i], &b)) {
+                let message =
+                    format!("result {at}, element {i}: {}, and {} from {}", a[i], b[i], y.dtype());
+                return super::subject::fail(message);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a result of dtype `own` is what one of dtype `wide` rounds to.
+fn same(own: DType, wide: DType, a: Complex64, b: Complex64, all: &[Complex64]) -> bool {
+    if own == wide {
+        return a == b || (a.is_nan() && b.is_nan());
+    }
+    if own.is_integer() {
+        let modulus = 2f64.powi(own.bits() as i32);
+        // Beyond 2⁵³ a double does not know the low bits.
+        return b.re.abs() > 9e15 || (a.re - b.re).rem_euclid(modulus) == 0.0;
+    }
+    let (largest, epsilon) = (own.real().float_max(), own.real().epsilon());
+    let finite = all.iter().filter(|x| x.is_finite());
+    let scale = finite.map(|x| x.norm()).fold(f64::MIN_POSITIVE, f64::max);
+    let part = |a: f64, b: f64| {
+        a == b
+            || (a.is_nan() && b.is_nan())
+            || b.abs() > largest / 2.0
+            || (b.is_infinite() && !own.real().has_infinity())
+            || (a - b).abs() <= ULPS * epsilon * scale.min(largest) + 1e-3 * epsilon
+    };
+    part(a.re, b.re) && part(a.im, b.im)
+}

@@ -1,0 +1,81 @@
+//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The outcomes are
+//! kept beside this file, for the support matrix.
+
+use expect_test::expect_file;
+use oxidax::control_flow::HOLDERS;
+use oxidax::core::{DType, Entry};
+use oxidax::primitives::PRIMITIVES;
+use oxidax::testing::check_dtypes;
+#[cfg(feature = "libtpu-tests")]
+use oxidax::testing::{Variant, variants};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+
+/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its objections.
+fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
+    let entries: Vec<&Entry> = PRIMITIVES.iter().chain(HOLDERS).collect();
+    let lines = Mutex::new(vec![String::new(); entries.len()]);
+    let queue = Mutex::new(entries.iter().enumerate());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some((at, entry)) = queue.lock().unwrap().next() else { break };
+                    let text = line(entry, check(entry));
+                    lines.lock().unwrap()[at] = text;
+                }
+            });
+        }
+    });
+    let lines = lines.into_inner().unwrap();
+    lines.concat()
+}
+
+fn line(entry: &Entry, outcomes: Vec<(DType, Result<(), String>)>) -> String {
+    let mut line = format!("{}:", entry.name);
+    for (dtype, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_ok()) {
+        write!(line, " {dtype}").unwrap();
+    }
+    line.push('\n');
+    for (dtype, outcome) in outcomes {
+        if let Err(why) = outcome {
+            writeln!(line, "    {dtype}: {}", why.lines().next().unwrap_or_default()).unwrap();
+        }
+    }
+    line
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn every_dtype_runs() {
+        expect_file!["platforms/cpu.txt"].assert_eq(&outcomes(check_dtypes));
+    }
+}
+
+/// `OXIDAX_TEST_LIBTPU` names the library; `cargo xtask ci` sets it.
+#[cfg(feature = "libtpu-tests")]
+mod tpu {
+    use super::*;
+    use oxidax::passes::lower;
+    use oxidax_pjrt::{CompileOptions, Plugin, Program, Topology};
+
+    /// For one core of a TPU v5e, which nobody needs to have.
+    #[test]
+    fn every_dtype_compiles() {
+        let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set it to libtpu.so");
+        let topology =
+            Topology::named(Plugin::load(path.as_ref()).unwrap(), "v5e:1x1", &[]).unwrap();
+        let compiles = |variant: &Variant| -> Result<(), String> {
+            let text = lower(&variant.program, "f", "tpu", false).map_err(|e| e.to_string())?;
+            let program = Program::mlir(&text).map_err(|e| e.to_string())?;
+            let compiled = topology.compile(&program, &CompileOptions::default());
+            compiled.map(|_| ()).map_err(|e| e.to_string())
+        };
+        let check = |entry: &Entry| {
+            variants(entry).iter().map(|variant| (variant.dtype, compiles(variant))).collect()
+        };
+        expect_file!["platforms/tpu.txt"].assert_eq(&outcomes(check));
+    }
+}
