@@ -7,6 +7,19 @@ use crate::transforms::staging::trace_rules;
 use serde::{Deserialize, Serialize};
 
 /// What [`remat`](super::remat) keeps for the way back besides the arguments.
+///
+/// The temporaries of a gradient as the CPU plugin (C API 0.115) reports them: 8 residual blocks
+/// `x + gelu(x w₁) w₂` of width 64, 256 inside, on a batch of 512 in `f32`, a policy around each.
+///
+/// | policy | spelt out | in a `scan` |
+/// |---|---|---|
+/// | no `remat` | 13.6 MiB | 23.4 MiB |
+/// | `Everything` | 21.0 MiB | 25.4 MiB |
+/// | `Dots`, `names(["hidden"])` | 6.4 MiB | 8.3 MiB |
+/// | `Nothing` | 3.0 MiB | 4.3 MiB |
+///
+/// Printed by `cargo test --test transforms memory -- --nocapture`. `Everything` takes more than no `remat` because XLA
+/// may drop residuals and compute them again on its own, but not across the barrier that `remat` is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Policy {
     /// Nothing: least memory, all work done again.

@@ -1,6 +1,6 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
 
-use super::error::{Rule, RuleError};
+use super::error::{Loc, Rule, RuleError};
 use super::primitive::Effects;
 use super::program::{Eqn, Program};
 use super::trace;
@@ -18,6 +18,7 @@ pub struct LowerCtx<'a> {
     n_functions: usize,
     n_channels: usize,
     token: Option<Value>,
+    refused_at: Loc,
 }
 
 impl<'a> LowerCtx<'a> {
@@ -31,12 +32,18 @@ impl<'a> LowerCtx<'a> {
             n_functions: 0,
             n_channels: 0,
             token: None,
+            refused_at: None,
         }
     }
 
     /// The platform that the module is for.
     pub fn platform(&self) -> &str {
         self.platform
+    }
+
+    /// Where the user called the operation that was refused, once one was.
+    pub fn refused_at(&self) -> Loc {
+        self.refused_at
     }
 
     /// The token that the next ordered side effect takes. A holder of programs passes it into its regions
@@ -79,12 +86,14 @@ impl<'a> LowerCtx<'a> {
             let avals: Vec<_> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
             let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
             self.writer.set_location(place);
-            if self.platform == "tpu" {
-                refuse_two_bits(eqn, program)?;
-            }
             // Rules that are themselves traced name the user's line too.
-            let lower = || eqn.primitive.lower(self, &operands, &avals);
-            let results = trace::at_location(eqn.location, lower)?;
+            let results = trace::at_location(eqn.location, || {
+                refuse_two_bits(eqn, program, self.platform)?;
+                eqn.primitive.lower(self, &operands, &avals)
+            });
+            let results = results.inspect_err(|_| {
+                self.refused_at = self.refused_at.or(eqn.location);
+            })?;
             for (&var, value) in eqn.results.iter().zip(results) {
                 values[var as usize] = Some(value);
             }
@@ -180,7 +189,10 @@ impl<'a> LowerCtx<'a> {
 }
 
 /// libtpu (0.0.51) aborts the process on some operations with elements of two bits.
-fn refuse_two_bits(eqn: &Eqn, program: &Program) -> Rule<()> {
+fn refuse_two_bits(eqn: &Eqn, program: &Program, platform: &str) -> Rule<()> {
+    if platform != "tpu" {
+        return Ok(());
+    }
     let mut avals = eqn.operands.iter().chain(&eqn.results).map(|&var| program.aval(var));
     match avals.find(|aval| aval.dtype.bits() == 2) {
         Some(aval) => {

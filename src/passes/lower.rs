@@ -1,6 +1,6 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
-use crate::core::{Error, LowerCtx, OpError, Program, Rule, RuleError};
+use crate::core::{Error, Loc, LowerCtx, OpError, Program, Rule, RuleError};
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
 ///
@@ -28,18 +28,18 @@ pub fn lower(
     let written: Rule<()> = ctx.function(program, "main", |_| attribute);
     match written {
         Ok(()) => Ok(ctx.finish(name)),
-        Err(error) => Err(explain(error, name, platform)),
+        Err(error) => Err(explain(error, name, platform, ctx.refused_at())),
     }
 }
 
-fn explain(error: RuleError, name: &str, platform: &str) -> Error {
+fn explain(error: RuleError, name: &str, platform: &str, location: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: error.kind,
         primitive: format!("lower({name}) for {platform}"),
         message: error.message,
         operands: Vec::new(),
         note: None,
-        location: None,
+        location,
         path: Vec::new(),
         help: error.help,
     }))

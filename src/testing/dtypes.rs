@@ -3,6 +3,7 @@
 use super::jobs::{Job, Jobs, Results};
 use super::numbers::{array, numbers, sample};
 use crate::core::{Array, DType, Entry, Error, Exemplar, Program, Sample, bind_shared, catch};
+use crate::passes;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
 
@@ -72,6 +73,20 @@ pub fn variants(entry: &Entry) -> Vec<Variant> {
     }
     variants.sort_by_key(|variant| variant.dtype);
     variants
+}
+
+/// One program that computes all variants: a compiler that takes it takes each of them.
+pub fn joined(variants: &[Variant]) -> Program {
+    let avals = variants.iter().flat_map(|variant| variant.program.avals_in());
+    trace_rules(avals, |mut inputs| {
+        let mut outputs = Vec::new();
+        for variant in variants {
+            let (own, rest) = inputs.split_at(variant.program.inputs().len());
+            outputs.extend(passes::eval(&variant.program, own));
+            inputs = rest;
+        }
+        outputs
+    })
 }
 
 /// Runs every variant, all as one module, beside the same operation on the same numbers in `f64`, `c128`, `i64` or

@@ -11,6 +11,6 @@ mod numbers;
 mod structure;
 mod subject;
 
-pub use dtypes::{Variant, check_dtypes, variants};
+pub use dtypes::{Variant, check_dtypes, joined, variants};
 pub use laws::{check_exemplar, check_primitive};
 pub use numbers::{Numbers, numbers, sample};

@@ -4,6 +4,7 @@
 
 mod elementwise;
 mod matrix;
+mod narrow;
 mod platforms;
 mod wrong;
 

@@ -3,7 +3,7 @@
 use expect_test::expect_file;
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{
-    Array, Aval, BatchAxis, Entry, Eqn, Error, Exemplar, Operand, Program, Rule, RuleError,
+    Array, Aval, BatchAxis, DType, Entry, Eqn, Error, Exemplar, Operand, Program, Rule, RuleError,
     Tangent, bind, catch,
 };
 use oxidax::passes;
@@ -21,7 +21,7 @@ const HEAD: &str = "\
 Written by `tests/primitives/matrix.rs`, which applies every rule to every exemplar of every primitive, and
 checks the types of what comes out; `UPDATE_EXPECT=1 cargo test --test primitives matrix` writes this page anew.
 Numbers are the business of the laws in the same folder, which compile and run the same exemplars on the CPU
-plugin.
+plugin. The last two columns come from `tests/primitives/platforms/`, which `platforms.rs` beside it writes.
 
 - **types**: `abstract_eval` takes the exemplars.
 - **jvp**: forward derivative along dense tangents of all inexact operands; *zero* if the result does not
@@ -29,22 +29,73 @@ plugin.
 - **reverse**: `vjp`, through the jvp and the transposition of what that is made of.
 - **transpose**: the operands in which the primitive is linear, so that it has a rule of its own.
 - **batch**: every set of mapped operands, the new axis first and last.
-- **cpu**: writes StableHLO for the CPU. **tpu**: not yet checked.
 - *partly* and *no* give the rule's own words.
-- **dtypes**: those of the exemplars' operands, or of the result if there are none. Others may be taken too.
+- **CPU writes**: the one StableHLO operation that most exemplars become, besides conversions, constants and changes
+  of shape, or the routine that they call; *composed* where it takes several. Linear algebra that the plugin lacks
+  (`eig`, `eigh`, `lu`, `svd`) is composed so, in loops of StableHLO: only `callback` leaves the plugin.
+- **CPU runs**: the dtypes of operands (of the result, if there are none) that `abstract_eval` takes, each run on
+  the CPU plugin and compared with the same operation in the widest dtype of its kind. *signed* are i2, i4, i8,
+  i16, i32, i64; *unsigned* u2, u4, u8, u16, u32, u64; *float* the eight of eight bits, f4_e2m1fn, bf16, f16, f32, f64;
+  *complex* c64, c128.
+- **TPU compiles**: those of bool, i8, i32, u32, bf16, f32 and c64 for which libtpu compiles it for one core of a
+  v5e. Others have not been tried, but i2 and u2, on which libtpu aborts: they are refused.
 
-| primitive | types | jvp | reverse | transpose | batch | cpu | tpu | dtypes |
+| primitive | types | jvp | reverse | transpose | batch | CPU writes | CPU runs | TPU compiles |
 |---|---|---|---|---|---|---|---|---|
 ";
 
 #[test]
 fn the_support_matrix_says_what_the_rules_do() {
     let mut text = HEAD.to_owned();
+    let (cpu, tpu) = (Platform::read("cpu"), Platform::read("tpu"));
     for entry in PRIMITIVES.iter().chain(HOLDERS) {
         let row = Row::of(entry);
-        writeln!(text, "{row}").unwrap();
+        writeln!(text, "{row} {} | {} |", cpu.cell(entry.name), tpu.cell(entry.name)).unwrap();
     }
     expect_file!["../../docs/support-matrix.md"].assert_eq(&text);
+}
+
+/// What `platforms.rs` found out about one plugin.
+struct Platform {
+    lines: Vec<String>,
+}
+
+/// Dtypes under one word.
+const KINDS: [(&str, fn(DType) -> bool); 5] = [
+    ("bool", |dtype| dtype == DType::Bool),
+    ("signed", |dtype| dtype.is_integer() && !dtype.is_unsigned()),
+    ("unsigned", DType::is_unsigned),
+    ("float", DType::is_float),
+    ("complex", DType::is_complex),
+];
+
+impl Platform {
+    fn read(name: &str) -> Platform {
+        let file = format!("{}/tests/primitives/platforms/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        Platform { lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    /// The dtypes that went well; those that did not, with the first words of why.
+    fn cell(&self, primitive: &str) -> String {
+        let own = |line: &&String| line.split_once(':').is_some_and(|(name, _)| name == primitive);
+        let mut lines = self.lines.iter().skip_while(|line| !own(line));
+        let Some(line) = lines.next() else { return "not tried".to_owned() };
+        let listed: Vec<&str> = line[primitive.len() + 1..].split_whitespace().collect();
+        let is_listed = |dtype: &DType| listed.contains(&dtype.to_string().as_str());
+        let mut dtypes: Vec<DType> = DType::all().filter(is_listed).collect();
+        let mut words = Vec::new();
+        for (word, is_of) in KINDS {
+            if DType::all().filter(|&dtype| is_of(dtype)).all(|dtype| dtypes.contains(&dtype)) {
+                dtypes.retain(|&dtype| !is_of(dtype));
+                words.push(word.to_owned());
+            }
+        }
+        words.extend(dtypes.iter().map(ToString::to_string));
+        let refusals = lines.take_while(|line| line.starts_with(' '));
+        words.extend(refusals.map(|line| format!("not {}", line.trim())));
+        words.join(", ")
+    }
 }
 
 /// What all exemplars of a primitive showed.
@@ -52,7 +103,6 @@ struct Row {
     name: &'static str,
     cells: [String; 5],
     transpose: Vec<usize>,
-    dtypes: Vec<String>,
 }
 
 impl Row {
@@ -62,13 +112,11 @@ impl Row {
         let mut transpose: Vec<usize> = cases.iter().flat_map(Case::linear_operands).collect();
         transpose.sort_unstable();
         transpose.dedup();
-        let mut dtypes = Vec::new();
-        for aval in cases.iter().flat_map(Case::typed) {
-            if !dtypes.contains(&aval.dtype) {
-                dtypes.push(aval.dtype);
-            }
-        }
-        dtypes.sort_unstable();
+        let full = cases.iter().filter(|case| case.avals.iter().all(|aval| aval.size() > 0));
+        let written: Vec<Written> = full.map(Case::written).collect();
+        let count = |one: &Written| written.iter().filter(|other| *other == one).count();
+        // What most exemplars become; the plainest of several.
+        let written = written.iter().min_by_key(|one| (std::cmp::Reverse(count(one)), *one));
         Row {
             name: entry.name,
             cells: [
@@ -76,25 +124,84 @@ impl Row {
                 cell(Case::jvp),
                 cell(Case::reverse),
                 cell(Case::batch),
-                cell(Case::lower),
+                written.map_or("nothing".into(), Written::to_string),
             ],
             transpose,
-            dtypes: dtypes.iter().map(ToString::to_string).collect(),
         }
     }
 }
 
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [types, jvp, reverse, batch, cpu] = &self.cells;
+        let [types, jvp, reverse, batch, written] = &self.cells;
         let linear: Vec<String> = self.transpose.iter().map(ToString::to_string).collect();
         let linear = if linear.is_empty() { "–".to_owned() } else { linear.join(", ") };
         write!(
             f,
-            "| `{}` | {types} | {jvp} | {reverse} | {linear} | {batch} | {cpu} | ? | {} |",
-            self.name,
-            self.dtypes.join(", ")
+            "| `{}` | {types} | {jvp} | {reverse} | {linear} | {batch} | {written} |",
+            self.name
         )
+    }
+}
+
+/// What a lowering writes besides conversions, constants and changes of shape; the plainest first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Written {
+    Nothing,
+    One(String),
+    Routine(String),
+    Composed,
+}
+
+/// The lines that are not of an operation's region, which says what that does with two elements.
+fn outside_regions(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    text.lines().filter(move |line| {
+        depth -= usize::from(line.trim_start().starts_with("})"));
+        let outside = depth == 0;
+        depth += usize::from(line.ends_with("({"));
+        outside
+    })
+}
+
+/// What does no work of its own.
+const PLAIN: [&str; 5] = [
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.constant",
+    "stablehlo.convert",
+    "stablehlo.reshape",
+    "stablehlo.return",
+];
+
+impl Written {
+    fn of(text: &str) -> Written {
+        let words = || outside_regions(text).flat_map(|line| line.split(['"', ' ']));
+        let mut operations: Vec<&str> = words()
+            .filter(|word| ["stablehlo.", "chlo."].iter().any(|dialect| word.starts_with(dialect)))
+            .filter(|word| !PLAIN.contains(word))
+            .collect();
+        operations.sort_unstable();
+        operations.dedup();
+        match operations[..] {
+            [] => Written::Nothing,
+            ["stablehlo.custom_call"] => {
+                let mut target = words().skip_while(|word| !word.ends_with("call_target_name"));
+                Written::Routine(target.nth(3).expect("a call has a target").to_owned())
+            }
+            [one] => Written::One(one.to_owned()),
+            _ => Written::Composed,
+        }
+    }
+}
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Written::Nothing => f.write_str("nothing"),
+            Written::One(operation) => write!(f, "`{operation}`"),
+            Written::Routine(name) => write!(f, "calls `{name}`"),
+            Written::Composed => f.write_str("composed"),
+        }
     }
 }
 
@@ -170,10 +277,6 @@ impl Case {
 
     fn name(&self) -> &'static str {
         self.exemplar.primitive.name()
-    }
-
-    fn typed(&self) -> Vec<Aval> {
-        if self.avals.is_empty() { self.program.avals_out() } else { self.avals.clone() }
     }
 
     fn varies(&self) -> bool {
@@ -301,12 +404,8 @@ impl Case {
         found
     }
 
-    fn lower(&self) -> Outcome {
-        let lowered = catch(|| passes::lower(&self.program, "f", "cpu", false));
-        let written = lowered.and_then(|text| text).map(|text| {
-            assert!(text.contains("func.func"), "{}: {text}", self.name());
-            Outcome::Yes
-        });
-        outcome(self.name(), written)
+    fn written(&self) -> Written {
+        let text = catch(|| passes::lower(&self.program, "f", "cpu", false)).flatten();
+        Written::of(&text.unwrap_or_else(|error| panic!("{}: {error}", self.name())))
     }
 }

@@ -4,6 +4,7 @@
 
 mod custom;
 mod jacobians;
+mod memory;
 mod rematerialization;
 mod remembered;
 

@@ -1,5 +1,5 @@
 //! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge, `cargo xtask fuzz`
-//! overnight.
+//! overnight, `cargo xtask tpu` for what TPUs take.
 
 #[cfg(feature = "bindings")]
 mod bindings;
@@ -37,6 +37,8 @@ enum Task {
         #[arg(long)]
         first: Option<u64>,
     },
+    /// The tests that compile for TPUs with libtpu, without one
+    Tpu,
     /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
     Bindings {
         /// The pjrt_c_api.h inside an unpacked include tree
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
         Task::Fuzz { count, first } => fuzz::run(count, first),
+        Task::Tpu => tpu::compile_only(),
         Task::Bindings { header } => write_bindings(&header),
     };
     match outcome {

@@ -13,8 +13,10 @@ const NO_TPU_HERE: &[(&str, &str)] = &[
     ("TPU_SKIP_MDS_QUERY", "1"),
 ];
 
-/// Installs the pinned libtpu, if it is not there yet, and runs the tests of `crates/pjrt` that need
-/// it.
+/// Tests that need libtpu, each a package and a target.
+const TESTS: [(&str, &str); 2] = [("oxidax-pjrt", "suite"), ("oxidax", "primitives")];
+
+/// Installs the pinned libtpu, if it is not there yet, and runs the tests that need it.
 pub(crate) fn compile_only() -> Result<()> {
     let install = ["run", "--quiet", "--package", "oxidax-cli", "--", "plugin", "install", "tpu"];
     eprintln!("$ cargo {}", install.join(" "));
@@ -29,16 +31,17 @@ pub(crate) fn compile_only() -> Result<()> {
     let printed = String::from_utf8(installed.stdout).context("the path of libtpu")?;
     let library = printed.lines().next_back().context("the command printed no path of libtpu")?;
 
-    let test =
-        ["test", "-p", "oxidax-pjrt", "--features", "libtpu-tests", "--test", "suite", "tpu::"];
-    eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", test.join(" "));
-    let status = Command::new("cargo")
-        .args(test)
-        .env("OXIDAX_TEST_LIBTPU", library)
-        .envs(NO_TPU_HERE.iter().copied())
-        .current_dir(root())
-        .status()
-        .context("starting cargo test")?;
-    ensure!(status.success(), "the tests ended with {status}");
+    for (package, target) in TESTS {
+        let test = ["test", "-p", package, "--features", "libtpu-tests", "--test", target, "tpu::"];
+        eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", test.join(" "));
+        let status = Command::new("cargo")
+            .args(test)
+            .env("OXIDAX_TEST_LIBTPU", library)
+            .envs(NO_TPU_HERE.iter().copied())
+            .current_dir(root())
+            .status()
+            .context("starting cargo test")?;
+        ensure!(status.success(), "the tests of {package} ended with {status}");
+    }
     Ok(())
 }

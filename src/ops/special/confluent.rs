@@ -3,7 +3,7 @@
 use super::gammasgn;
 use super::hypergeometric::{ends, hypergeometric};
 use super::operands::{in_wide, real};
-use crate::core::{Array, trace};
+use crate::core::Array;
 use crate::primitives::{
     ArrayLike, abs, add, div, eq, exp, full_like, gt, lgamma, log, lt, mul, neg, sub, where_,
     zeros_like,
@@ -58,6 +58,6 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
 #[track_caller]
 pub fn hyp1f1(a: impl ArrayLike, b: impl ArrayLike, x: impl ArrayLike) -> Array {
     let operands = real("hyp1f1", [a.like(), b.like(), x.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[a, b, x]| [kummer(&a, &b, &x)]));
+    let [y] = in_wide(operands, |[a, b, x]| [kummer(&a, &b, &x)]);
     y
 }

@@ -3,7 +3,7 @@
 use super::operands::{in_wide, real};
 use super::series::{exponential_fraction, sum_terms};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, trace};
+use crate::core::Array;
 use crate::primitives::{
     ArrayLike, add, digamma, div, eq, exp, floor, full_like, gt, le, lgamma, log, lt, maximum, mul,
     neg, rem, sub, where_, zeros_like,
@@ -86,7 +86,7 @@ fn expn_of(n: &Array, x: &Array) -> Array {
 #[track_caller]
 pub fn expn(n: impl ArrayLike, x: impl ArrayLike) -> Array {
     let operands = real("expn", [n.like(), x.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[n, x]| [expn_of(&n, &x)]));
+    let [y] = in_wide(operands, |[n, x]| [expn_of(&n, &x)]);
     y
 }
 
@@ -100,7 +100,7 @@ pub fn expn(n: impl ArrayLike, x: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn exp1(x: impl ArrayLike) -> Array {
     let operands = real("exp1", [x.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[x]| [expn_of(&full_like(&x, 1), &x)]));
+    let [y] = in_wide(operands, |[x]| [expn_of(&full_like(&x, 1), &x)]);
     y
 }
 
@@ -154,6 +154,6 @@ fn expi_of(x: &Array) -> Array {
 #[track_caller]
 pub fn expi(x: impl ArrayLike) -> Array {
     let operands = real("expi", [x.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[x]| [expi_of(&x)]));
+    let [y] = in_wide(operands, |[x]| [expi_of(&x)]);
     y
 }

@@ -2,7 +2,7 @@
 
 use super::hypergeometric::{ends, hypergeometric, reciprocal_gamma};
 use super::operands::{in_wide, real};
-use crate::core::{Array, trace};
+use crate::core::Array;
 use crate::ops::stack;
 use crate::primitives::{
     ArrayLike, abs, add, div, eq, exp, full_like, gt, log, lt, mul, neg, round, sub, where_,
@@ -134,6 +134,6 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
 #[track_caller]
 pub fn hyp2f1(a: impl ArrayLike, b: impl ArrayLike, c: impl ArrayLike, x: impl ArrayLike) -> Array {
     let operands = real("hyp2f1", [a.like(), b.like(), c.like(), x.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[a, b, c, x]| [gauss(&a, &b, &c, &x)]));
+    let [y] = in_wide(operands, |[a, b, c, x]| [gauss(&a, &b, &c, &x)]);
     y
 }

@@ -5,7 +5,7 @@ use super::faddeeva::fresnel_rest;
 use super::operands::{horner, in_wide, real};
 use super::series::{exponential_fraction, sum_terms};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, trace};
+use crate::core::Array;
 use crate::primitives::{
     ArrayLike, abs, add, complex, cos, div, eq, full_like, gt, imag, log, lt, mul, neg, rem, sign,
     sin, sub, where_, zeros_like,
@@ -71,7 +71,7 @@ fn both(x: &Array) -> (Array, Array) {
 #[track_caller]
 pub fn sici(x: impl ArrayLike) -> (Array, Array) {
     let operands = real("sici", [x.like()]);
-    let [si, ci] = trace::from_caller(|| in_wide(operands, |[x]| both(&x).into()));
+    let [si, ci] = in_wide(operands, |[x]| both(&x).into());
     (si, ci)
 }
 
@@ -146,6 +146,6 @@ fn fresnel_of(x: &Array) -> (Array, Array) {
 #[track_caller]
 pub fn fresnel(x: impl ArrayLike) -> (Array, Array) {
     let operands = real("fresnel", [x.like()]);
-    let [s, c] = trace::from_caller(|| in_wide(operands, |[x]| fresnel_of(&x).into()));
+    let [s, c] = in_wide(operands, |[x]| fresnel_of(&x).into());
     (s, c)
 }

@@ -17,17 +17,21 @@ pub(super) fn real<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Arra
     operands
 }
 
-/// What `f` makes of the operands, in `f32` if they are narrower than that, and back in their dtype.
+/// What `f` makes of the operands, in `f32` if they are narrower than that, and back in their dtype; all of it
+/// said to be at the caller's line.
+#[track_caller]
 pub(super) fn in_wide<const N: usize, const M: usize>(
     operands: [Array; N],
     f: impl FnOnce([Array; N]) -> [Array; M],
 ) -> [Array; M] {
     let dtype = operands[0].dtype();
-    if dtype.bits() >= 32 {
-        return f(operands);
-    }
-    let wide = operands.map(|x| convert_element_type(&x, DType::F32));
-    f(wide).map(|y| convert_element_type(&y, dtype))
+    trace::from_caller(|| {
+        if dtype.bits() >= 32 {
+            return f(operands);
+        }
+        let wide = operands.map(|x| convert_element_type(&x, DType::F32));
+        f(wide).map(|y| convert_element_type(&y, dtype))
+    })
 }
 
 /// The polynomial in `x` with these coefficients, the highest power first, by Horner's rule.

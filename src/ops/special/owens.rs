@@ -2,7 +2,7 @@
 
 use super::operands::{in_wide, listed, real};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, trace};
+use crate::core::Array;
 use crate::primitives::{
     ArrayLike, abs, add, atan, div, eq, erf, erfc, exp, expand_dims, full_like, gt, minimum, mul,
     sign, sub, where_, zeros_like,
@@ -106,6 +106,6 @@ fn owen(h: &Array, a: &Array) -> Array {
 #[track_caller]
 pub fn owens_t(h: impl ArrayLike, a: impl ArrayLike) -> Array {
     let operands = real("owens_t", [h.like(), a.like()]);
-    let [y] = trace::from_caller(|| in_wide(operands, |[h, a]| [owen(&h, &a)]));
+    let [y] = in_wide(operands, |[h, a]| [owen(&h, &a)]);
     y
 }

@@ -188,7 +188,7 @@ pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
 /// |-|-|
 /// | operands   | `min, x, max: {bool, int, float}[…]`, of one shape and dtype |
 /// | result     | the same shape and dtype; `max` where the bounds cross, NaN where any is |
-/// | lowering   | [`stablehlo.clamp`](https://openxla.org/stablehlo/spec#clamp) |
+/// | lowering   | [`stablehlo.clamp`](https://openxla.org/stablehlo/spec#clamp); of booleans `(x or min) and max`, as TPUs clamp only numbers |
 /// | derivative | that of whichever is chosen; 0 where `x` lies on a bound |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Clamp;
@@ -216,8 +216,17 @@ impl Primitive for Clamp {
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        Ok(vec![ctx.op("clamp", operands)])
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if results[0].dtype != DType::Bool {
+            return Ok(vec![ctx.op("clamp", operands)]);
+        }
+        let at_least = ctx.op("or", &[operands[1].clone(), operands[0].clone()]);
+        Ok(vec![ctx.op("and", &[at_least, operands[2].clone()])])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)

@@ -3,7 +3,7 @@
 use oxidax::prelude::*;
 
 pub(super) fn apply(op: &str, operands: &[Array]) -> Option<Vec<Array>> {
-    let x = &operands[0];
+    let x = operands.first()?;
     // Where there is no mask, every element counts.
     let over = |along: Axes| match operands.get(1) {
         Some(mask) => along.where_(mask),

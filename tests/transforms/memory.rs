@@ -1,0 +1,74 @@
+//! `remat`: what the compiled gradient keeps at one time.
+
+use oxidax::prelude::*;
+
+const BATCH: usize = 512;
+const WIDTH: usize = 64;
+const HIDDEN: usize = 256;
+const LAYERS: usize = 8;
+
+/// A residual block: wide in the middle, where its memory is.
+fn block(x: &Array, w: &(Array, Array)) -> Array {
+    let hidden = checkpoint_name(&x.matmul(&w.0), "hidden");
+    x + gelu(&hidden).matmul(&w.1)
+}
+
+/// The blocks one after the other, each of them under the policy; as a loop or spelt out.
+fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Array) -> Array {
+    let step = |x: &Array, w: &(Array, Array)| match policy {
+        Some(policy) => remat_with(policy.clone(), |(x, w): &(Array, (Array, Array))| block(x, w))(
+            &(x.clone(), w.clone()),
+        ),
+        None => block(x, w),
+    };
+    if looped {
+        let (last, ()) = scan(|x: Array, w: (Array, Array)| (step(&x, &w), ()), x, weights);
+        return (&last * &last).mean();
+    }
+    let mut x = x.clone();
+    for layer in 0..LAYERS {
+        let layer = layer as isize;
+        x = step(&x, &(weights.0.index(i![layer]), weights.1.index(i![layer])));
+    }
+    (&x * &x).mean()
+}
+
+mod on_cpu {
+    use super::*;
+
+    /// The most that the gradient's program has in use at one time besides arguments and results, in KiB.
+    fn temporaries(policy: Option<Policy>, looped: bool) -> u64 {
+        let step = jit(move |wide: Array, narrow: Array, x: Array| {
+            let weights = (wide, narrow);
+            grad(|weights: &(Array, Array)| loss(policy.as_ref(), looped, weights, &x))(&weights)
+        });
+        let wide = Aval::new(DType::F32, [LAYERS, WIDTH, HIDDEN]);
+        let narrow = Aval::new(DType::F32, [LAYERS, HIDDEN, WIDTH]);
+        let lowered = step.lower((wide, narrow, Aval::new(DType::F32, [BATCH, WIDTH]))).unwrap();
+        lowered.compile().unwrap().memory_analysis().unwrap().temporaries / 1024
+    }
+
+    #[test]
+    fn temporaries_fall_as_the_policy_says() {
+        // What a product in the middle of a block takes, in all blocks together.
+        let hidden = (BATCH * HIDDEN * LAYERS * size_of::<f32>()) as u64 / 1024;
+        for looped in [false, true] {
+            let of = |policy| temporaries(policy, looped);
+            let plain = of(None);
+            let everything = of(Some(Policy::Everything));
+            let dots = of(Some(Policy::Dots));
+            let names = of(Some(Policy::names(["hidden"])));
+            let nothing = of(Some(Policy::Nothing));
+            println!(
+                "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, {nothing} nothing",
+                if looped { "scan" } else { "spelt out" },
+            );
+            assert_eq!(dots, names, "the names are those of the products that are needed");
+            assert!(plain <= everything, "{plain} and {everything}");
+            assert!(2 * dots < plain + hidden / 2, "{dots} and {plain}");
+            // The products are what the two policies differ in.
+            let more = dots - nothing;
+            assert!((hidden * 3 / 4..=hidden * 5 / 4).contains(&more), "{more} and {hidden}");
+        }
+    }
+}
