@@ -4,7 +4,8 @@
 //! each time the compiled program comes there, in the program's order; `vmap` does so once for each example.
 //! A program that does any of it is waited for: its call returns when the device is done.
 //!
-//! On the CPU plugin. Programs for TPUs compile and do not run yet; for GPUs they are refused.
+//! On the CPU plugin. For NVIDIA's GPUs the same calls copy from and to the device; that part has not run on one yet.
+//! Programs for TPUs compile and do not run yet.
 
 mod check;
 mod format;

@@ -94,7 +94,7 @@ impl Primitive for Callback {
     ) -> Rule<Vec<Value>> {
         let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         match ctx.platform() {
-            "cpu" => Ok(self.lower_ffi(ctx, operands, &types)),
+            "cpu" | "cuda" => Ok(self.lower_ffi(ctx, operands, &types)),
             "tpu" => Ok(self.lower_transfer(ctx, operands, &types)),
             platform => Err(RuleError::unsupported(format!(
                 "{} does not reach the host from {platform} yet",

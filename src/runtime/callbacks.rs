@@ -40,19 +40,17 @@ fn serve(frame: &mut CallFrame<'_>) -> Result<(), Error> {
     // An ordered call's first operand and result are its token, which has no elements.
     let mut operands = Vec::new();
     for at in 0..frame.argument_count() {
-        let operand = frame.argument(at).map_err(failure)?;
-        if let Some(aval) = aval_of(operand.element_type(), operand.dims()) {
-            operands.push(HostArray::from_bytes(operand.bytes().to_vec(), aval)?);
+        if let Some(aval) = aval_of(frame.argument_type(at).map_err(failure)?) {
+            operands.push(HostArray::from_bytes(frame.read(at).map_err(failure)?, aval)?);
         }
     }
     let mut given = function.run(&operands)?.into_iter();
     for at in 0..frame.result_count() {
-        let mut result = frame.result(at).map_err(failure)?;
-        let Some(expected) = aval_of(result.element_type(), result.dims()) else { continue };
+        let Some(expected) = aval_of(frame.result_type(at).map_err(failure)?) else { continue };
         let found = given.next();
         match &found {
             Some(found) if found.aval().same_type(&expected) => {
-                result.bytes_mut().copy_from_slice(found.as_bytes());
+                frame.write(at, found.as_bytes()).map_err(failure)?;
             }
             Some(found) => {
                 let message = format!("result {at} is to be {expected}, got {}", found.aval());
@@ -68,7 +66,7 @@ fn serve(frame: &mut CallFrame<'_>) -> Result<(), Error> {
 }
 
 /// The type of an operand; `None` for a token.
-fn aval_of(element: ElementType, dims: &[i64]) -> Option<Aval> {
+fn aval_of((element, dims): (ElementType, &[i64])) -> Option<Aval> {
     let dtype = DType::all().find(|dtype| element_type(*dtype) == element)?;
     Some(Aval::new(dtype, dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()))
 }

@@ -45,7 +45,8 @@ fn make() -> Result<Runtime, Error> {
         _ => Vec::new(),
     };
     let client = Client::new(plugin, &options).map_err(|error| plugin_error(&error))?;
-    if found.platform == Platform::Cpu {
+    // TPUs call no handlers.
+    if found.platform != Platform::Tpu {
         super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
     }
     let device = client.addressable_devices().into_iter().next().ok_or_else(|| {

@@ -287,6 +287,8 @@ impl Writer {
     pub fn finish(self, name: &str) -> String {
         let size = self.functions.iter().map(String::len).sum::<usize>();
         let mut text = String::with_capacity(size + 64 * self.locations.len() + 128);
+        // Compilers want a name.
+        let name = if name.is_empty() { "module" } else { name };
         push(&mut text, format_args!("module @{} {{\n", quote(name)));
         for function in self.functions.iter().rev() {
             text.push_str(function);

@@ -88,13 +88,43 @@ pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
 
 /// A short name for a function or closure, for paths in errors: `loss`, or `main::{closure}`.
 pub(crate) fn short_name<F>() -> String {
-    let full = std::any::type_name::<F>();
-    // Generic arguments would make it unreadable.
-    let plain = full.split('<').next().unwrap_or(full);
-    let parts: Vec<&str> = plain.split("::").collect();
+    shortened(std::any::type_name::<F>())
+}
+
+fn shortened(full: &str) -> String {
+    if full.starts_with("fn(") {
+        return "fn".to_string();
+    }
+    // Generic arguments would make it unreadable, and so would the type that a method is of.
+    let mut depth = 0;
+    let mut outside = |c: char| {
+        depth += usize::from(c == '<');
+        let outside = depth == 0;
+        depth -= usize::from(c == '>' && depth > 0);
+        outside
+    };
+    let plain: String = full.replace("->", "").chars().filter(|&c| outside(c)).collect();
+    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
     match parts.iter().rposition(|part| *part != "{{closure}}") {
         Some(last) if last + 1 == parts.len() => parts[last].to_string(),
         Some(last) => format!("{}::{{closure}}", parts[last]),
         None => "closure".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_never_empty() {
+        assert_eq!(shortened("app::train::loss"), "loss");
+        assert_eq!(shortened("app::main::{{closure}}::{{closure}}"), "main::{closure}");
+        assert_eq!(shortened("app::loss<alloc::vec::Vec<f32>>"), "loss");
+        assert_eq!(shortened("<app::Model>::step::{{closure}}"), "step::{closure}");
+        assert_eq!(shortened("<app::Model<f32> as app::Layer>::apply"), "apply");
+        assert_eq!(shortened("app::apply<fn(f32) -> f32>"), "apply");
+        assert_eq!(shortened("fn(app::Array) -> app::Array"), "fn");
+        assert_eq!(shortened("<app::Model>::{{closure}}"), "closure");
     }
 }

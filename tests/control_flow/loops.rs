@@ -232,6 +232,27 @@ mod on_cpu {
         close(&grad(|x: &Array| f(x, &xs))(&x), &grad(|x: &Array| plain(x, &xs))(&x));
     }
 
+    /// XLA's CPU compiler writes such an update in place while it still reads the elements below.
+    #[test]
+    fn an_update_is_computed_before_it_is_written() {
+        let in_dim = |e: &Array, new: &Array| dynamic_update_slice_in_dim(e, new, 1, 0);
+        let at = |e: &Array, new: &Array| e.at(i![1..3]).set(new);
+        let updates: [fn(&Array, &Array) -> Array; 2] = [in_dim, at];
+        for update in updates {
+            let shifted = move |c: Array, x: Array| {
+                let e = sin(&(x + &c));
+                let y = update(&e, &sin(&slice_in_dim(&e, 0, 2, 1, 0)));
+                (sin(&c) + y.sum(), y)
+            };
+            let (c, xs) = (f64s(&[0.03], &[]), f64s(&[-0.1, 0.2, 0.7, -0.2, 0.6, 0.01], &[2, 3]));
+            let compiled = jit(move |c: Array, xs: Array| scan(shifted, c, xs));
+            let (last, ys) = compiled.call(&c, &xs).unwrap();
+            let (expected_last, expected) = disable_jit(|| scan(shifted, &c, &xs));
+            close(&last, &expected_last);
+            close(&ys, &expected);
+        }
+    }
+
     #[test]
     fn forward_mode_through_a_while_loop() {
         // y doubles until it passes 10, so that dy/dx is a power of 2.

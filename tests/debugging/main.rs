@@ -76,8 +76,21 @@ fn a_tpu_program_transfers_to_the_host_and_back() {
     assert_eq!(text.matches("stablehlo.send").count(), 2);
     assert_eq!(text.matches("stablehlo.recv").count(), 1);
     let lowered = jit(|x: Array| doubled(&x)).lower(Aval::new(DType::F32, [2])).unwrap();
-    let refused = lowered.as_text("cuda").unwrap_err().to_string();
-    assert!(refused.contains("does not reach the host from cuda yet"), "{refused}");
+    let refused = lowered.as_text("rocm").unwrap_err().to_string();
+    assert!(refused.contains("does not reach the host from rocm yet"), "{refused}");
+}
+
+#[test]
+fn a_gpu_program_calls_the_host_as_one_for_the_cpu_does() {
+    let log = Log::default();
+    let f = jit(move |x: Array| {
+        log.note("x", &x);
+        doubled(&x)
+    });
+    let lowered = f.lower(Aval::new(DType::F32, [2])).unwrap();
+    let text = lowered.as_text("cuda").unwrap();
+    assert_eq!(text.matches("oxidax.callback").count(), 2);
+    assert_eq!(text, lowered.as_text("cpu").unwrap());
 }
 
 mod on_cpu {

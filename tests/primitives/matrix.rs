@@ -30,8 +30,8 @@ plugin. The last two columns come from `tests/primitives/platforms/`, which `pla
 - **transpose**: the operands in which the primitive is linear, so that it has a rule of its own.
 - **batch**: every set of mapped operands, the new axis first and last.
 - *partly* and *no* give the rule's own words.
-- **CPU writes**: the one StableHLO operation that most exemplars become, besides conversions, constants and changes
-  of shape, or the routine that they call; *composed* where it takes several. Linear algebra that the plugin lacks
+- **CPU writes**: the one StableHLO operation that most exemplars become, besides conversions, constants,
+  barriers and changes of shape, or the routine that they call; *composed* where it takes several. Linear algebra that the plugin lacks
   (`eig`, `eigh`, `lu`, `svd`) is composed so, in loops of StableHLO: only `callback` leaves the plugin.
 - **CPU runs**: the dtypes of operands (of the result, if there are none) that `abstract_eval` takes, each run on
   the CPU plugin and compared with the same operation in the widest dtype of its kind. *signed* are i2, i4, i8,
@@ -61,7 +61,9 @@ struct Platform {
 }
 
 /// Dtypes under one word.
-const KINDS: [(&str, fn(DType) -> bool); 5] = [
+type Kind = (&'static str, fn(DType) -> bool);
+
+const KINDS: [Kind; 5] = [
     ("bool", |dtype| dtype == DType::Bool),
     ("signed", |dtype| dtype.is_integer() && !dtype.is_unsigned()),
     ("unsigned", DType::is_unsigned),
@@ -144,7 +146,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a lowering writes besides conversions, constants and changes of shape; the plainest first.
+/// What a lowering writes besides conversions, constants, barriers and changes of shape; the plainest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Written {
     Nothing,
@@ -165,10 +167,11 @@ fn outside_regions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What does no work of its own.
-const PLAIN: [&str; 5] = [
+const PLAIN: [&str; 6] = [
     "stablehlo.broadcast_in_dim",
     "stablehlo.constant",
     "stablehlo.convert",
+    "stablehlo.optimization_barrier",
     "stablehlo.reshape",
     "stablehlo.return",
 ];

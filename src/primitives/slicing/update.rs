@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operands   | `x: any[…]`, `update` of that dtype and rank, no larger along any axis, then one start index per axis: scalars of one integer dtype |
 /// | result     | the type of `x`; starts are clamped so that the part lies within `x` |
-/// | lowering   | [`stablehlo.dynamic_update_slice`](https://openxla.org/stablehlo/spec#dynamic_update_slice) |
+/// | lowering   | [`stablehlo.dynamic_update_slice`](https://openxla.org/stablehlo/spec#dynamic_update_slice); on a CPU the update is computed before, behind an `optimization_barrier` |
 /// | derivative | linear in `x` and `update` together |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DynamicUpdateSlice;
@@ -99,6 +99,11 @@ impl Primitive for DynamicUpdateSlice {
         results: &[Aval],
     ) -> Rule<Vec<Value>> {
         let mut wide = operands[..2].to_vec();
+        // XLA's CPU compiler (C API 0.115) fuses an update into writing it, even if it is computed from elements
+        // that are overwritten meanwhile.
+        if ctx.platform() == "cpu" {
+            wide[1] = ctx.op("optimization_barrier", &wide[1..]);
+        }
         wide.extend(operands[2..].iter().map(|start| widened_indices(ctx, start)));
         Ok(vec![ctx.op_as("dynamic_update_slice", &wide, "", &results[0].stablehlo())])
     }

@@ -1,17 +1,33 @@
 //! What a handler sees of a call.
 
+use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use oxidax_pjrt_sys as sys;
 
 use super::attribute::Attribute;
+use super::device::Driver;
 use crate::api;
 use crate::types::ElementType;
+
+const OUT_OF_REACH: &str = "the call's buffers lie in memory of a device that is out of reach";
+
+/// Whose memory arguments and results lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// The host's: they can be looked at.
+    Host,
+    /// That of an NVIDIA GPU: they can be copied.
+    Cuda,
+    /// Another device's.
+    Unknown,
+}
 
 /// One call of a handler: its arguments, results and attributes.
 #[derive(Debug)]
 pub struct CallFrame<'a> {
     raw: &'a sys::XLA_FFI_CallFrame,
+    memory: Memory,
 }
 
 /// An argument of a call.
@@ -41,8 +57,7 @@ impl<'a> Argument<'a> {
         self.dims
     }
 
-    /// The elements in row-major order. On a GPU this is device memory: take the address, do not read. Types below eight
-    /// bits are packed, as they are on the device.
+    /// The elements in row-major order. Types below eight bits are packed, as they are on the device.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -140,9 +155,9 @@ impl<'a> Place<'a> {
 
 impl<'a> CallFrame<'a> {
     /// # Safety
-    /// The frame is that of a running call, in its execution stage.
-    pub(super) unsafe fn new(raw: &'a sys::XLA_FFI_CallFrame) -> Self {
-        Self { raw }
+    /// The frame is that of a running call, in its execution stage, with buffers in that memory.
+    pub(super) unsafe fn new(raw: &'a sys::XLA_FFI_CallFrame, memory: Memory) -> Self {
+        Self { raw, memory }
     }
 
     /// How many arguments the call has.
@@ -158,10 +173,12 @@ impl<'a> CallFrame<'a> {
     /// All arguments and all results.
     ///
     /// # Errors
-    /// A text if a result shares memory with an argument, because the call was written with
+    /// A text if they lie in a device's memory, from and to which [`read`](Self::read) and [`write`](Self::write)
+    /// copy, or if a result shares memory with an argument, because the call was written with
     /// `output_operand_aliases`; take them one by one then, with [`argument`](Self::argument) and
     /// [`result`](Self::result).
     pub fn buffers(&mut self) -> Result<(Vec<Argument<'_>>, Vec<ResultBuffer<'_>>), String> {
+        self.expect_host()?;
         let arguments = self.argument_places()?;
         let results = self.result_places()?;
         for (index, result) in results.iter().enumerate() {
@@ -182,12 +199,10 @@ impl<'a> CallFrame<'a> {
     /// One argument.
     ///
     /// # Errors
-    /// A text if there is no such argument.
+    /// A text if there is no such argument, or if it lies in a device's memory.
     pub fn argument(&self, index: usize) -> Result<Argument<'_>, String> {
-        let places = self.argument_places()?;
-        let place = places.get(index).ok_or_else(|| {
-            format!("the call has no argument {index}, only {}", self.argument_count())
-        })?;
+        self.expect_host()?;
+        let place = self.argument_place(index)?;
         // SAFETY: results can be written only through a mutable borrow of the frame, which this one excludes.
         Ok(unsafe { place.as_argument() })
     }
@@ -195,14 +210,116 @@ impl<'a> CallFrame<'a> {
     /// One result, to be written.
     ///
     /// # Errors
-    /// A text if there is no such result.
+    /// A text if there is no such result, or if it lies in a device's memory.
     pub fn result(&mut self, index: usize) -> Result<ResultBuffer<'_>, String> {
-        let places = self.result_places()?;
-        let place = places.get(index).ok_or_else(|| {
-            format!("the call has no result {index}, only {}", self.result_count())
-        })?;
+        self.expect_host()?;
+        let place = self.result_place(index)?;
         // SAFETY: the frame is borrowed mutably, so no other slice of it exists.
         Ok(unsafe { place.as_result() })
+    }
+
+    /// The type of an argument's elements, and the sizes of its axes, wherever it lies.
+    ///
+    /// # Errors
+    /// A text if there is no such argument.
+    pub fn argument_type(&self, index: usize) -> Result<(ElementType, &[i64]), String> {
+        self.argument_place(index).map(|place| (place.element_type, place.dims))
+    }
+
+    /// The type of a result's elements, and the sizes of its axes, wherever it lies.
+    ///
+    /// # Errors
+    /// A text if there is no such result.
+    pub fn result_type(&self, index: usize) -> Result<(ElementType, &[i64]), String> {
+        self.result_place(index).map(|place| (place.element_type, place.dims))
+    }
+
+    /// A copy of an argument's elements in row-major order, on the host; waits for the device if it lies there.
+    ///
+    /// # Errors
+    /// A text if there is no such argument, or what the device's driver says.
+    pub fn read(&self, index: usize) -> Result<Vec<u8>, String> {
+        let place = self.argument_place(index)?;
+        match self.memory {
+            // SAFETY: as in `argument`.
+            Memory::Host => Ok(unsafe { place.as_argument() }.bytes.to_vec()),
+            _ if place.len == 0 => Ok(Vec::new()),
+            // SAFETY: the place holds so many bytes of the device whose stream this call is on.
+            Memory::Cuda => unsafe {
+                Driver::get()?.read(place.start.cast_const(), place.len, self.stream()?)
+            },
+            Memory::Unknown => Err(OUT_OF_REACH.to_owned()),
+        }
+    }
+
+    /// Writes all of a result's elements, given in row-major order on the host; waits for the device if it lies there.
+    ///
+    /// # Errors
+    /// A text if there is no such result, if it has another number of bytes, or what the device's driver says.
+    pub fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
+        let place = self.result_place(index)?;
+        if place.len != bytes.len() {
+            return Err(format!("result {index} has {} bytes, got {}", place.len, bytes.len()));
+        }
+        match self.memory {
+            Memory::Host => {
+                // SAFETY: as in `result`.
+                unsafe { place.as_result() }.bytes.copy_from_slice(bytes);
+                Ok(())
+            }
+            _ if bytes.is_empty() => Ok(()),
+            // SAFETY: the place has room for so many bytes of the device whose stream this call is on.
+            Memory::Cuda => unsafe { Driver::get()?.write(place.start, bytes, self.stream()?) },
+            Memory::Unknown => Err(OUT_OF_REACH.to_owned()),
+        }
+    }
+
+    fn expect_host(&self) -> Result<(), String> {
+        match self.memory {
+            Memory::Host => Ok(()),
+            _ => Err(
+                "the call's buffers lie in the device's memory: copy them with `read` and `write`"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// The stream that the call is on.
+    fn stream(&self) -> Result<*mut c_void, String> {
+        let mut args = sys::XLA_FFI_Stream_Get_Args {
+            struct_size: size_of::<sys::XLA_FFI_Stream_Get_Args>(),
+            extension_start: std::ptr::null_mut(),
+            ctx: self.raw.ctx,
+            stream: std::ptr::null_mut(),
+        };
+        // SAFETY: the table is valid, and the function is in its oldest version.
+        let get = unsafe { (*self.raw.api).XLA_FFI_Stream_Get };
+        let get = get.ok_or("XLA does not tell which stream the call is on")?;
+        // SAFETY: the context is the call's.
+        let error = unsafe { get(&raw mut args) };
+        if self.dropped(error) {
+            return Err("XLA does not tell which stream the call is on".to_owned());
+        }
+        Ok(args.stream)
+    }
+
+    /// Frees an error of XLA's; whether there was one.
+    fn dropped(&self, error: *mut sys::XLA_FFI_Error) -> bool {
+        if error.is_null() {
+            return false;
+        }
+        let mut destroy = sys::XLA_FFI_Error_Destroy_Args {
+            struct_size: size_of::<sys::XLA_FFI_Error_Destroy_Args>(),
+            extension_start: std::ptr::null_mut(),
+            error,
+        };
+        // SAFETY: the table is valid, and the error was given to us.
+        unsafe {
+            if let Some(function) = (*self.raw.api).XLA_FFI_Error_Destroy {
+                function(&raw mut destroy);
+            }
+        }
+        true
     }
 
     /// The attribute of this name in the call's `backend_config`.
@@ -233,17 +350,20 @@ impl<'a> CallFrame<'a> {
         };
         // SAFETY: the table reaches as far as this function, and the context is the call's.
         let error = unsafe { api.XLA_FFI_DeviceOrdinal_Get?(&raw mut args) };
-        if error.is_null() {
-            return Some(args.device_ordinal);
-        }
-        let mut destroy = sys::XLA_FFI_Error_Destroy_Args {
-            struct_size: size_of::<sys::XLA_FFI_Error_Destroy_Args>(),
-            extension_start: std::ptr::null_mut(),
-            error,
-        };
-        // SAFETY: the error is ours.
-        unsafe { api.XLA_FFI_Error_Destroy?(&raw mut destroy) };
-        None
+        (!self.dropped(error)).then_some(args.device_ordinal)
+    }
+
+    fn argument_place(&self, index: usize) -> Result<Place<'_>, String> {
+        self.argument_places()?.into_iter().nth(index).ok_or_else(|| {
+            format!("the call has no argument {index}, only {}", self.argument_count())
+        })
+    }
+
+    fn result_place(&self, index: usize) -> Result<Place<'_>, String> {
+        self.result_places()?
+            .into_iter()
+            .nth(index)
+            .ok_or_else(|| format!("the call has no result {index}, only {}", self.result_count()))
     }
 
     fn argument_places(&self) -> Result<Vec<Place<'_>>, String> {

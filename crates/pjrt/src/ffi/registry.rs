@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use oxidax_pjrt_sys as sys;
 
-use super::frame::CallFrame;
+use super::frame::{CallFrame, Memory};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
@@ -21,7 +21,7 @@ const FFI_VERSION: (i32, i32) = (0, 1);
 
 /// A handler is a bare C function, without room for data of its own, so each gets a C function of its own, which knows
 /// its place in this table.
-static HANDLERS: [OnceLock<Handler>; TRAMPOLINES.len()] =
+static HANDLERS: [OnceLock<(Handler, Memory)>; TRAMPOLINES.len()] =
     [const { OnceLock::new() }; TRAMPOLINES.len()];
 
 /// What is registered where, by plugin, platform and name.
@@ -73,10 +73,10 @@ pub fn register(
     handler: impl Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<()> {
     const OPERATION: &str = "register custom call";
-    let platform = match client.platform_name() {
-        _ if client.is_cpu() => "Host",
-        name if name.eq_ignore_ascii_case("cuda") => "CUDA",
-        name if name.eq_ignore_ascii_case("rocm") => "ROCM",
+    let (platform, memory) = match client.platform_name() {
+        _ if client.is_cpu() => ("Host", Memory::Host),
+        name if name.eq_ignore_ascii_case("cuda") => ("CUDA", Memory::Cuda),
+        name if name.eq_ignore_ascii_case("rocm") => ("ROCM", Memory::Unknown),
         other => {
             let message = format!("{name}: platform {other} does not call handlers");
             return Err(Error::invalid(OPERATION, message));
@@ -102,7 +102,7 @@ pub fn register(
     register_function(plugin, name, platform, *trampoline)?;
     registered.count += 1;
     registered.names.get_or_insert_default().insert(key);
-    let placed = HANDLERS[index].set(Box::new(handler));
+    let placed = HANDLERS[index].set((Box::new(handler), memory));
     debug_assert!(placed.is_ok(), "each place is given once");
     Ok(())
 }
@@ -147,10 +147,10 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
         return std::ptr::null_mut();
     }
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let handler = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
+        let (handler, memory) = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
         let _running = Running::new();
-        // SAFETY: the frame's buffers and attributes are valid for the call.
-        handler(&mut unsafe { CallFrame::new(frame) })
+        // SAFETY: the frame's buffers and attributes are valid for the call, and in the platform's memory.
+        handler(&mut unsafe { CallFrame::new(frame, *memory) })
     }));
     let message = match outcome {
         Ok(Ok(())) => return std::ptr::null_mut(),
