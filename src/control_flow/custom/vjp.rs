@@ -138,6 +138,11 @@ impl Primitive for CustomVjp {
         Ok(pulled)
     }
 
+    fn axis_names(&self) -> Vec<String> {
+        let rules = [self.forward.axis_names(), self.backward.axis_names()];
+        [self.function.program.axis_names(), rules[0], rules[1]].concat()
+    }
+
     fn is_opaque(&self) -> bool {
         true
     }
@@ -262,8 +267,10 @@ where
         n_arguments: leaves.len(),
         n_captured: captured.operands.len(),
         n_residuals,
-        forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases())),
-        backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases())),
+        forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases()))
+            .speaking_of(found.program.axis_names()),
+        backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases()))
+            .speaking_of(found_backward.program.axis_names()),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
     rebuild(&traced.template, outputs)
