@@ -98,8 +98,9 @@ impl Primitive for CustomVjp {
         // Everything that the forward rule gives is batched at the front.
         let out_axes = vec![OutAxis::At(0); n_outputs + self.n_residuals];
         let forward = self.forward.batched(logical.clone(), rule_axes.clone(), out_axes, axis);
-        let known = trace_rules(logical.iter().cloned(), |inputs| {
-            self.forward.run(inputs).split_off(n_outputs)
+        let known = axis.in_scope(|| {
+            let residuals = |inputs: &[Array]| self.forward.run(inputs).split_off(n_outputs);
+            trace_rules(logical.iter().cloned(), residuals)
         });
         let mut avals = known.avals_out();
         avals.extend_from_slice(&logical[self.n_arguments..]);
