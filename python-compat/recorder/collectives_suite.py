@@ -41,6 +41,7 @@ OPERANDS = {
     "rematerialized": [(4,)],
     "model_parallel_gradient": [(3,), (2, 3, 2), (2, 2, 2)],
     "own_rule_outside": [(3,)],
+    "own_rule_of_a_sum_outside": [(3,)],
     "shadowed": [(2, 3)],
     "another_axis_between": [(3, 2, 3)],
     "other_places": [(2, 3)],
@@ -48,7 +49,7 @@ OPERANDS = {
     "trees": [(3, 2)],
 }
 # Where reverse mode, or JAX's rules, do not go.
-VALUES_ONLY = ("exchanged_the_same", "until_all_are_small", "until_each_has_its_rank", "own_rule_outside", "counts")
+VALUES_ONLY = ("exchanged_the_same", "until_all_are_small", "until_each_has_its_rank", "own_rule_outside", "own_rule_of_a_sum_outside", "counts")
 
 
 def build(stride: int, quick: bool) -> Suite:

@@ -47,6 +47,7 @@ listed!(
     rematerialized,
     model_parallel_gradient,
     own_rule_outside,
+    own_rule_of_a_sum_outside,
     shadowed,
     another_axis_between,
     other_places,
@@ -335,13 +336,15 @@ fn model_parallel_gradient(x: &[Array]) -> Vec<Array> {
 }
 
 fn own_rule_outside(x: &[Array]) -> Vec<Array> {
-    let both = |x: &Array| {
-        let each = |x: Array| vec![sin(&copied_to_all(&x)), &x * summed_once(&x)];
-        vmap(each).axis_name("model").call(x)
-    };
-    let (mut values, pull) = vjp(both, &x[0]);
-    values.push(pull.apply(&vec![square(&x[0]), cos(&x[0])]));
-    values
+    let f = |x: &Array| vmap(|x: Array| sin(&copied_to_all(&x))).axis_name("model").call(x);
+    let (value, pull) = vjp(f, &x[0]);
+    vec![value, pull.apply(&square(&x[0]))]
+}
+
+fn own_rule_of_a_sum_outside(x: &[Array]) -> Vec<Array> {
+    let f = |x: &Array| vmap(|x: Array| &x * summed_once(&x)).axis_name("model").call(x);
+    let (value, pull) = vjp(f, &x[0]);
+    vec![value, pull.apply(&cos(&x[0]))]
 }
 
 fn shadowed(x: &[Array]) -> Vec<Array> {
