@@ -7,7 +7,8 @@ pub use crate::control_flow::{
     remat, remat_with, scan, scan_with, switch, while_loop,
 };
 pub use crate::core::{
-    Array, Aval, DType, Element, Error, Scalar, Shape, catch, with_matmul_precision,
+    Array, Aval, AxisNames, DType, Element, Error, Scalar, Shape, axis_size, catch,
+    with_matmul_precision,
 };
 pub use crate::i;
 pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit};

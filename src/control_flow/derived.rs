@@ -103,7 +103,7 @@ pub(super) fn batch_call<P: Primitive>(
 struct Mapping {
     operands: Vec<Aval>,
     axes: Vec<Option<usize>>,
-    size: usize,
+    axis: BatchAxis,
 }
 
 /// The batched program, and where its outputs have the batch axis.
@@ -115,12 +115,11 @@ fn batch(
 ) -> (Arc<Program>, Vec<Option<usize>>) {
     static ANSWERS: Memo<Mapping, (Arc<Program>, Vec<Option<usize>>)> = Memo::new();
     let operands = operands.iter().map(|x| x.aval().clone()).collect();
-    let mapping = Mapping { operands, axes: axes.to_vec(), size: axis.size };
+    let mapping = Mapping { operands, axes: axes.to_vec(), axis: axis.clone() };
     ANSWERS.get_or_derive(program, mapping, |program, mapping| {
         let mut out_axes = Vec::new();
         let derived = trace_rules(mapping.operands.iter().cloned(), |inputs| {
-            let axis = BatchAxis { size: mapping.size };
-            let (outputs, axes) = batch_program(program, inputs, &mapping.axes, &axis);
+            let (outputs, axes) = batch_program(program, inputs, &mapping.axes, &mapping.axis);
             out_axes = axes;
             outputs
         });

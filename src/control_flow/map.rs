@@ -58,7 +58,7 @@ pub fn map_batched<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, batch
         let axes: Vec<Option<usize>> = std::iter::repeat_n(None, closure.captures.len())
             .chain(std::iter::repeat_n(Some(0), leaves.len()))
             .collect();
-        let axis = BatchAxis { size };
+        let axis = BatchAxis::new(size);
         let operands = [&closure.captures, leaves].concat();
         let (outputs, axes) = batch_program(&closure.program, &operands, &axes, &axis);
         let placed = outputs.iter().zip(axes).map(|(x, at)| batch_at(x, at, 0, &axis));

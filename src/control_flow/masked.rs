@@ -77,10 +77,10 @@ pub(super) fn batch_of(
     force: &[bool],
     axis: &BatchAxis,
 ) -> Derived {
-    static ANSWERS: Memo<([Vec<bool>; 2], usize), Derived> = Memo::new();
-    let question = ([mapped.to_vec(), force.to_vec()], axis.size);
-    ANSWERS.get_or_derive(program, question, |program, ([mapped, force], size)| {
-        derive_batch(program, mapped, force, &BatchAxis { size: *size })
+    static ANSWERS: Memo<([Vec<bool>; 2], BatchAxis), Derived> = Memo::new();
+    let question = ([mapped.to_vec(), force.to_vec()], axis.clone());
+    ANSWERS.get_or_derive(program, question, |program, ([mapped, force], axis)| {
+        derive_batch(program, mapped, force, axis)
     })
 }
 

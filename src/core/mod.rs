@@ -6,6 +6,7 @@
 
 mod array;
 mod aval;
+pub(crate) mod axes;
 mod backend;
 mod cache;
 pub(crate) mod callback;
@@ -31,6 +32,7 @@ pub(crate) mod watch;
 pub(crate) use array::Kind;
 pub use array::{Array, Buffer};
 pub use aval::Aval;
+pub use axes::{AxisNames, axis_size};
 pub use backend::Backend;
 pub(crate) use backend::backend;
 pub(crate) use cache::Cache;

@@ -76,10 +76,34 @@ impl Effects {
 }
 
 /// The axis that `vmap` adds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchAxis {
     /// Its size.
     pub size: usize,
+    /// Its name, by which collectives may speak of it.
+    pub name: Option<Arc<str>>,
+}
+
+impl BatchAxis {
+    /// An axis without a name.
+    pub fn new(size: usize) -> BatchAxis {
+        BatchAxis { size, name: None }
+    }
+
+    /// An axis with a name.
+    pub fn named(name: &str, size: usize) -> BatchAxis {
+        BatchAxis { size, name: Some(name.into()) }
+    }
+
+    /// Whether this is its name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
+    /// Whether one of these names is its own.
+    pub fn is_among(&self, names: &[String]) -> bool {
+        self.name.is_some() && names.iter().any(|name| self.is_named(name))
+    }
 }
 
 /// What a batch rule gives: the outputs and, for each, the position of the batch axis; `None` for
@@ -159,7 +183,8 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
     /// `Unsupported` where there is no derivative.
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)>;
 
-    /// The operation on a batch. Not called if no operand has a batch axis.
+    /// The operation on a batch. Not called if no operand has a batch axis, unless the axis is one of
+    /// [`Primitive::axis_names`].
     ///
     /// # Errors
     /// `Unsupported` where there is no such rule.
@@ -191,6 +216,15 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
     /// By default, that the primitive is not linear.
     fn transpose(&self, _cts: &[Tangent], _operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         Err(RuleError::not_linear(self.name()))
+    }
+
+    /// The names of the axes that it speaks of, as collectives do: examples along an axis that has one of
+    /// them may differ in the results even where they agree in the operands. By default those that its
+    /// programs mention.
+    fn axis_names(&self) -> Vec<String> {
+        let Some(holder) = self.as_higher_order() else { return Vec::new() };
+        let programs = holder.programs();
+        programs.iter().flat_map(|(_, program)| program.axis_names()).cloned().collect()
     }
 
     /// What a policy of `remat` may want to know of it.

@@ -40,6 +40,7 @@ pub struct Program {
     eqns: Vec<Eqn>,
     outputs: Vec<Var>,
     hash: OnceLock<u64>,
+    axis_names: OnceLock<Vec<String>>,
 }
 
 impl Program {
@@ -67,7 +68,8 @@ impl Program {
             }
         }
         let outputs = outputs.iter().map(|&var| number[var as usize]).collect();
-        Program { avals: ordered, inputs, eqns, outputs, hash: OnceLock::new() }
+        let (hash, axis_names) = (OnceLock::new(), OnceLock::new());
+        Program { avals: ordered, inputs, eqns, outputs, hash, axis_names }
     }
 
     /// The input variables.
@@ -154,6 +156,18 @@ impl Program {
             let holder = eqn.primitive.as_higher_order();
             eqn.primitive.is_opaque()
                 || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| inner.is_opaque()))
+        })
+    }
+
+    /// The names of the axes that equations here, or in programs held by one, speak of: each once, in
+    /// order.
+    pub fn axis_names(&self) -> &[String] {
+        self.axis_names.get_or_init(|| {
+            let mut names: Vec<String> =
+                self.eqns.iter().flat_map(|eqn| eqn.primitive.axis_names()).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
         })
     }
 

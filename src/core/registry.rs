@@ -50,6 +50,9 @@ pub struct Exemplar {
     pub primitive: Arc<dyn Primitive>,
     /// Its operands.
     pub operands: Vec<Sample>,
+    /// The named axes that it stands in, outermost first, with their sizes: it is run on examples along
+    /// all of them, each with operands of its own.
+    pub axes: Vec<(String, usize)>,
     /// Whether derivatives are compared with finite differences: not where the function jumps or
     /// bends at the samples.
     pub differentiable: bool,
@@ -65,10 +68,17 @@ impl Exemplar {
         Exemplar {
             primitive: Arc::new(primitive),
             operands: operands.into_iter().collect(),
+            axes: Vec::new(),
             differentiable: true,
             reverse: true,
             tolerance: 1e-5,
         }
+    }
+
+    /// The same, inside named axes of these sizes.
+    pub fn along<const N: usize>(mut self, axes: [(&str, usize); N]) -> Exemplar {
+        self.axes = axes.map(|(name, size)| (name.to_string(), size)).into();
+        self
     }
 
     /// The same, left out of the derivative laws: say why at the call.

@@ -5,7 +5,7 @@ use super::entry::{Entry, Failure, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Cache, Error, Precision, bind, catch, matmul_precision, trace};
+use crate::core::{Array, Cache, Error, Precision, axes, bind, catch, matmul_precision, trace};
 use crate::passes;
 use crate::runtime::{blame, is_watched};
 use crate::transforms::staging::{Traced, short_name, trace_function};
@@ -147,6 +147,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         if trace::is_tracing() {
             return Ok(self.inline(arguments));
         }
+        // Names of axes need no place in the key: with one in scope, the call has gone into a trace above.
+        debug_assert!(!axes::any_in_scope(), "axes are named while tracing only");
         Counters::add(&self.counters.calls, 1);
         let view = Arguments::<A>(arguments);
         if trace::jit_disabled() {

@@ -10,6 +10,7 @@ mod attention;
 mod axes;
 mod calculus;
 mod choosing;
+mod collectives;
 mod convolve;
 mod creation;
 mod dtypes;
@@ -56,6 +57,10 @@ pub use choosing::{
     Unique, argwhere, choose, compress, extract, flatnonzero, intersect1d, isin, nonzero,
     piecewise, place, put, put_along_axis, select_first, setdiff1d, setxor1d, union1d, unique,
     unique_all, unique_along, unique_counts, unique_inverse,
+};
+pub use collectives::{
+    Tiling, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, pshuffle, psum,
+    psum_scatter, pswapaxes,
 };
 pub use convolve::{ConvolveMode, convolve, correlate};
 pub use creation::{

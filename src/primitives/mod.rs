@@ -7,6 +7,7 @@ mod arithmetic;
 mod barrier;
 mod bitcast;
 mod callback;
+mod collective;
 mod comparison;
 mod complex;
 mod composite;
@@ -48,6 +49,7 @@ pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
 pub use callback::{Callback, callback};
+pub use collective::{AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -119,6 +121,15 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // callback
     Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
+    // collective
+    Entry::of::<AllGather>("all_gather", collective::exemplars_all_gather),
+    Entry::of::<AllToAll>("all_to_all", collective::exemplars_all_to_all),
+    Entry::of::<AxisIndex>("axis_index", collective::exemplars_index),
+    Entry::of::<PMax>("pmax", collective::exemplars_max),
+    Entry::of::<PMin>("pmin", collective::exemplars_min),
+    Entry::of::<PPermute>("ppermute", collective::exemplars_permute),
+    Entry::of::<PSum>("psum", collective::exemplars_sum),
+    Entry::of::<PSumScatter>("psum_scatter", collective::exemplars_scatter),
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex

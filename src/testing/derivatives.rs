@@ -1,10 +1,11 @@
 //! The laws about derivatives.
 
+use super::axes::of_all;
 use super::jobs::{Job, Jobs};
 use super::laws::Check;
 use super::numbers::{Numbers, Stream, array, numbers};
-use super::subject::{Subject, avals, compare, direction, fail, with_directions};
-use crate::core::{Array, Error, Program, Tangent};
+use super::subject::{Subject, compare, direction, fail, of_dense, with_directions};
+use crate::core::{Array, Aval, Error, Program, Tangent};
 use crate::primitives::rules::dense;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::linearize::linearize_program;
@@ -55,7 +56,7 @@ pub(super) fn symbolic_zeros<'a>(
         explicit[absent] = Tangent::Dense(array(x.aval(), &zeros)?);
         let mut ask = |directions: &[Tangent]| {
             let program = subject.jvp_of(&subject.program, directions);
-            jobs.add(&program, with_directions(&subject.operands, directions))
+            subject.run(jobs, &program, with_directions(&subject.operands, directions))
         };
         pairs.push((absent, ask(&symbolic), ask(&explicit)));
     }
@@ -72,9 +73,9 @@ pub(super) fn symbolic_zeros<'a>(
 pub(super) fn jvp<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let directions = subject.directions(11)?;
     let jvp = subject.jvp_of(&subject.program, &directions);
-    let tangents = jobs.add(&jvp, with_directions(&subject.operands, &directions));
-    let above = jobs.add(&subject.program, subject.moved(&directions, STEP)?);
-    let below = jobs.add(&subject.program, subject.moved(&directions, -STEP)?);
+    let tangents = subject.run(jobs, &jvp, with_directions(&subject.operands, &directions));
+    let above = subject.run(jobs, &subject.program, subject.moved(&directions, STEP)?);
+    let below = subject.run(jobs, &subject.program, subject.moved(&directions, -STEP)?);
     Ok(Box::new(move |results| {
         let slopes = central_differences(results.of(above)?, results.of(below)?)?;
         compare_slopes(results.of(tangents)?, &slopes, subject.tolerance)
@@ -86,12 +87,12 @@ pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<
     let inner = subject.directions(13)?;
     let outer = subject.directions(17)?;
     let first = subject.jvp_of(&subject.program, &inner);
-    let second = jvp_of_jvp(&first, &with_directions(&subject.operands, &inner), &outer);
+    let second = jvp_of_jvp(&first, &outer);
     let mut arguments = with_directions(&subject.operands, &inner);
     arguments.extend(outer.iter().filter_map(Tangent::array).cloned());
-    let tangents = jobs.add(&second, arguments);
+    let tangents = subject.run(jobs, &second, arguments);
     let mut at = |step: f64| -> Result<Job, Error> {
-        Ok(jobs.add(&first, with_directions(&subject.moved(&outer, step)?, &inner)))
+        Ok(subject.run(jobs, &first, with_directions(&subject.moved(&outer, step)?, &inner)))
     };
     let (above, below) = (at(STEP)?, at(-STEP)?);
     Ok(Box::new(move |results| {
@@ -101,10 +102,10 @@ pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<
 }
 
 /// The derivative of `first`, whose first inputs vary along `outer` and whose others do not.
-fn jvp_of_jvp(first: &Program, arguments: &[Array], outer: &[Tangent]) -> Program {
-    let n = arguments.len();
-    let outer_avals = outer.iter().filter_map(Tangent::array).map(|v| v.aval().clone());
-    trace_rules(avals(arguments).into_iter().chain(outer_avals), |inputs| {
+fn jvp_of_jvp(first: &Program, outer: &[Tangent]) -> Program {
+    let primals = first.avals_in();
+    let (n, outer_avals) = (primals.len(), of_dense(outer, &primals));
+    trace_rules(primals.into_iter().chain(outer_avals), |inputs| {
         let mut rest = inputs[n..].iter();
         let tangents: Vec<Tangent> = inputs[..n]
             .iter()
@@ -128,12 +129,12 @@ pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Che
     let cts: Vec<Array> = outputs
         .iter()
         .filter(|aval| aval.dtype.is_inexact())
-        .map(|aval| direction(aval, (stream.next() * 1e6) as u64))
+        .map(|aval| direction(&of_all(aval, &subject.axes), (stream.next() * 1e6) as u64))
         .collect::<Result<_, _>>()?;
     let jvp = subject.jvp_of(&subject.program, &directions);
-    let tangents = jobs.add(&jvp, with_directions(&subject.operands, &directions));
+    let tangents = subject.run(jobs, &jvp, with_directions(&subject.operands, &directions));
     let arguments: Vec<Array> = subject.operands.iter().chain(&cts).cloned().collect();
-    let pulled = jobs.add(&vjp_of(subject, &arguments), arguments);
+    let pulled = subject.run(jobs, &vjp_of(subject), arguments);
     let pair = |a: &[Array], b: Vec<&Array>| -> Result<f64, Error> {
         a.iter().zip(b).try_fold(0.0, |sum, (a, b)| Ok(sum + numbers(a)?.pair(&numbers(b)?)))
     };
@@ -150,11 +151,13 @@ pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Che
 }
 
 /// From operands and cotangents of the inexact results to cotangents of the inexact operands.
-fn vjp_of(subject: &Subject, arguments: &[Array]) -> Program {
+fn vjp_of(subject: &Subject) -> Program {
     let n = subject.operands.len();
+    let inexact = |aval: &Aval| aval.dtype.is_inexact();
+    let cts = subject.program.avals_out().into_iter().filter(inexact);
     let varies = subject.varies();
     let n_varying = varies.iter().filter(|varies| **varies).count();
-    trace_rules(avals(arguments), |inputs| {
+    trace_rules(subject.program.avals_in().into_iter().chain(cts), |inputs| {
         let lin = linearize_program(&subject.program, &inputs[..n], &varies);
         let mut rest = inputs[n..].iter();
         let mut wanted = Vec::new();

@@ -1,5 +1,6 @@
 //! Which dtypes a primitive takes, and that it computes with each what it computes with a wider one.
 
+use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs, Results};
 use super::numbers::{array, numbers, sample};
 use crate::core::{Array, DType, Entry, Error, Exemplar, Program, Sample, bind_shared, catch};
@@ -153,15 +154,19 @@ impl Variant {
         let program = trace_rules(avals, |inputs| {
             bind_shared(&exemplar.primitive, &inputs.iter().collect::<Vec<_>>())
         });
+        let axes: &Axes = &exemplar.axes;
+        let program = close(&program, axes);
         let shown = dtype.or_else(|| Some(results.first()?.dtype))?;
         Some(Variant { dtype: shown, program, exemplar, instead_of: dtype })
     }
 
     fn ask(&self, entry: &Entry, jobs: &mut Jobs) -> Result<Asked, Error> {
         let samples = &self.exemplar.operands;
-        let each = samples.iter().enumerate();
-        let operands: Vec<Array> =
-            each.map(|(at, one)| sample(one, at as u64 + 1)).collect::<Result<_, _>>()?;
+        let each = samples.iter().map(|one| sample_of_all(one, &self.exemplar.axes));
+        let operands: Vec<Array> = each
+            .enumerate()
+            .map(|(at, one)| sample(&one, at as u64 + 1))
+            .collect::<Result<_, _>>()?;
         let own = jobs.add(&self.program, operands.clone());
         let comparable = has_elements(&self.exemplar) && !INCOMPARABLE.contains(&entry.name);
         let wide = match (self.instead_of, self.instead_of.and_then(wide)) {

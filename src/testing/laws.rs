@@ -20,6 +20,7 @@ const ALWAYS: &Laws = &[
     ("4 batch = stacked loop", structure::batch),
     ("6 program = operation", structure::program_equals_operation),
     ("8 prints and parses to itself, verifies", structure::text),
+    ("9 the same for all examples = copies", structure::copies),
     ("cost is finite", structure::cost),
 ];
 

@@ -3,6 +3,7 @@
 //! [`check_primitive`] runs every law of the house on a primitive's exemplars. They compare numbers,
 //! so they need a plugin.
 
+mod axes;
 mod derivatives;
 mod dtypes;
 mod jobs;

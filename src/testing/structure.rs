@@ -1,11 +1,12 @@
 //! The laws about types, batching, evaluation, text and cost.
 
+use super::axes::{Given, close, close_over_copies, of_all};
 use super::jobs::{Job, Jobs};
 use super::laws::Check;
 use super::numbers::sample;
-use super::subject::{Subject, avals, compare, fail};
+use super::subject::{Subject, compare, fail};
 use crate::control_flow::HOLDERS;
-use crate::core::{Array, BatchAxis, Error, Program, bind_shared};
+use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 use crate::primitives::rules::move_axis;
@@ -19,7 +20,9 @@ const SIZE: usize = 3;
 pub(super) fn types<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let job = subject.ask(jobs);
     Ok(Box::new(move |results| {
-        for (array, aval) in results.of(job)?.iter().zip(subject.program.avals_out()) {
+        let avals = subject.program.avals_out();
+        let avals = avals.iter().map(|aval| of_all(aval, &subject.axes));
+        for (array, aval) in results.of(job)?.iter().zip(avals) {
             let bytes = array.to_bytes()?;
             if *array.aval() != aval || bytes.len() != aval.size() * aval.dtype.host_bytes() {
                 return fail(format!("expected {aval}, found {} bytes", bytes.len()));
@@ -36,8 +39,8 @@ pub(super) fn program_equals_operation<'a>(
 ) -> Result<Check<'a>, Error> {
     let job = subject.ask(jobs);
     Ok(Box::new(move |results| {
-        let operands: Vec<&Array> = subject.operands.iter().collect();
-        let eager = bind_shared(&subject.primitive, &operands);
+        // A program of the one operation, unless it takes several to bind named axes.
+        let eager = passes::eval(&close(&subject.program, &subject.axes), &subject.operands);
         compare("operation and program", &eager, results.of(job)?, 0.0)
     }))
 }
@@ -64,7 +67,7 @@ pub(super) fn text<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
 /// The law of cost.
 pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
     let cost = passes::cost(&subject.program);
-    let size: usize = subject.operands.iter().map(|x| x.aval().bytes()).sum();
+    let size: usize = subject.program.avals_in().iter().map(Aval::bytes).sum();
     match cost.bytes >= size as u64 || subject.operands.is_empty() {
         true => Ok(Box::new(|_| Ok(()))),
         false => fail(format!("{} bytes moved, the operands alone are {size}", cost.bytes)),
@@ -103,15 +106,16 @@ impl Mapping {
         all
     }
 
-    fn axes(&self, operands: &[Array]) -> Vec<Option<usize>> {
-        let axis = |at: usize| if self.last[at] { operands[at].rank() } else { 0 };
-        (0..operands.len()).map(|at| self.mapped[at].then(|| axis(at))).collect()
+    /// Where operands of these types have the batch axis.
+    fn axes(&self, avals: &[Aval]) -> Vec<Option<usize>> {
+        let axis = |at: usize| if self.last[at] { avals[at].rank() } else { 0 };
+        (0..avals.len()).map(|at| self.mapped[at].then(|| axis(at))).collect()
     }
 }
 
 /// Law 4: the batch rule against a loop over examples with other random elements each.
 pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
-    let n = subject.operands.len();
+    let (n, n_named) = (subject.operands.len(), subject.axes.len());
     let example = |seed: u64| -> Result<Vec<Array>, Error> {
         let each = subject.samples.iter().enumerate();
         each.map(|(at, one)| sample(one, seed + at as u64 + 1)).collect()
@@ -121,19 +125,19 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
         (1..=SIZE as u64).map(|seed| example(100 * seed)).collect::<Result<_, _>>()?;
     let mut asked = Vec::new();
     for mapping in Mapping::all(n) {
-        let axes = mapping.axes(&subject.operands);
+        let axes = mapping.axes(&subject.program.avals_in());
         let rows = others.iter().map(|other| {
             let pick = |at: usize| if mapping.mapped[at] { &other[at] } else { &same[at] };
-            jobs.add(&subject.program, (0..n).map(|at| pick(at).clone()).collect())
+            subject.run(jobs, &subject.program, (0..n).map(|at| pick(at).clone()).collect())
         });
         let rows: Vec<Job> = rows.collect();
         let batched = axes.iter().enumerate().map(|(at, axis)| match axis {
-            Some(axis) => stack(others.iter().map(|other| &other[at]), *axis),
+            Some(axis) => stack(others.iter().map(|other| &other[at]), n_named + *axis),
             None => Ok(same[at].clone()),
         });
         let batched = batched.collect::<Result<Vec<_>, _>>()?;
-        let (program, out_axes) = batched_program(&subject.program, &batched, &axes);
-        asked.push((axes, rows, jobs.add(&program, batched), out_axes));
+        let (program, out_axes) = batched_program(&subject.program, &axes);
+        asked.push((axes, rows, subject.run(jobs, &program, batched), out_axes));
     }
     Ok(Box::new(move |results| {
         for (axes, rows, job, out_axes) in asked {
@@ -141,7 +145,7 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
                 rows.into_iter().map(|row| results.of(row)).collect::<Result<_, _>>()?;
             for (position, (output, axis)) in results.of(job)?.iter().zip(&out_axes).enumerate() {
                 let expected = match axis {
-                    Some(_) => stack(rows.iter().map(|row| &row[position]), 0)?,
+                    Some(_) => stack(rows.iter().map(|row| &row[position]), n_named)?,
                     None => rows[0][position].clone(),
                 };
                 let what = format!("operands mapped along {axes:?}, result {position}");
@@ -153,19 +157,48 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
 }
 
 /// The batched program with the batch axis of its outputs in front, and which outputs have one.
-fn batched_program(
-    program: &Program,
-    batched: &[Array],
-    axes: &[Option<usize>],
-) -> (Program, Vec<Option<usize>>) {
+fn batched_program(program: &Program, axes: &[Option<usize>]) -> (Program, Vec<Option<usize>>) {
     let mut out_axes = Vec::new();
-    let program = trace_rules(avals(batched), |inputs| {
-        let (outputs, axes) = batch_program(program, inputs, axes, &BatchAxis { size: SIZE });
+    let batched = program.avals_in().into_iter().zip(axes).map(|(aval, at)| match at {
+        Some(at) => aval.with_shape(aval.shape.insert(*at, SIZE)),
+        None => aval,
+    });
+    let program = trace_rules(batched, |inputs| {
+        let (outputs, axes) = batch_program(program, inputs, axes, &BatchAxis::new(SIZE));
         out_axes = axes;
         let placed = outputs.iter().zip(&out_axes);
         placed.map(|(y, at)| at.map_or(y.clone(), |at| move_axis(y, at, 0))).collect()
     });
     (program, out_axes)
+}
+
+/// The law of copies, for what stands in named axes: an operand that is the same for all examples is as
+/// good as so many copies of it, wherever their axis lies.
+pub(super) fn copies<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
+    if subject.axes.is_empty() {
+        return Ok(Box::new(|_| Ok(())));
+    }
+    let n = subject.operands.len();
+    let outer = subject.axes[..subject.axes.len() - 1].to_vec();
+    let avals = subject.program.avals_in();
+    let operands: Vec<Array> = avals
+        .iter()
+        .zip(&subject.samples)
+        .enumerate()
+        .map(|(at, (aval, one))| {
+            let one = Sample { aval: of_all(aval, &outer), ..one.clone() };
+            sample(&one, at as u64 + 31)
+        })
+        .collect::<Result<_, _>>()?;
+    let mut ask = |given: Given| {
+        let program = close_over_copies(&subject.program, &subject.axes, &vec![given; n]);
+        jobs.add(&program, operands.clone())
+    };
+    let (once, front, behind) = (ask(Given::Once), ask(Given::Copied), ask(Given::CopiedBehind));
+    Ok(Box::new(move |results| {
+        compare("once and copied", results.of(once)?, results.of(front)?, 1e-5)?;
+        compare("copied in front and behind", results.of(front)?, results.of(behind)?, 1e-5)
+    }))
 }
 
 /// Stacks arrays along a new axis, on the host.

@@ -1,6 +1,7 @@
 //! What the laws look at: one primitive on concrete operands.
 
-use super::jobs::Jobs;
+use super::axes::{Axes, close, sample_of_all};
+use super::jobs::{Job, Jobs};
 use super::numbers::{array, numbers, sample};
 use crate::core::{
     Array, Aval, DType, Entry, Error, Exemplar, Primitive, Program, Sample, Tangent, bind_shared,
@@ -13,21 +14,21 @@ use num_complex::Complex64;
 use std::sync::Arc;
 
 /// One primitive on concrete operands, and the program of that one operation.
+///
+/// Inside named axes the program is that of one example, and everything concrete is for all examples
+/// together: [`Subject::run`] brings both together.
 pub(super) struct Subject {
     pub(super) entry: Entry,
     pub(super) primitive: Arc<dyn Primitive>,
     pub(super) samples: Vec<Sample>,
     pub(super) operands: Vec<Array>,
     pub(super) program: Program,
+    pub(super) axes: Axes,
     pub(super) tolerance: f64,
 }
 
 pub(super) fn fail<T>(message: String) -> Result<T, Error> {
     Err(Error::Runtime { doing: "checking a law".into(), code: None, message, help: None })
-}
-
-pub(super) fn avals(arrays: &[Array]) -> Vec<Aval> {
-    arrays.iter().map(|array| array.aval().clone()).collect()
 }
 
 pub(super) fn compare(what: &str, a: &[Array], b: &[Array], tolerance: f64) -> Result<(), Error> {
@@ -51,6 +52,12 @@ pub(super) fn direction(aval: &Aval, seed: u64) -> Result<Array, Error> {
     sample(&uniform, seed.wrapping_mul(0x1234_5678_9ABC_DEF1))
 }
 
+/// The types of the tangents among `directions` that are not symbolic zeros, of primals of these types.
+pub(super) fn of_dense(directions: &[Tangent], primals: &[Aval]) -> Vec<Aval> {
+    let dense = directions.iter().zip(primals).filter(|(direction, _)| !direction.is_zero());
+    dense.map(|(_, aval)| aval.clone()).collect()
+}
+
 /// The operands, then those of the directions that are not symbolic zeros.
 pub(super) fn with_directions(operands: &[Array], directions: &[Tangent]) -> Vec<Array> {
     operands.iter().chain(directions.iter().filter_map(Tangent::array)).cloned().collect()
@@ -62,20 +69,19 @@ impl Subject {
         exemplar: &Exemplar,
         samples: &[Sample],
     ) -> Result<Subject, Error> {
-        let primitive = exemplar.primitive.clone();
+        let (primitive, axes) = (exemplar.primitive.clone(), exemplar.axes.clone());
+        let program = catch(|| {
+            let avals = samples.iter().map(|sample| sample.aval.clone());
+            trace_rules(avals, |inputs| bind_shared(&primitive, &inputs.iter().collect::<Vec<_>>()))
+        })?;
+        let samples: Vec<Sample> = samples.iter().map(|one| sample_of_all(one, &axes)).collect();
         let operands: Vec<Array> = samples
             .iter()
             .enumerate()
             .map(|(at, one)| sample(one, at as u64 + 1))
             .collect::<Result<_, _>>()?;
-        let program = catch(|| {
-            trace_rules(avals(&operands), |inputs| {
-                bind_shared(&primitive, &inputs.iter().collect::<Vec<_>>())
-            })
-        })?;
-        let samples = samples.to_vec();
-        let tolerance = exemplar.tolerance;
-        Ok(Subject { entry: *entry, primitive, samples, operands, program, tolerance })
+        let (entry, tolerance) = (*entry, exemplar.tolerance);
+        Ok(Subject { entry, primitive, samples, operands, program, axes, tolerance })
     }
 
     /// Whether everything that varies is wide enough for differences.
@@ -118,13 +124,15 @@ impl Subject {
     /// of the inexact results.
     pub(super) fn jvp_of(&self, program: &Program, directions: &[Tangent]) -> Program {
         let n = self.operands.len();
-        let dense_avals = directions.iter().filter_map(Tangent::array).map(|v| v.aval().clone());
-        trace_rules(avals(&self.operands).into_iter().chain(dense_avals), |inputs| {
+        let primals = &program.avals_in()[..n];
+        let dense_avals = of_dense(directions, primals);
+        trace_rules(primals.iter().cloned().chain(dense_avals), |inputs| {
             let mut rest = inputs[n..].iter();
             let tangents: Vec<Tangent> = directions
                 .iter()
-                .map(|direction| match direction {
-                    Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
+                .zip(primals)
+                .map(|(direction, aval)| match direction {
+                    Tangent::Zero(_) => Tangent::Zero(aval.clone()),
                     Tangent::Dense(_) => {
                         Tangent::Dense(rest.next().expect("one per dense direction").clone())
                     }
@@ -136,8 +144,13 @@ impl Subject {
         })
     }
 
+    /// Asks for one example's program to be run for all of them.
+    pub(super) fn run(&self, jobs: &mut Jobs, program: &Program, arguments: Vec<Array>) -> Job {
+        jobs.add(&close(program, &self.axes), arguments)
+    }
+
     /// Asks for the program on its own operands.
-    pub(super) fn ask(&self, jobs: &mut Jobs) -> super::jobs::Job {
-        jobs.add(&self.program, self.operands.clone())
+    pub(super) fn ask(&self, jobs: &mut Jobs) -> Job {
+        self.run(jobs, &self.program, self.operands.clone())
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn batch_program(
             .map(|&var| env[var as usize].clone().expect("operands are defined before their uses"))
             .unzip();
         let (outputs, axes) = trace::at_location(eqn.location, || {
-            if axes.iter().all(Option::is_none) {
+            let speaks_of_it = || axis.name.is_some() && axis.is_among(&eqn.primitive.axis_names());
+            if axes.iter().all(Option::is_none) && !speaks_of_it() {
                 let refs: Vec<&Array> = operands.iter().collect();
                 let outputs = trace::bind_at(&eqn.primitive, &refs, eqn.location);
                 let axes = vec![None; outputs.len()];
@@ -75,6 +76,8 @@ pub struct VMap<A, F> {
     f: F,
     in_axes: Option<InAxes>,
     out_axes: Vec<Option<isize>>,
+    axis_name: Option<String>,
+    axis_size: Option<usize>,
     arguments: PhantomData<fn(A)>,
 }
 
@@ -92,7 +95,14 @@ pub struct VMap<A, F> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn vmap<A: Args, F: Function<A>>(f: F) -> VMap<A, F> {
-    VMap { f, in_axes: None, out_axes: vec![Some(0)], arguments: PhantomData }
+    VMap {
+        f,
+        in_axes: None,
+        out_axes: vec![Some(0)],
+        axis_name: None,
+        axis_size: None,
+        arguments: PhantomData,
+    }
 }
 
 impl<A: Args, F: Function<A>> VMap<A, F> {
@@ -118,6 +128,39 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
         self
     }
 
+    /// Names the axis that is mapped over, so that collectives in the function can speak of it:
+    /// [`psum`](crate::ops::psum), [`axis_index`](crate::ops::axis_index) and their kin.
+    ///
+    /// The name holds while the function is traced, in the functions that it calls and inside loops,
+    /// choices, derivatives and `jit`s in it. Of nested axes with one name the innermost is meant.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let xs = Array::from_slice(&[1.0f32, 2.0, 5.0], [3])?;
+    /// let centred = vmap(|x: Array| &x - pmean(&x, "batch")).axis_name("batch").call(&xs);
+    /// assert_eq!(centred.to_vec::<f32>()?, [-5.0 / 3.0, -2.0 / 3.0, 7.0 / 3.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn axis_name(mut self, name: &str) -> Self {
+        self.axis_name = Some(name.to_string());
+        self
+    }
+
+    /// States the number of examples: needed if no argument is mapped, checked if one is.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let ranks = || vmap(|| axis_index("i")).axis_name("i").axis_size(4).call();
+    /// assert_eq!(eval_shape(ranks, ())?.shape().dims(), [4]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn axis_size(mut self, size: usize) -> Self {
+        self.axis_size = Some(size);
+        self
+    }
+
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
         let location = Location::caller();
@@ -128,17 +171,20 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
                 TreeDef::of(&Arguments::<A>(arguments)).paths(),
                 &leaves,
                 &axes,
+                self.axis_size,
                 location,
             );
-            let scope = format!("vmap[batch={size}]");
+            let axis = BatchAxis { size, name: self.axis_name.as_deref().map(Into::into) };
+            let scope = format!("vmap[{}={size}]", self.axis_name.as_deref().unwrap_or("batch"));
             let avals: Vec<Aval> =
                 leaves.iter().zip(&axes).map(|(leaf, &axis)| logical(leaf, axis)).collect();
-            let traced = trace_function(scope, avals, |leaves| {
-                self.f.apply(A::unflatten(arguments, &mut leaves.into_iter()))
+            let traced = axis.in_scope(|| {
+                trace_function(scope, avals, |leaves| {
+                    self.f.apply(A::unflatten(arguments, &mut leaves.into_iter()))
+                })
             });
             axes.resize(leaves.len() + traced.captures.len(), None);
             leaves.extend(traced.captures);
-            let axis = BatchAxis { size };
             let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
             self.place(&traced.template, outputs, &axes, size, location)
         })
@@ -240,6 +286,7 @@ fn batch_size(
     paths: &[String],
     leaves: &[Array],
     axes: &[Option<usize>],
+    stated: Option<usize>,
     location: &'static Location<'static>,
 ) -> usize {
     let mut mapped = paths
@@ -247,9 +294,18 @@ fn batch_size(
         .zip(leaves.iter().zip(axes))
         .filter_map(|(path, (leaf, axis))| axis.map(|axis| (path, axis, leaf.shape()[axis])));
     let Some((first, first_axis, size)) = mapped.next() else {
-        let message = "no argument is mapped, so the batch has no size".to_string();
-        trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location))
+        if let Some(size) = stated {
+            return size;
+        }
+        let message = "no argument is mapped, so the batch has no size";
+        let error = trace::op_error(OpErrorKind::Value, "vmap", message, Some(location));
+        trace::throw(error.with_help("state it: `vmap(f).axis_size(n)`"))
     };
+    if let Some(stated) = stated.filter(|stated| *stated != size) {
+        let message =
+            format!("vmap: axis {first_axis} has size {size}, and axis_size says {stated}");
+        throw_leaf(first, message, location);
+    }
     if let Some((path, axis, other)) = mapped.find(|(_, _, other)| *other != size) {
         let message = format!(
             "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is {size}",
@@ -274,6 +330,17 @@ macro_rules! calls {
             }
         }
     )*};
+}
+
+impl<Func: Function<()>> VMap<(), Func> {
+    /// Applies a function without arguments for each index of a named axis, whose size
+    /// [`VMap::axis_size`] states.
+    ///
+    /// Throws whatever the function throws.
+    #[track_caller]
+    pub fn call(&self) -> Func::Output {
+        self.run(())
+    }
 }
 
 calls!(

@@ -11,9 +11,18 @@ pub(crate) const DELIBERATE: &[(&str, &str)] = &[
     ("reduce_min_empty_f64", EMPTY),
     ("index_array_outside_f32", OUTSIDE),
     ("index_array_outside_f64", OUTSIDE),
+    ("exchanged_the_same_f32", EXCHANGED),
+    ("exchanged_the_same_f64", EXCHANGED),
+    ("own_rule_of_a_sum_outside_f32", OWN_CT),
+    ("own_rule_of_a_sum_outside_f64", OWN_CT),
+    ("choice_of_each_with_a_sum_f32", CHOICE),
+    ("choice_of_each_with_a_sum_f64", CHOICE),
 ];
 
 const EMPTY: &str = "**The maximum of nothing does not vary.**";
+const OWN_CT: &str = "**A `custom_vjp` rule gets each example's own cotangent.**";
+const EXCHANGED: &str = "**`all_to_all` of what no example maps** has the documented shape.";
+const CHOICE: &str = "**Collectives in the branches of a mapped `cond` are differentiated whole.**";
 const OUTSIDE: &str = "**Clamped indices are clamped in derivatives too.**";
 
 /// Cases that need more room than their suite's tolerance gives: how many times as much, and why.

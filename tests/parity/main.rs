@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api;
+mod collective_functions;
+mod collectives;
 mod control_flow;
 mod control_flow_functions;
 mod difference;

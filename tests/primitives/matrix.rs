@@ -389,7 +389,7 @@ impl Case {
                 let primitive = self.exemplar.primitive.clone();
                 let expected = self.program.avals_out();
                 let traced = Case::trace(&avals, move |inputs| {
-                    let axis = BatchAxis { size: BATCH };
+                    let axis = BatchAxis::new(BATCH);
                     let found = thrown(primitive.batch(inputs, &axes, &axis));
                     let outputs = found.outputs.iter().zip(&found.axes);
                     for ((output, axis), aval) in outputs.zip(&expected) {

@@ -25,6 +25,7 @@ enum Fault {
     ExamplesReversed,
     AnotherOperationTheFirstTime,
     CostsNothing,
+    TwiceWhereAllAgree,
     LosesAParameter,
 }
 
@@ -44,7 +45,11 @@ impl Product {
 
     fn exemplars(fault: Fault) -> Vec<Exemplar> {
         let sample = || Sample::uniform(DType::F32, [2, 3], 1.0, 2.0);
-        vec![Exemplar::new(Product::of(fault), [sample(), sample()])]
+        let exemplar = Exemplar::new(Product::of(fault), [sample(), sample()]);
+        match fault {
+            Fault::TwiceWhereAllAgree => vec![exemplar.along([("i", 3)])],
+            _ => vec![exemplar],
+        }
     }
 
     fn bind(&self, x: &Array, y: &Array) -> Array {
@@ -104,6 +109,7 @@ impl Primitive for Product {
         };
         let z = self.bind(&front(0), &front(1));
         let z = if self.fault == Fault::ExamplesReversed { rev(&z, &[0]) } else { z };
+        let z = if axis.is_named("i") && axes == [None, None] { z * 2.0 } else { z };
         Ok(Batched { outputs: vec![z], axes: vec![Some(0)] })
     }
 
@@ -118,6 +124,13 @@ impl Primitive for Product {
         match self.fault {
             Fault::CostsNothing => Cost::default(),
             _ => Cost::elementwise(operands, results),
+        }
+    }
+
+    fn axis_names(&self) -> Vec<String> {
+        match self.fault {
+            Fault::TwiceWhereAllAgree => vec!["i".into()],
+            _ => Vec::new(),
         }
     }
 
@@ -180,6 +193,8 @@ mod on_cpu {
         a_zero_that_takes_the_other_tangent_along: ZeroForgetsTheOther by ["5", "7"],
             "with a zero tangent";
         a_parameter_that_does_not_print: LosesAParameter by ["8"], "parses to another program";
+        an_axis_whose_examples_are_counted_twice: TwiceWhereAllAgree by ["9"],
+            "once and copied";
         a_cost_of_nothing: CostsNothing by ["cost"], "0 bytes moved, the operands alone are 48";
     }
 

@@ -27,6 +27,8 @@ type Flat = dyn Fn(&[Array]) -> Vec<Array> + Send + Sync;
 pub(super) struct Held {
     run: Arc<Flat>,
     identity: Identity,
+    /// The names of the axes that it speaks of.
+    axis_names: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -34,7 +36,7 @@ enum Identity {
     /// The type of a function without captures, and the structures of its trees.
     Type(TypeId, Arc<[TreeDef]>),
     Address(usize),
-    Batched(Box<Identity>, Vec<Option<usize>>, Vec<OutAxis>, usize),
+    Batched(Box<Identity>, Vec<Option<usize>>, Vec<OutAxis>, BatchAxis),
 }
 
 impl Hash for Identity {
@@ -70,7 +72,17 @@ impl Held {
             0 => Identity::Type(TypeId::of::<R>(), structures.into()),
             _ => Identity::Address(Arc::as_ptr(&run).cast::<()>() as usize),
         };
-        Held { run, identity }
+        Held { run, identity, axis_names: Vec::new() }
+    }
+
+    /// The same, known to speak of the axes of these names.
+    pub(super) fn speaking_of(self, axis_names: &[String]) -> Held {
+        Held { axis_names: axis_names.to_vec(), ..self }
+    }
+
+    /// The names of the axes that it speaks of.
+    pub(super) fn axis_names(&self) -> &[String] {
+        &self.axis_names
     }
 
     pub(super) fn run(&self, inputs: &[Array]) -> Vec<Array> {
@@ -90,11 +102,15 @@ impl Held {
             Box::new(self.identity.clone()),
             axes.clone(),
             out_axes.clone(),
-            axis.size,
+            axis.clone(),
         );
+        let others = self.axis_names.iter().filter(|name| !axis.is_named(name));
+        let axis_names = others.cloned().collect();
         let (inner, axis) = (self.clone(), axis.clone());
         let run = Arc::new(move |inputs: &[Array]| {
-            let program = trace_rules(logical.iter().cloned(), |inputs| inner.run(inputs));
+            // The closure is traced anew, perhaps after the function in which the axis had its name.
+            let program =
+                axis.in_scope(|| trace_rules(logical.iter().cloned(), |inputs| inner.run(inputs)));
             let (outputs, at) = batch_program(&program, inputs, &axes, &axis);
             let placed = outputs.iter().zip(at).zip(&out_axes);
             placed
@@ -104,7 +120,7 @@ impl Held {
                 })
                 .collect()
         });
-        Held { run, identity }
+        Held { run, identity, axis_names }
     }
 }
 

@@ -99,6 +99,10 @@ impl Primitive for CustomJvp {
         Ok(pulled)
     }
 
+    fn axis_names(&self) -> Vec<String> {
+        [self.function.program.axis_names(), self.rule.axis_names()].concat()
+    }
+
     fn is_opaque(&self) -> bool {
         true
     }
@@ -196,7 +200,8 @@ where
     let primitive = CustomJvp {
         function: Call { name, program: Arc::new(traced.program) },
         n_arguments: leaves.len(),
-        rule: Held::new::<R>(structures, rule.flat(traced.captures.len(), captured.aliases())),
+        rule: Held::new::<R>(structures, rule.flat(traced.captures.len(), captured.aliases()))
+            .speaking_of(found.program.axis_names()),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
     rebuild(&traced.template, outputs)

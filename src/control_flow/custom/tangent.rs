@@ -130,6 +130,10 @@ impl Primitive for CustomTangent {
         Ok(vec![None; self.n_known].into_iter().chain(of_tangents).collect())
     }
 
+    fn axis_names(&self) -> Vec<String> {
+        self.backward.axis_names().to_vec()
+    }
+
     fn is_opaque(&self) -> bool {
         true
     }

@@ -98,8 +98,9 @@ impl Primitive for CustomVjp {
         // Everything that the forward rule gives is batched at the front.
         let out_axes = vec![OutAxis::At(0); n_outputs + self.n_residuals];
         let forward = self.forward.batched(logical.clone(), rule_axes.clone(), out_axes, axis);
-        let known = trace_rules(logical.iter().cloned(), |inputs| {
-            self.forward.run(inputs).split_off(n_outputs)
+        let known = axis.in_scope(|| {
+            let residuals = |inputs: &[Array]| self.forward.run(inputs).split_off(n_outputs);
+            trace_rules(logical.iter().cloned(), residuals)
         });
         let mut avals = known.avals_out();
         avals.extend_from_slice(&logical[self.n_arguments..]);
@@ -136,6 +137,11 @@ impl Primitive for CustomVjp {
         let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
         pulled.resize(operands.len(), None);
         Ok(pulled)
+    }
+
+    fn axis_names(&self) -> Vec<String> {
+        let rules = [self.forward.axis_names(), self.backward.axis_names()];
+        [self.function.program.axis_names(), rules[0], rules[1]].concat()
     }
 
     fn is_opaque(&self) -> bool {
@@ -262,8 +268,10 @@ where
         n_arguments: leaves.len(),
         n_captured: captured.operands.len(),
         n_residuals,
-        forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases())),
-        backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases())),
+        forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases()))
+            .speaking_of(found.program.axis_names()),
+        backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases()))
+            .speaking_of(found_backward.program.axis_names()),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
     rebuild(&traced.template, outputs)

@@ -49,7 +49,7 @@ pub(super) fn reduced(
 /// The program of scalars on each element.
 fn elementwise(combine: &Program, a: &[Array], b: &[Array]) -> Vec<Array> {
     let shape = a[0].shape().clone();
-    let axis = BatchAxis { size: shape.size() };
+    let axis = BatchAxis::new(shape.size());
     let flat = Shape::from(vec![axis.size]);
     let inputs: Vec<Array> = a.iter().chain(b).map(|x| reshape_to(x, &flat)).collect();
     let (outputs, axes) = batch_program(combine, &inputs, &vec![Some(0); inputs.len()], &axis);

@@ -103,7 +103,8 @@ impl Primitive for Reduce {
 
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
         let n = operands.len() / 2;
-        if axes[n..].iter().any(Option::is_some) {
+        // A program that speaks of the axis cannot stay as it is either.
+        if axes[n..].iter().any(Option::is_some) || axis.is_among(self.combine.axis_names()) {
             let logical: Vec<Aval> = operands
                 .iter()
                 .zip(axes)

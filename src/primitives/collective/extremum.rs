@@ -1,0 +1,128 @@
+//! The largest and the smallest over named axes.
+
+use super::sum::others;
+use super::{PSum, left_over};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
+    Tangent, bind1,
+};
+use crate::primitives::arithmetic::{div, mul};
+use crate::primitives::comparison::eq;
+use crate::primitives::convert::convert_element_type;
+use crate::primitives::reduce::{reduce_max, reduce_min};
+use crate::primitives::rules::{arity, batched};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Largest over all examples along named axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
+/// | lowering   | none: `vmap` makes it a maximum along the batch axis |
+/// | derivative | mean of the tangents of all examples that equal the result |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PMax {
+    /// The axes, each once.
+    pub axis_names: Vec<String>,
+}
+
+/// Smallest over all examples along named axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
+/// | lowering   | none: `vmap` makes it a minimum along the batch axis |
+/// | derivative | mean of the tangents of all examples that equal the result |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PMin {
+    /// The axes, each once.
+    pub axis_names: Vec<String>,
+}
+
+/// The tangent of an extremum `y` of `x` over examples: ties share it.
+fn chosen_tangent(axis_names: &[String], x: &Array, y: &Array, dx: &Array) -> Array {
+    let sum = |x: &Array| bind1(PSum { axis_names: axis_names.to_vec() }, [x]);
+    let chosen = convert_element_type(&eq(x, y), x.dtype());
+    div(sum(&mul(dx, &chosen)), sum(&chosen))
+}
+
+macro_rules! extremum {
+    ($Struct:ident $name:literal $reduce:ident) => {
+        impl Primitive for $Struct {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+                let [x] = arity(operands)?;
+                Ok(vec![x.clone()])
+            }
+            fn jvp(
+                &self,
+                primals: &[Array],
+                tangents: &[Tangent],
+            ) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+                let x = &primals[0];
+                let y = bind1(self.clone(), [x]);
+                let dy =
+                    tangents[0].map(y.aval(), |dx| chosen_tangent(&self.axis_names, x, &y, dx));
+                Ok((vec![y], vec![dy]))
+            }
+            fn batch(
+                &self,
+                operands: &[Array],
+                axes: &[Option<usize>],
+                axis: &BatchAxis,
+            ) -> Rule<Batched> {
+                let x = &operands[0];
+                if !axis.is_among(&self.axis_names) {
+                    return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
+                }
+                // Of equal values each is the extremum.
+                let y = axes[0].map_or(x.clone(), |at| $reduce(x, &[at as isize]));
+                let y = match others(&self.axis_names, axis) {
+                    none if none.is_empty() => y,
+                    axis_names => bind1($Struct { axis_names }, [&y]),
+                };
+                Ok(Batched { outputs: vec![y], axes: vec![None] })
+            }
+            fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+                left_over(self.name(), &self.axis_names)
+            }
+            fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+                Cost::elementwise(operands, results)
+            }
+            fn axis_names(&self) -> Vec<String> {
+                self.axis_names.clone()
+            }
+        }
+    };
+}
+
+extremum!(PMax "pmax" reduce_max);
+extremum!(PMin "pmin" reduce_min);
+
+fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
+    let over = |names: &[&str], sample| {
+        let exemplar = make(names.iter().map(ToString::to_string).collect());
+        Exemplar { operands: vec![sample], ..exemplar }.along([("i", 3), ("j", 2)])
+    };
+    vec![
+        over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
+        over(&["i"], Sample::listed(DType::I32, [2], &[3.0, -1.0, 7.0])),
+        // Where examples are equal there are differences from one side only.
+        over(&["j"], Sample::listed(DType::F32, [3], &[1.0, 1.0, f64::NAN])).without_derivative(),
+        over(&["i"], Sample::listed(DType::Bool, [], &[0.0, 1.0])),
+    ]
+}
+
+pub(in crate::primitives) fn exemplars_max() -> Vec<Exemplar> {
+    exemplars(|axis_names| Exemplar::new(PMax { axis_names }, []))
+}
+
+pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
+    exemplars(|axis_names| Exemplar::new(PMin { axis_names }, []))
+}

@@ -1,0 +1,93 @@
+//! The examples along a named axis, side by side.
+
+use super::{PSumScatter, behind, left_over, merged};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Tangent, bind1,
+};
+use crate::ensure_shape;
+use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// The values of all examples along a named axis, as one array.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`, or, if `tiled`, that axis of `x` so many times as long, the values end to end |
+/// | lowering   | none: for `vmap` the batch axis becomes an ordinary one |
+/// | derivative | linear; transposes to [`PSumScatter`] |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AllGather {
+    /// The axis.
+    pub axis_name: String,
+    /// Its size.
+    pub axis_size: usize,
+    /// Where the values stand beside each other.
+    pub all_gather_dimension: usize,
+    /// Whether they are joined along an axis that is there.
+    pub tiled: bool,
+}
+
+impl Primitive for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let at = self.all_gather_dimension;
+        let places = x.rank() + usize::from(!self.tiled);
+        ensure_shape!(at < places, "dimension {at} must lie below {places}");
+        let mut shape = x.shape.to_vec();
+        match self.tiled {
+            true => shape[at] *= self.axis_size,
+            false => shape.insert(at, self.axis_size),
+        }
+        Ok(vec![x.with_shape(shape)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let at = self.all_gather_dimension;
+        if !axis.is_named(&self.axis_name) {
+            let shifted = AllGather { all_gather_dimension: at + 1, ..self.clone() };
+            return behind(shifted, operands, axes, axis);
+        }
+        let gathered = batch_at(&operands[0], axes[0], at, axis);
+        let gathered = if self.tiled { merged(&gathered, at, at) } else { gathered };
+        Ok(Batched { outputs: vec![gathered], axes: vec![None] })
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let scatter = PSumScatter {
+            axis_name: self.axis_name.clone(),
+            axis_size: self.axis_size,
+            scatter_dimension: self.all_gather_dimension,
+            tiled: self.tiled,
+        };
+        Ok(vec![Some(bind1(scatter, [one_cotangent(cts)?]).into())])
+    }
+    fn axis_names(&self) -> Vec<String> {
+        vec![self.axis_name.clone()]
+    }
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let along = |all_gather_dimension, tiled, sample| {
+        let gather = AllGather { axis_name: "i".into(), axis_size: 3, all_gather_dimension, tiled };
+        Exemplar::new(gather, [sample]).along([("i", 3)])
+    };
+    vec![
+        along(0, false, Sample::uniform(DType::F32, [], -1.0, 1.0)),
+        along(2, false, Sample::uniform(DType::F64, [2, 4], -1.0, 1.0)),
+        along(1, true, Sample::uniform(DType::F32, [2, 2], -1.0, 1.0)),
+        along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+    ]
+}

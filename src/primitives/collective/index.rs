@@ -1,0 +1,60 @@
+//! Where an example stands along a named axis.
+
+use super::left_over;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Tangent,
+    bind1,
+};
+use crate::primitives::iota::iota;
+use crate::primitives::rules::{arity, batched, zero_jvp};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// The position of the example along a named axis.
+///
+/// | | |
+/// |-|-|
+/// | operands   | none |
+/// | result     | `i32[]`, from 0 to the axis's size less one |
+/// | lowering   | none: for `vmap` the numbers from 0 along the batch axis |
+/// | derivative | zero |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AxisIndex {
+    /// The axis.
+    pub axis_name: String,
+}
+
+impl Primitive for AxisIndex {
+    fn name(&self) -> &'static str {
+        "axis_index"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        arity::<0>(operands)?;
+        Ok(vec![Aval::new(DType::I32, [])])
+    }
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        zero_jvp(self, primals)
+    }
+    fn batch(&self, _: &[Array], _: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        if !axis.is_named(&self.axis_name) {
+            return Ok(Batched { outputs: vec![bind1(self.clone(), [])], axes: vec![None] });
+        }
+        Ok(batched(iota(DType::I32, axis.size), 0))
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn axis_names(&self) -> Vec<String> {
+        vec![self.axis_name.clone()]
+    }
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let of = |name: &str| {
+        Exemplar::new(AxisIndex { axis_name: name.into() }, []).along([("i", 3), ("j", 2)])
+    };
+    vec![of("i"), of("j")]
+}

@@ -1,0 +1,136 @@
+//! Collectives: operations in which all examples along a named axis take part together.
+//!
+//! A collective holds the name of its axis, and its size where types depend on that. The batch rule for
+//! the axis of that name does what the collective says, with ordinary operations along the batch axis;
+//! for any other axis it is an ordinary batch rule, and the collective stays. What is left when nobody
+//! around it names the axis cannot be lowered.
+//!
+//! The functions, which take trees, are those of `ops`.
+
+mod extremum;
+mod gather;
+mod index;
+mod permute;
+mod scatter;
+mod sum;
+mod transposition;
+
+pub use extremum::{PMax, PMin};
+pub use gather::AllGather;
+pub use index::AxisIndex;
+pub use permute::PPermute;
+pub use scatter::PSumScatter;
+pub use sum::PSum;
+pub use transposition::AllToAll;
+
+pub(super) use extremum::{exemplars_max, exemplars_min};
+pub(super) use gather::exemplars as exemplars_all_gather;
+pub(super) use index::exemplars as exemplars_index;
+pub(super) use permute::exemplars as exemplars_permute;
+pub(super) use scatter::exemplars as exemplars_scatter;
+pub(super) use sum::exemplars as exemplars_sum;
+pub(super) use transposition::exemplars as exemplars_all_to_all;
+
+use super::rules::{batch_at_front, batched, move_axis};
+use super::shape::reshape;
+use crate::core::{Array, BatchAxis, Batched, Primitive, Rule, RuleError, bind1};
+use crate::stablehlo::Value;
+
+/// The answer of a collective's `lower` rule.
+///
+/// `shard_map` will bind names to axes of a mesh, and this is the place that asks the context for them.
+fn left_over(name: &str, axes: &[String]) -> Rule<Vec<Value>> {
+    let quoted: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
+    let first = axes.first().map_or("i", String::as_str);
+    Err(RuleError::unsupported(format!(
+        "`{name}` over {} stands outside of any axis of that name",
+        quoted.join(", ")
+    ))
+    .help(format!("it belongs inside `vmap(f).axis_name(\"{first}\")`")))
+}
+
+/// The batch rule for an axis that the collective does not speak of, where its own axes lie behind the
+/// batch axis: `shifted` is the collective with its positions moved by one.
+fn behind(
+    shifted: impl Primitive,
+    operands: &[Array],
+    axes: &[Option<usize>],
+    axis: &BatchAxis,
+) -> Rule<Batched> {
+    let x = &batch_at_front(operands, axes, axis)[0];
+    Ok(batched(bind1(shifted, [x]), 0))
+}
+
+/// The array with axis `from` moved in front of what is now axis `to`, and both made one.
+fn merged(x: &Array, from: usize, to: usize) -> Array {
+    let moved = move_axis(x, from, to);
+    let mut shape = moved.shape().to_vec();
+    let outer = shape.remove(to);
+    shape[to] *= outer;
+    reshape(&moved, shape)
+}
+
+/// The array with axis `at` parted into `parts` and the rest.
+fn parted(x: &Array, at: usize, parts: usize) -> Array {
+    let mut shape = x.shape().to_vec();
+    shape[at] /= parts.max(1);
+    shape.insert(at, parts);
+    reshape(x, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Aval, DType};
+    use crate::primitives::snapshot::error_of;
+    use expect_test::expect;
+
+    fn f32s(shape: &[usize]) -> Aval {
+        Aval::new(DType::F32, shape)
+    }
+
+    #[test]
+    fn operands_that_do_not_fit() {
+        let scatter =
+            PSumScatter { axis_name: "i".into(), axis_size: 4, scatter_dimension: 1, tiled: false };
+        expect![[r#"
+            error[shape]: psum_scatter: axis 1 has size 6, and one element is to go to each of the 4 along `i`
+              operand: f32[2,6]
+              help: `tiled` scatters several elements to each"#]]
+        .assert_eq(&error_of(scatter.clone(), [f32s(&[2, 6])]));
+        expect![[r#"
+            error[shape]: psum_scatter: axis 1 has size 6, which is not divisible by the size 4 of `i`
+              operand: f32[2,6]"#]]
+        .assert_eq(&error_of(PSumScatter { tiled: true, ..scatter }, [f32s(&[2, 6])]));
+        let all_to_all = AllToAll {
+            axis_name: "i".into(),
+            axis_size: 3,
+            split_axis: 0,
+            concat_axis: 2,
+            tiled: false,
+        };
+        expect![[r#"
+            error[shape]: all_to_all: concat_axis 2 must lie below the rank 2 of the operand
+              operand: f32[3,6]"#]]
+        .assert_eq(&error_of(all_to_all.clone(), [f32s(&[3, 6])]));
+        expect![[r#"
+            error[shape]: all_to_all: axis 0 has size 6, and one element is to go to each of the 3 along `i`
+              operand: f32[6,3,2]
+              help: `tiled` sends several elements to each"#]]
+        .assert_eq(&error_of(all_to_all, [f32s(&[6, 3, 2])]));
+        let permute = PPermute { axis_name: "i".into(), axis_size: 3, perm: vec![(0, 1), (2, 1)] };
+        expect![[r#"
+            error[value]: ppermute: two elements are sent to 1 along `i`: those of 0 and of 2
+              operand: f32[]"#]]
+        .assert_eq(&error_of(permute.clone(), [f32s(&[])]));
+        expect![[r#"
+            error[value]: ppermute: the pair (0, 3) leaves the axis `i` of size 3
+              operand: f32[]"#]]
+        .assert_eq(&error_of(PPermute { perm: vec![(0, 3)], ..permute }, [f32s(&[])]));
+        let sum = PSum { axis_names: vec!["i".into()] };
+        expect![[r#"
+            error[dtype]: psum: needs a numeric operand, got bool
+              operand: bool[2]"#]]
+        .assert_eq(&error_of(sum, [Aval::new(DType::Bool, [2])]));
+    }
+}

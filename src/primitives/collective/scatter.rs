@@ -1,0 +1,105 @@
+//! The sum over a named axis, of which every example keeps a part.
+
+use super::sum::total;
+use super::{AllGather, behind, left_over, parted};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Tangent, bind1,
+};
+use crate::ensure_shape;
+use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_type};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Sum over all examples along a named axis, scattered: each example gets its own part.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {int, float, complex}[…]` whose axis `scatter_dimension` has size `axis_size`, or, if `tiled`, a multiple of it |
+/// | result     | dtype of `x`, without that axis, or, if `tiled`, with so much less of it |
+/// | lowering   | none: for `vmap` a sum along the batch axis, after which the scattered axis is the batch axis |
+/// | derivative | linear; transposes to [`AllGather`] |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[doc(alias = "reduce_scatter")]
+pub struct PSumScatter {
+    /// The axis.
+    pub axis_name: String,
+    /// Its size.
+    pub axis_size: usize,
+    /// Which axis of the sum is scattered.
+    pub scatter_dimension: usize,
+    /// Whether it stays, with one part of its elements.
+    pub tiled: bool,
+}
+
+impl Primitive for PSumScatter {
+    fn name(&self) -> &'static str {
+        "psum_scatter"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let x = same_numeric_type(operands)?;
+        let (at, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
+        ensure_shape!(at < x.rank(), "dimension {at} must lie below the rank {}", x.rank());
+        let size = x.shape[at];
+        if self.tiled {
+            ensure_shape!(
+                n > 0 && size % n == 0,
+                "axis {at} has size {size}, which is not divisible by the size {n} of `{name}`"
+            );
+            let mut shape = x.shape.to_vec();
+            shape[at] /= n;
+            return Ok(vec![x.with_shape(shape)]);
+        }
+        if size != n {
+            return Err(RuleError::shape(format!(
+                "axis {at} has size {size}, and one element is to go to each of the {n} along `{name}`"
+            ))
+            .help("`tiled` scatters several elements to each"));
+        }
+        Ok(vec![x.with_shape(x.shape.remove(at))])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let at = self.scatter_dimension;
+        if !axis.is_named(&self.axis_name) {
+            let shifted = PSumScatter { scatter_dimension: at + 1, ..self.clone() };
+            return behind(shifted, operands, axes, axis);
+        }
+        let sum = total(&operands[0], axes[0], axis.size);
+        let sum = if self.tiled { parted(&sum, at, self.axis_size) } else { sum };
+        Ok(batched(sum, at))
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let gather = AllGather {
+            axis_name: self.axis_name.clone(),
+            axis_size: self.axis_size,
+            all_gather_dimension: self.scatter_dimension,
+            tiled: self.tiled,
+        };
+        Ok(vec![Some(bind1(gather, [one_cotangent(cts)?]).into())])
+    }
+    fn axis_names(&self) -> Vec<String> {
+        vec![self.axis_name.clone()]
+    }
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let along = |scatter_dimension, tiled, sample| {
+        let scatter = PSumScatter { axis_name: "i".into(), axis_size: 3, scatter_dimension, tiled };
+        Exemplar::new(scatter, [sample]).along([("i", 3)])
+    };
+    vec![
+        along(0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+        along(1, false, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
+        along(1, true, Sample::uniform(DType::F32, [2, 6], -1.0, 1.0)),
+        along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+    ]
+}

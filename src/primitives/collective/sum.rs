@@ -1,0 +1,95 @@
+//! The sum over named axes.
+
+use super::left_over;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Scalar, Tangent, bind1,
+};
+use crate::primitives::arithmetic::mul;
+use crate::primitives::constant::fill_of;
+use crate::primitives::reduce::reduce_sum;
+use crate::primitives::rules::{
+    arity, batched, broadcast_axis, linear_jvp, one_cotangent, same_numeric_type,
+};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Sum over all examples along named axes.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: {int, float, complex}[…]` |
+/// | result     | type of `x`, the same for all examples; integers wrap |
+/// | lowering   | none: `vmap` makes it a sum along the batch axis, and a product with the size where the operand is the same for all |
+/// | derivative | linear; transposes to itself: a cotangent is that of the sum of all examples' results |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[doc(alias = "all_reduce")]
+pub struct PSum {
+    /// The axes, each once.
+    pub axis_names: Vec<String>,
+}
+
+/// The sum over a batch of `size`, of which `at` is the axis; the product if `x` is the same for all.
+pub(super) fn total(x: &Array, at: Option<usize>, size: usize) -> Array {
+    match at {
+        Some(at) => reduce_sum(x, &[at as isize]),
+        None if x.dtype().is_inexact() => mul(x, fill_of(Scalar::Int(size as i128), x.aval())),
+        // A size that the dtype does not hold wraps, as the sum does.
+        None => reduce_sum(&broadcast_axis(x, 0, size), &[0]),
+    }
+}
+
+/// The names other than the axis's own.
+pub(super) fn others(names: &[String], axis: &BatchAxis) -> Vec<String> {
+    names.iter().filter(|name| !axis.is_named(name)).cloned().collect()
+}
+
+impl Primitive for PSum {
+    fn name(&self) -> &'static str {
+        "psum"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        arity::<1>(operands)?;
+        Ok(vec![same_numeric_type(operands)?])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        if !axis.is_among(&self.axis_names) {
+            return Ok(batched(bind1(self.clone(), [&operands[0]]), axes[0].unwrap_or(0)));
+        }
+        let sum = total(&operands[0], axes[0], axis.size);
+        let sum = match others(&self.axis_names, axis) {
+            none if none.is_empty() => sum,
+            axis_names => bind1(PSum { axis_names }, [&sum]),
+        };
+        Ok(Batched { outputs: vec![sum], axes: vec![None] })
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        left_over(self.name(), &self.axis_names)
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
+    }
+    fn axis_names(&self) -> Vec<String> {
+        self.axis_names.clone()
+    }
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let over = |names: &[&str], sample| {
+        let axis_names = names.iter().map(ToString::to_string).collect();
+        Exemplar::new(PSum { axis_names }, [sample]).along([("i", 3), ("j", 2)])
+    };
+    vec![
+        over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
+        over(&["j"], Sample::uniform(DType::C64, [], -1.0, 1.0)),
+        over(&["i"], Sample::listed(DType::U8, [2], &[200.0, 100.0, 1.0])),
+        over(&["i"], Sample::uniform(DType::F32, [0], -1.0, 1.0)),
+    ]
+}

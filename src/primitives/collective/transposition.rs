@@ -1,0 +1,118 @@
+//! A transposition between a named axis and one of the array's own.
+
+use super::{behind, left_over, merged, parted};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    RuleError, Sample, Tangent, bind1,
+};
+use crate::ensure_shape;
+use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
+use crate::primitives::shape::transpose;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Every example sends one part of its value to each example along a named axis, and puts together what
+/// it gets.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` whose axis `split_axis` has size `axis_size`, or, if `tiled`, a multiple of it |
+/// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the one so much shorter, the other so much longer. What comes from example `k` stands at `k` |
+/// | lowering   | none: for `vmap` a transposition of the batch axis and `split_axis` |
+/// | derivative | linear; transposes to the way back, `split_axis` and `concat_axis` exchanged |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AllToAll {
+    /// The axis.
+    pub axis_name: String,
+    /// Its size.
+    pub axis_size: usize,
+    /// Along which axis of the operand the parts lie.
+    pub split_axis: usize,
+    /// Along which axis of the result they are put together.
+    pub concat_axis: usize,
+    /// Whether parts keep the axis, so that they have several elements along it.
+    pub tiled: bool,
+}
+
+impl Primitive for AllToAll {
+    fn name(&self) -> &'static str {
+        "all_to_all"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        let (split, concat, n) = (self.split_axis, self.concat_axis, self.axis_size);
+        let (name, rank) = (&self.axis_name, x.rank());
+        for (what, at) in [("split_axis", split), ("concat_axis", concat)] {
+            ensure_shape!(at < rank, "{what} {at} must lie below the rank {rank} of the operand");
+        }
+        let (mut shape, size) = (x.shape.to_vec(), x.shape[split]);
+        if self.tiled {
+            ensure_shape!(
+                n > 0 && size % n == 0,
+                "axis {split} has size {size}, which is not divisible by the size {n} of `{name}`"
+            );
+            shape[split] /= n;
+            shape[concat] *= n;
+            return Ok(vec![x.with_shape(shape)]);
+        }
+        if size != n {
+            return Err(RuleError::shape(format!(
+                "axis {split} has size {size}, and one element is to go to each of the {n} along `{name}`"
+            ))
+            .help("`tiled` sends several elements to each"));
+        }
+        shape.remove(split);
+        shape.insert(concat, n);
+        Ok(vec![x.with_shape(shape)])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+        let (split, concat) = (self.split_axis, self.concat_axis);
+        if !axis.is_named(&self.axis_name) {
+            let shifted =
+                AllToAll { split_axis: split + 1, concat_axis: concat + 1, ..self.clone() };
+            return behind(shifted, operands, axes, axis);
+        }
+        // Axis 0 is who sends, axis `split + 1` is who gets.
+        let x = &batch_at_front(operands, axes, axis)[0];
+        let x = if self.tiled { parted(x, split + 1, self.axis_size) } else { x.clone() };
+        let mut order: Vec<usize> = (1..x.rank()).filter(|&at| at != split + 1).collect();
+        order.insert(concat, 0);
+        order.insert(0, split + 1);
+        let y = transpose(&x, &order);
+        let y = if self.tiled { merged(&y, concat + 1, concat + 1) } else { y };
+        Ok(batched(y, 0))
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let back =
+            AllToAll { split_axis: self.concat_axis, concat_axis: self.split_axis, ..self.clone() };
+        Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
+    }
+    fn axis_names(&self) -> Vec<String> {
+        vec![self.axis_name.clone()]
+    }
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let along = |split_axis, concat_axis, tiled, sample| {
+        let (axis_name, axis_size) = ("i".into(), 3);
+        let primitive = AllToAll { axis_name, axis_size, split_axis, concat_axis, tiled };
+        Exemplar::new(primitive, [sample]).along([("i", 3)])
+    };
+    vec![
+        along(0, 0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+        along(0, 1, false, Sample::uniform(DType::F64, [3, 2], -1.0, 1.0)),
+        along(2, 0, false, Sample::uniform(DType::I32, [2, 1, 3], 0.0, 9.0)),
+        along(0, 1, true, Sample::uniform(DType::F32, [6, 2], -1.0, 1.0)),
+        along(1, 1, true, Sample::uniform(DType::F64, [2, 6], -1.0, 1.0)),
+        along(2, 0, true, Sample::uniform(DType::F32, [2, 1, 3], -1.0, 1.0)),
+    ]
+}

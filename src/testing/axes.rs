@@ -1,0 +1,71 @@
+//! Exemplars inside named axes: a collective means something only where its axis is, so its programs are
+//! run on examples along all axes that the exemplar names, each with operands of its own. What a law says
+//! of one example's program, it says of these examples together: rules are applied to the program as it
+//! is, before the axes are bound.
+
+use crate::core::{Aval, BatchAxis, Program, Sample, Shape};
+use crate::primitives::rules::{batch_at, batch_at_front};
+use crate::transforms::staging::trace_rules;
+use crate::transforms::vmap::batch_program;
+
+/// The named axes of an exemplar, outermost first.
+pub(super) type Axes = Vec<(String, usize)>;
+
+fn bound(axis: &(String, usize)) -> BatchAxis {
+    BatchAxis::named(&axis.0, axis.1)
+}
+
+/// The type of a value for all examples together: the axes in front.
+pub(super) fn of_all(aval: &Aval, axes: &Axes) -> Aval {
+    let shape: Shape =
+        axes.iter().map(|(_, size)| *size).chain(aval.shape.iter().copied()).collect();
+    aval.with_shape(shape)
+}
+
+/// The sample for all examples together.
+pub(super) fn sample_of_all(sample: &Sample, axes: &Axes) -> Sample {
+    Sample { aval: of_all(&sample.aval, axes), ..sample.clone() }
+}
+
+/// The program of all examples together.
+pub(super) fn close(program: &Program, axes: &Axes) -> Program {
+    axes.iter().rev().fold(program.clone(), |program, axis| {
+        let axis = bound(axis);
+        let front = |aval: Aval| aval.with_shape(aval.shape.insert(0, axis.size));
+        let avals = program.avals_in().into_iter().map(front);
+        trace_rules(avals, |inputs| {
+            let mapped = vec![Some(0); inputs.len()];
+            let (outputs, at) = batch_program(&program, inputs, &mapped, &axis);
+            batch_at_front(&outputs, &at, &axis)
+        })
+    })
+}
+
+/// One operand of a program of all examples, as the law of copies gives it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// Not mapped along the innermost axis: the same for all examples there.
+    Once,
+    /// Mapped, with so many copies.
+    Copied,
+    /// Mapped, with copies, and the axis behind the array's own.
+    CopiedBehind,
+}
+
+/// The program of all examples, of operands that are the same along the innermost axis, and given in one
+/// way or another.
+pub(super) fn close_over_copies(program: &Program, axes: &Axes, given: &[Given]) -> Program {
+    let (innermost, outer) = axes.split_last().expect("there is an axis");
+    let axis = bound(innermost);
+    let inner = trace_rules(program.avals_in(), |inputs| {
+        let place = |(x, given): (&crate::core::Array, &Given)| match given {
+            Given::Once => (x.clone(), None),
+            Given::Copied => (batch_at(x, None, 0, &axis), Some(0)),
+            Given::CopiedBehind => (batch_at(x, None, x.rank(), &axis), Some(x.rank())),
+        };
+        let (operands, at): (Vec<_>, Vec<_>) = inputs.iter().zip(given).map(place).unzip();
+        let (outputs, at) = batch_program(program, &operands, &at, &axis);
+        batch_at_front(&outputs, &at, &axis)
+    });
+    close(&inner, &outer.to_vec())
+}
