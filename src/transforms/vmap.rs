@@ -136,9 +136,9 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
-    /// let xs = Array::from_slice(&[1.0f32, 2.0, 5.0], [3])?;
+    /// let xs = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
     /// let centred = vmap(|x: Array| &x - pmean(&x, "batch")).axis_name("batch").call(&xs);
-    /// assert_eq!(centred.to_vec::<f32>()?, [-5.0 / 3.0, -2.0 / 3.0, 7.0 / 3.0]);
+    /// assert_eq!(centred.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[must_use]

@@ -252,7 +252,7 @@ fn carry_that_comes_to_differ(x: &[Array]) -> Vec<Array> {
 
 fn choice_of_all(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| {
-        let positive = gt(&psum(&x, "i"), 0);
+        let positive = gt(psum(&x, "i"), 0);
         cond(&positive, |x: Array| psum(&square(&x), "i") * &x, |x: Array| pmean(&x, "i") - &x, x)
     };
     vec![vmap(each).axis_name("i").call(&x[0])]
@@ -278,7 +278,7 @@ fn choice_of_each_with_a_sum(x: &[Array]) -> Vec<Array> {
 fn until_all_are_small(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| {
         let step = |(n, y): (Array, Array)| (&n + 1, &y * 0.5 + pmean(&y, "i") * 0.01);
-        let large = |(_, y): (Array, Array)| gt(&pmax(&abs(&y), "i"), 0.1);
+        let large = |(_, y): (Array, Array)| gt(pmax(&abs(&y), "i"), 0.1);
         let (n, y) = while_loop(large, step, (zeros_like(&x), x));
         vec![n, y]
     };

@@ -369,7 +369,7 @@ mod on_cpu {
         let f = jit(|x: Array| &x * 2.0 + psum(&x, "i"));
         let sums = |name: &'static str, size: usize| {
             let each = || {
-                let inner = || f.apply(&scalar(1.0f32));
+                let inner = || f.apply(scalar(1.0f32));
                 vmap(inner).axis_name(name).axis_size(size).call()
             };
             vmap(each).axis_name("i").axis_size(2).call().to_vec::<f32>().unwrap()

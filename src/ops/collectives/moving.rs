@@ -1,18 +1,12 @@
-//! Collectives: what examples along a named axis compute together. `vmap(f).axis_name("batch")` names one.
-//!
-//! All of them take a tree and apply to each leaf. Several names stand for one axis made of all of
-//! them, the first varying slowest. Every function throws `Op` (value) if no axis in scope has a name that
-//! it is given, and says which are.
+//! What examples send to each other.
 
-use crate::core::axes::{NamedAxis, named_axes};
+use super::some_axes;
+use crate::core::axes::NamedAxis;
 use crate::core::{
-    Array, AxisNames, DType, OpErrorKind, RuleError, bind1, from_caller, throw_operands, trace,
+    Array, AxisNames, OpErrorKind, RuleError, bind1, from_caller, throw_operands, trace,
 };
 use crate::primitives::rules::{move_axis, resolve_axis};
-use crate::primitives::{
-    AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter, add,
-    convert_element_type, div, mul, reshape,
-};
+use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape};
 use crate::tree::{self, Tree};
 use std::panic::Location;
 
@@ -25,106 +19,10 @@ pub enum Tiling {
     Tiled,
 }
 
-/// The names alone.
-fn names(axes: &[NamedAxis]) -> Vec<String> {
-    axes.iter().map(|axis| axis.name.clone()).collect()
-}
-
-/// As [`named_axes`], of which there must be one at least.
-#[track_caller]
-fn some_axes(function: &str, axis_name: AxisNames) -> Vec<NamedAxis> {
-    let axes = named_axes(function, &axis_name);
-    if axes.is_empty() {
-        let message = "no axis is named: the list of names is empty".to_string();
-        trace::throw_op(OpErrorKind::Value, function, message, Some(Location::caller()));
-    }
-    axes
-}
-
 /// The position that `axis` is among `rank`, or an error on behalf of `function`.
 #[track_caller]
 fn position(function: &str, axis: isize, rank: usize, x: &Array) -> usize {
     resolve_axis(axis, rank).unwrap_or_else(|error| throw_operands(function, error, &[x]))
-}
-
-/// The sum over all examples along the named axes, of each leaf (`{int, float, complex}[…]`, or `bool`, which
-/// is counted in `i32`): the same for all of them.
-///
-/// The derivative is that of the sum of all examples' results: the gradient of `psum(x²)` is the sum of as
-/// many `2x` as there are examples, inside of `vmap` and outside. See [`PSum`].
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let x = Array::from_slice(&[1.0f32, 2.0, 5.0], [3])?;
-/// let shares = vmap(|x: Array| &x / psum(&x, "i")).axis_name("i").call(&x);
-/// assert_eq!(shares.to_vec::<f32>()?, [0.125, 0.25, 0.625]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn psum<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = named_axes("psum", &axis_name.into());
-    from_caller(|| tree::map(x, |x| sum_of(x, &axes)))
-}
-
-/// The sum of one leaf.
-fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
-    let counted = match x.dtype().is_bool() {
-        true => convert_element_type(x, DType::I32),
-        false => x.clone(),
-    };
-    if axes.is_empty() {
-        return counted;
-    }
-    bind1(PSum { axis_names: names(axes) }, [&counted])
-}
-
-/// The mean over all examples along the named axes, of each leaf; integers and `bool` give floats. It is
-/// [`psum`] divided by the number of examples.
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let x = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
-/// let mean = vmap(|x: Array| pmean(&x, "i")).axis_name("i").out_axes([None]).call(&x);
-/// assert_eq!(mean.item::<f32>()?, 3.0);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = named_axes("pmean", &axis_name.into());
-    let size: usize = axes.iter().map(|axis| axis.size).product();
-    from_caller(|| tree::map(x, |x| div(sum_of(x, &axes), size as i64)))
-}
-
-/// The largest over all examples along the named axes, of each leaf (any dtype): the same for all of them.
-/// Examples that are equally large share the derivative. See [`PMax`].
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let x = Array::from_slice(&[1.0f32, 4.0, 2.0], [3])?;
-/// let below = vmap(|x: Array| &x - pmax(&x, "i")).axis_name("i").call(&x);
-/// assert_eq!(below.to_vec::<f32>()?, [-3.0, 0.0, -2.0]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axis_names = names(&some_axes("pmax", axis_name.into()));
-    from_caller(|| tree::map(x, |x| bind1(PMax { axis_names: axis_names.clone() }, [x])))
-}
-
-/// The smallest over all examples along the named axes; otherwise as [`pmax`]. See [`PMin`].
-///
-/// ```
-/// use oxidax::prelude::*;
-/// let smallest = |x: Array| pmin(&x, ["rows", "columns"]);
-/// let each = move |x: Array| vmap(smallest).axis_name("columns").call(x);
-/// let all = move |x: Array| vmap(each).axis_name("rows").call(x);
-/// assert_eq!(eval_shape(all, Aval::new(DType::F32, [2, 3]))?.shape().dims(), [2, 3]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axis_names = names(&some_axes("pmin", axis_name.into()));
-    from_caller(|| tree::map(x, |x| bind1(PMin { axis_names: axis_names.clone() }, [x])))
 }
 
 /// The values of all examples along the named axes, as one array that is the same for all of them: beside
@@ -398,24 +296,4 @@ pub fn pshuffle<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[usize])
 #[track_caller]
 pub fn pswapaxes<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, axis: isize) -> T {
     exchange("pswapaxes", x, axis_name.into(), [axis, axis], Tiling::Untiled)
-}
-
-/// The example's position along the named axes, `i32[]`, from 0. See [`AxisIndex`].
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let x = Array::from_slice(&[5.0f32, 5.0, 5.0], [3])?;
-/// let scaled = vmap(|x: Array| &x * axis_index("i")).axis_name("i").call(&x);
-/// assert_eq!(scaled.to_vec::<f32>()?, [0.0, 5.0, 10.0]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn axis_index(axis_name: impl Into<AxisNames>) -> Array {
-    let axes = some_axes("axis_index", axis_name.into());
-    let (first, rest) = axes.split_first().expect("there is one at least");
-    let index = |axis: &NamedAxis| bind1(AxisIndex { axis_name: axis.name.clone() }, []);
-    from_caller(|| {
-        rest.iter()
-            .fold(index(first), |slower, axis| add(mul(&slower, axis.size as i32), index(axis)))
-    })
 }
