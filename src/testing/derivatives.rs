@@ -124,13 +124,7 @@ fn jvp_of_jvp(first: &Program, outer: &[Tangent]) -> Program {
 /// Law 3: `<Jv, u> = <v, Jᵀu>`.
 pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let directions = subject.directions(19)?;
-    let outputs = subject.program.avals_out();
-    let mut stream = Stream(23);
-    let cts: Vec<Array> = outputs
-        .iter()
-        .filter(|aval| aval.dtype.is_inexact())
-        .map(|aval| direction(&of_all(aval, &subject.axes), (stream.next() * 1e6) as u64))
-        .collect::<Result<_, _>>()?;
+    let cts = cotangents(subject, 23)?;
     let jvp = subject.jvp_of(&subject.program, &directions);
     let tangents = subject.run(jobs, &jvp, with_directions(&subject.operands, &directions));
     let arguments: Vec<Array> = subject.operands.iter().chain(&cts).cloned().collect();
@@ -150,8 +144,17 @@ pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Che
     }))
 }
 
+/// Random cotangents of the inexact results.
+pub(super) fn cotangents(subject: &Subject, seed: u64) -> Result<Vec<Array>, Error> {
+    let mut stream = Stream(seed);
+    let outputs = subject.program.avals_out();
+    let inexact = outputs.iter().filter(|aval| aval.dtype.is_inexact());
+    let of_all = inexact.map(|aval| of_all(aval, &subject.axes));
+    of_all.map(|aval| direction(&aval, (stream.next() * 1e6) as u64)).collect()
+}
+
 /// From operands and cotangents of the inexact results to cotangents of the inexact operands.
-fn vjp_of(subject: &Subject) -> Program {
+pub(super) fn vjp_of(subject: &Subject) -> Program {
     let n = subject.operands.len();
     let inexact = |aval: &Aval| aval.dtype.is_inexact();
     let cts = subject.program.avals_out().into_iter().filter(inexact);

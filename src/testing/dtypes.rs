@@ -227,6 +227,11 @@ fn same(own: DType, wide: DType, a: Complex64, b: Complex64, all: &[Complex64]) 
         // Beyond 2⁵³ a double does not know the low bits.
         return b.re.abs() > 9e15 || (a.re - b.re).rem_euclid(modulus) == 0.0;
     }
+    near(own, a, b, all, ULPS)
+}
+
+/// Whether `a` of dtype `own` is what `b` rounds to, or off by so many units in the last place of the largest of `all`.
+pub(super) fn near(own: DType, a: Complex64, b: Complex64, all: &[Complex64], ulps: f64) -> bool {
     let (largest, epsilon) = (own.real().float_max(), own.real().epsilon());
     let finite = all.iter().filter(|x| x.is_finite());
     let scale = finite.map(|x| x.norm()).fold(f64::MIN_POSITIVE, f64::max);
@@ -235,7 +240,7 @@ fn same(own: DType, wide: DType, a: Complex64, b: Complex64, all: &[Complex64]) 
             || (a.is_nan() && b.is_nan())
             || b.abs() > largest / 2.0
             || (b.is_infinite() && !own.real().has_infinity())
-            || (a - b).abs() <= ULPS * epsilon * scale.min(largest) + 1e-3 * epsilon
+            || (a - b).abs() <= ulps * epsilon * scale.min(largest) + 1e-3 * epsilon
     };
     part(a.re, b.re) && part(a.im, b.im)
 }

@@ -2,7 +2,7 @@
 
 use super::jobs::{Jobs, Results};
 use super::subject::Subject;
-use super::{derivatives, structure};
+use super::{derivatives, narrow, structure};
 use crate::core::{DType, Entry, Error, Exemplar, Sample, catch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -62,6 +62,7 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
             failures.push(format!("{} exemplar {position} {primitive:?}: {failure}", entry.name));
         }
     }
+    failures.extend(narrow::check(entry, &exemplars));
     match failures.is_empty() {
         true => Ok(()),
         false => Err(failures.join("\n")),
@@ -117,7 +118,7 @@ fn examine(subject: &Subject, laws: &[&Laws]) -> Vec<String> {
 }
 
 /// Runs `f`; what it throws, returns or panics with is the message.
-fn attempt<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+pub(super) fn attempt<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(|| catch(f))) {
         Ok(Ok(Ok(value))) => Ok(value),
         Ok(Ok(Err(error)) | Err(error)) => Err(error.to_string()),

@@ -8,6 +8,7 @@ mod derivatives;
 mod dtypes;
 mod jobs;
 mod laws;
+mod narrow;
 mod numbers;
 mod structure;
 mod subject;

@@ -153,6 +153,8 @@ enum Written {
     One(String),
     Routine(String),
     Composed,
+    /// It stands in a named axis, and `vmap` has the rule.
+    BoundByVmap,
 }
 
 /// The lines that are not of an operation's region, which says what that does with two elements.
@@ -204,6 +206,7 @@ impl std::fmt::Display for Written {
             Written::One(operation) => write!(f, "`{operation}`"),
             Written::Routine(name) => write!(f, "calls `{name}`"),
             Written::Composed => f.write_str("composed"),
+            Written::BoundByVmap => f.write_str("what `vmap` makes of it"),
         }
     }
 }
@@ -408,6 +411,9 @@ impl Case {
     }
 
     fn written(&self) -> Written {
+        if !self.exemplar.axes.is_empty() {
+            return Written::BoundByVmap;
+        }
         let text = catch(|| passes::lower(&self.program, "f", "cpu", false)).flatten();
         Written::of(&text.unwrap_or_else(|error| panic!("{}: {error}", self.name())))
     }
