@@ -118,7 +118,7 @@ fn elements_each(
 
 /// The sum over all examples along the named axes, of which each example gets its part: element `k` along
 /// `scatter_dimension` for example `k` ([`Tiling::Untiled`]), or as many elements as each can have
-/// ([`Tiling::Tiled`]). It is [`psum`] without what an example does not need. See [`PSumScatter`].
+/// ([`Tiling::Tiled`]). It is [`psum`](super::psum) without what an example does not need. See [`PSumScatter`].
 ///
 /// Throws `Op` (shape) if the axis does not have so many elements.
 ///
