@@ -223,7 +223,7 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         let unused = Sample::uniform(DType::F32, [2], -1.0, 1.0);
         Exemplar::new(callback, [numbers, unused])
     };
-    vec![of(false, &[2, 3]), of(true, &[]), of(false, &[0])]
+    vec![of(false, &[2, 3]), of(true, &[]), of(false, &[0]), of(false, &[1])]
 }
 
 /// Calls a host function on the elements of `operands`; `results` are the types of what it gives.

@@ -158,6 +158,7 @@ pub(super) fn exemplars_iota() -> Vec<Exemplar> {
     all.push(along(DType::F32, &[2, 3], 1));
     all.push(along(DType::I32, &[2, 3, 2], 0));
     all.push(along(DType::U32, &[0], 0));
+    all.push(along(DType::F32, &[1, 3], 0));
     all
 }
 

@@ -3,7 +3,8 @@
 use super::arithmetic::{mul, sub};
 use super::comparison::eq;
 use super::constant::{full_like, zeros_like};
-use super::exponential::exp;
+use super::exponential::logistic;
+use super::logic::bitwise_and;
 use super::promote::{ArrayLike, promote_inexact};
 use super::rules::{add_tangents, arity, batch_elementwise, same_float_type};
 use super::select::select;
@@ -21,17 +22,19 @@ use serde::{Deserialize, Serialize};
 /// | operands   | `x, y: float[…]`, of one shape and dtype |
 /// | result     | the same shape and dtype; equal infinities give themselves |
 /// | lowering   | `max(x, y) + log1p(exp(-abs(x - y)))` |
-/// | derivative | `exp(x - z)·dx + exp(y - z)·dy` for the result `z` |
+/// | derivative | `logistic(x - y)·dx + logistic(y - x)·dy` |
 ///
 /// A primitive of its own and not a composite, so that its derivatives of every order are exact
 /// where `x = y`: those of `max` and `abs` are not. At `x = y = inf` both shares are 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogAddExp;
 
-/// The share of an operand's tangent in the result's.
-pub(super) fn share(own: &Array, z: &Array) -> Array {
-    let finite = |x: &Array| select(&eq(x, full_like(x, f64::INFINITY)), &zeros_like(x), x);
-    exp(&sub(finite(own), finite(z)))
+/// The share of an operand's tangent in the result's: `exp(own - result)`, but for the rounding of the result, which
+/// may be larger than what parts the operands.
+pub(super) fn share(own: &Array, other: &Array) -> Array {
+    let infinity = full_like(own, f64::INFINITY);
+    let both = bitwise_and(eq(own, &infinity), eq(other, &infinity));
+    logistic(&sub(own, select(&both, &zeros_like(other), other)))
 }
 
 /// Writes the function of two floats of one type.
@@ -62,8 +65,8 @@ impl Primitive for LogAddExp {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (x, y) = (&primals[0], &primals[1]);
         let z = bind1(LogAddExp, [x, y]);
-        let left = tangents[0].map(z.aval(), |dx| mul(dx, share(x, &z)));
-        let right = tangents[1].map(z.aval(), |dy| mul(dy, share(y, &z)));
+        let left = tangents[0].map(z.aval(), |dx| mul(dx, share(x, y)));
+        let right = tangents[1].map(z.aval(), |dy| mul(dy, share(y, x)));
         Ok((vec![z], vec![add_tangents(&left, &right)]))
     }
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {

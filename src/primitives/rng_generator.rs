@@ -206,6 +206,8 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         of(Philox, DType::U8, &[], narrow(&[2, 3, 4])),
         of(ThreeFry, DType::U32, &[0], narrow(&[4])),
         of(Default, DType::U32, &[2], narrow(&[0, 4])),
+        of(ThreeFry, DType::U32, &[1], narrow(&[1, 4])),
+        of(ThreeFry, DType::U32, &[], narrow(&[4])),
     ]
 }
 

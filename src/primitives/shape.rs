@@ -305,5 +305,6 @@ pub(super) fn exemplars_transpose() -> Vec<Exemplar> {
         by(&[2, 0, 1], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
         by(&[], Sample::uniform(DType::U32, [], 0.0, 9.0)),
         by(&[1, 0], Sample::uniform(DType::C64, [0, 3], 0.0, 1.0)),
+        by(&[0, 2, 1], Sample::uniform(DType::F32, [1, 3, 1], -1.0, 1.0)),
     ]
 }

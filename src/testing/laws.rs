@@ -2,7 +2,7 @@
 
 use super::jobs::{Jobs, Results};
 use super::subject::Subject;
-use super::{derivatives, narrow, structure};
+use super::{derivatives, edges, narrow, structure};
 use crate::core::{DType, Entry, Error, Exemplar, Sample, catch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ pub(super) type Check<'a> = Box<dyn FnOnce(&Results) -> Result<(), Error> + 'a>;
 type Law = for<'a> fn(&'a Subject, &mut Jobs) -> Result<Check<'a>, Error>;
 
 /// Laws by name, which begins with the number that the documentation gives them.
-type Laws = [(&'static str, Law)];
+pub(super) type Laws = [(&'static str, Law)];
 
 const ALWAYS: &Laws = &[
     ("1 types of the compiled results", structure::types),
@@ -62,6 +62,7 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
             failures.push(format!("{} exemplar {position} {primitive:?}: {failure}", entry.name));
         }
     }
+    failures.extend(edges::check(entry, &exemplars, ALWAYS));
     failures.extend(narrow::check(entry, &exemplars));
     match failures.is_empty() {
         true => Ok(()),
@@ -95,20 +96,31 @@ pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
 
 /// Checks laws on a subject, all programs of all laws together.
 fn examine(subject: &Subject, laws: &[&Laws]) -> Vec<String> {
+    examine_all([("", subject, laws)])
+}
+
+/// Checks laws on subjects, each with a label, all programs of all of them as one module.
+pub(super) fn examine_all<'a>(
+    asked: impl IntoIterator<Item = (&'a str, &'a Subject, &'a [&'a Laws])>,
+) -> Vec<String> {
     let mut jobs = Jobs::default();
     let mut failures = Vec::new();
     let mut checks = Vec::new();
-    for (name, law) in laws.iter().copied().flatten() {
-        match attempt(|| law(subject, &mut jobs)) {
-            Ok(check) => checks.push((name, check)),
-            Err(message) => failures.push(format!("law {name}: {message}")),
+    for (label, subject, laws) in asked {
+        let prefix = if label.is_empty() { String::new() } else { format!("{label}: ") };
+        for (name, law) in laws.iter().copied().flatten() {
+            let said = format!("{prefix}law {name}");
+            match attempt(|| law(subject, &mut jobs)) {
+                Ok(check) => checks.push((said, check)),
+                Err(message) => failures.push(format!("{said}: {message}")),
+            }
         }
     }
     match attempt(|| Ok(jobs.run())) {
         Ok(results) => {
-            for (name, check) in checks {
+            for (said, check) in checks {
                 if let Err(message) = attempt(|| check(&results)) {
-                    failures.push(format!("law {name}: {message}"));
+                    failures.push(format!("{said}: {message}"));
                 }
             }
         }

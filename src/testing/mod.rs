@@ -6,6 +6,7 @@
 mod axes;
 mod derivatives;
 mod dtypes;
+mod edges;
 mod jobs;
 mod laws;
 mod narrow;
@@ -14,5 +15,6 @@ mod structure;
 mod subject;
 
 pub use dtypes::{Variant, check_dtypes, joined, variants};
+pub use edges::is_elementwise;
 pub use laws::{check_exemplar, check_primitive};
 pub use numbers::{Numbers, numbers, sample};

@@ -214,8 +214,9 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         of(&[1], &pairs, affine(&[2, 5])),
         of(&[0, 2], &pairs, affine(&[2, 2, 3])),
         of(&[0], &pairs, affine(&[0, 2])),
-        // Without axes XLA leaves out what a reduction begins with, and differences vary that too.
+        // Where there is nothing to reduce XLA leaves out what a reduction begins with, and differences vary that too.
         of(&[], &pairs, affine(&[2])).without_derivative(),
+        of(&[1], &pairs, affine(&[2, 1])).without_derivative(),
         of(&[0], &of_bytes, vec![uniform(DType::U8, &[7]), listed(DType::U8, 0.0)]),
         // The laws of derivatives are checked in f64, and a program keeps its types.
         of(&[0], &wide, vec![uniform(f32, &[3, 2]), listed(f32, f64::NEG_INFINITY)])

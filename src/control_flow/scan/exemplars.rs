@@ -49,6 +49,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         example((5, true, 2), (1, 1), &[f64s(&[]), f64s(&[]), f64s(&[])], recurrence),
         example((2, false, 0), (0, 3), &[f64s(&[2]), f64s(&[2]), counter], chain),
         example((0, false, 1), (0, 1), &[f64s(&[2]), f64s(&[2])], accumulate),
+        example((1, false, 1), (0, 1), &[f64s(&[1]), f64s(&[1])], accumulate),
         example(
             (3, true, 1),
             (0, 1),

@@ -89,5 +89,6 @@ pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
         along(2, false, Sample::uniform(DType::F64, [2, 4], -1.0, 1.0)),
         along(1, true, Sample::uniform(DType::F32, [2, 2], -1.0, 1.0)),
         along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+        along(0, true, Sample::uniform(DType::F32, [1], -1.0, 1.0)),
     ]
 }

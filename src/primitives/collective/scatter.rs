@@ -101,5 +101,6 @@ pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
         along(1, false, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
         along(1, true, Sample::uniform(DType::F32, [2, 6], -1.0, 1.0)),
         along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+        along(0, true, Sample::uniform(DType::F32, [3, 1], -1.0, 1.0)),
     ]
 }

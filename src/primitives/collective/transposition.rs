@@ -114,5 +114,6 @@ pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
         along(0, 1, true, Sample::uniform(DType::F32, [6, 2], -1.0, 1.0)),
         along(1, 1, true, Sample::uniform(DType::F64, [2, 6], -1.0, 1.0)),
         along(2, 0, true, Sample::uniform(DType::F32, [2, 1, 3], -1.0, 1.0)),
+        along(1, 0, true, Sample::uniform(DType::F32, [0, 3], -1.0, 1.0)),
     ]
 }

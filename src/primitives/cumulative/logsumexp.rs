@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// | operand    | `x: float[…]` |
 /// | result     | same shape and dtype as `x`; each element takes together those up to it, or from it on if `reverse` |
 /// | lowering   | a [`stablehlo.while`](https://openxla.org/stablehlo/spec#while) along the axis on CPU, elsewhere a tree, of [`logaddexp`] |
-/// | derivative | `dyᵢ = exp(yᵢ₋₁ - yᵢ)·dyᵢ₋₁ + exp(xᵢ - yᵢ)·dxᵢ`, a [`LinearRecurrence`] |
+/// | derivative | `dyᵢ = logistic(yᵢ₋₁ - xᵢ)·dyᵢ₋₁ + logistic(xᵢ - yᵢ₋₁)·dxᵢ`, a [`LinearRecurrence`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cumlogsumexp {
     /// The axis to go along.
@@ -41,9 +41,9 @@ impl Primitive for Cumlogsumexp {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = tangents[0].map(y.aval(), |dx| {
-            let before = predecessors(&y, self.axis, self.reverse, 0.0);
+            let before = predecessors(&y, self.axis, self.reverse, f64::NEG_INFINITY);
             let recurrence = LinearRecurrence { axis: self.axis, reverse: self.reverse };
-            bind1(recurrence, [&share(&before, &y), &mul(share(x, &y), dx)])
+            bind1(recurrence, [&share(&before, x), &mul(share(x, &before), dx)])
         });
         Ok((vec![y], vec![dy]))
     }

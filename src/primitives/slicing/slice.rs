@@ -176,6 +176,7 @@ pub(in crate::primitives) fn exemplars_slice() -> Vec<Exemplar> {
         part(&[0], &[0], &[2], Sample::uniform(DType::I32, [0], 0.0, 1.0)),
         part(&[], &[], &[], Sample::uniform(DType::F32, [], 0.0, 1.0)),
         part(&[1], &[3], &[1], Sample::uniform(DType::C64, [3], 0.0, 1.0)),
+        part(&[0, 0], &[1, 1], &[1, 3], Sample::uniform(DType::F32, [2, 1], -1.0, 1.0)),
     ]
 }
 
