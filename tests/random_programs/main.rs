@@ -105,31 +105,6 @@ mod on_cpu {
     }
 
     #[test]
-    fn zz_show() {
-        let line = std::env::var("LINE").unwrap();
-        let recipe: Recipe = serde_json::from_str(&line).unwrap();
-        use oxidax::prelude::*;
-        let inputs = recipe.inputs(0);
-        for x in &inputs {
-            eprintln!("{x}");
-        }
-        let of = recipe.clone();
-        let program = make_program(move |inputs: Vec<Array>| of.apply(&inputs), &inputs).unwrap();
-        eprintln!("{program}");
-        eprintln!("{}", oxidax::passes::lower(&program, "f", "cpu", false).unwrap());
-        for y in disable_jit(|| recipe.apply(&inputs)) {
-            eprintln!("eager {y}");
-        }
-        for y in recipe.apply(&inputs) {
-            eprintln!("op {y}");
-        }
-        let of = recipe.clone();
-        for y in jit(move |inputs: Vec<Array>| of.apply(&inputs)).call(&inputs).unwrap() {
-            eprintln!("jit {y}");
-        }
-    }
-
-    #[test]
     fn what_failed_once_holds() {
         let found = include_str!("found.jsonl").lines().filter(|line| !line.is_empty());
         for line in found {
