@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod bad_records;
-// mod formats;
-// mod fuzz;
+mod formats;
 mod on_cpu;
 mod pipelines;
 #[cfg(feature = "remote")]

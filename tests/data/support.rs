@@ -1,4 +1,5 @@
 //! Files and records that several tests use.
+#![allow(dead_code, reason = "two test programs share it, and neither uses all")]
 
 use oxidax::data::{File, Stream, TfExample, TfFeature, TfRecordWriter};
 

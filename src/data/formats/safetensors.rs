@@ -4,7 +4,8 @@ use crate::core::{Aval, DType, Error};
 use crate::data::HostArray;
 use crate::data::files::File;
 use crate::data::record::Record;
-use ::safetensors::{Dtype, SafeTensors};
+use ::safetensors::Dtype;
+use ::safetensors::tensor::Metadata;
 use std::io;
 
 /// The format's own bound.
@@ -37,29 +38,39 @@ pub fn safetensors(file: impl Into<File>) -> Result<Record, Error> {
     }
     let start = 8 + length;
     let header = handle.exactly(0, start, "the header")?;
-    let (_, metadata) = SafeTensors::read_metadata(&header)
+    let metadata: Metadata = serde_json::from_slice(&header[8..])
         .map_err(|error| file.damaged(8, format!("the header: {error}")))?;
-    let end = metadata.tensors().values().map(|tensor| tensor.data_offsets.1).max().unwrap_or(0);
-    if start.checked_add(end as u64) != Some(handle.len()) {
-        let found = handle.len() - start;
-        return Err(refused(format!("{found} bytes of elements, the header says {end}")));
-    }
+    let mut tensors: Vec<_> = metadata.tensors().into_iter().collect();
+    tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
     let mut record = Record::new();
-    for (name, tensor) in metadata.tensors() {
+    let mut end = 0;
+    for (name, tensor) in tensors {
+        let refused = |message: String| refused(format!("array `{name}`: {message}"));
         let Some(dtype) = dtype(tensor.dtype) else {
-            let dtype = tensor.dtype;
-            return Err(refused(format!("array `{name}` is {dtype:?}, which has no whole bytes")));
+            return Err(refused(format!("{:?} has no whole bytes", tensor.dtype)));
         };
         let (from, to) = tensor.data_offsets;
-        let offset = start + from as u64;
+        let dims = tensor.shape.iter();
+        let size = dims.copied().try_fold(dtype.host_bytes(), usize::checked_mul);
+        // One behind the other, as the format has it: arrays that share bytes would be copied each.
+        if from != end || size.is_none() || to.checked_sub(from) != size {
+            let shape = &tensor.shape;
+            let message = format!("bytes {from} to {to}, behind {end}, for {dtype}{shape:?}");
+            return Err(refused(message));
+        }
+        end = to;
+        let offset = start.saturating_add(from as u64);
         let bytes = handle.exactly(offset, (to - from) as u64, &format!("array `{name}`"))?;
         if let Some(at) = bytes.iter().position(|&byte| byte > 1).filter(|_| dtype.is_bool()) {
             let message = format!("array `{name}`: {} is no bool", bytes[at]);
             return Err(file.damaged(offset + at as u64, message));
         }
-        let array = HostArray::from_bytes(bytes, Aval::new(dtype, &tensor.shape[..]))
-            .map_err(|error| refused(format!("array `{name}`: {error}")))?;
+        let array = HostArray::from_bytes(bytes, Aval::new(dtype, &tensor.shape[..]))?;
         record = record.with(name, array);
+    }
+    if start + end as u64 != handle.len() {
+        let found = handle.len() - start;
+        return Err(refused(format!("{found} bytes of elements, the header says {end}")));
     }
     Ok(record)
 }
