@@ -16,7 +16,7 @@ pub trait Collate: Sized {
     /// # Errors
     /// `Data` if the examples do not fit together; `Plugin` or `Runtime` if the batch is of arrays that
     /// cannot be put on the device.
-    fn collate(examples: &[Self]) -> Result<Self::Batch, Error>;
+    fn collate(examples: Vec<Self>) -> Result<Self::Batch, Error>;
 }
 
 /// An example that can be put together with others of other lengths.
@@ -25,7 +25,7 @@ pub trait Pad: Collate {
     ///
     /// # Errors
     /// `Data` if the examples do not fit together however they are padded.
-    fn pad(examples: &[Self], padding: &Padding) -> Result<Self::Batch, Error>;
+    fn pad(examples: Vec<Self>, padding: &Padding) -> Result<Self::Batch, Error>;
 }
 
 /// With what examples are padded, and how far: along their first axis, at the end.
@@ -85,10 +85,11 @@ impl Padding {
 fn mixed(first: &Aval, number: usize, other: &Aval) -> Error {
     let mut error =
         Error::data("batch", format!("example 0 is {first}, example {number} is {other}"));
-    if let Error::Data { help, .. } = &mut error {
-        if first.dtype == other.dtype && first.shape.len() == other.shape.len() {
-            *help = Some("`pad_batch` puts examples of different lengths together".into());
-        }
+    if let Error::Data { help, .. } = &mut error
+        && first.dtype == other.dtype
+        && first.shape.len() == other.shape.len()
+    {
+        *help = Some("`pad_batch` puts examples of different lengths together".into());
     }
     error
 }
@@ -96,7 +97,7 @@ fn mixed(first: &Aval, number: usize, other: &Aval) -> Error {
 impl Collate for HostArray {
     type Batch = HostArray;
 
-    fn collate(examples: &[HostArray]) -> Result<HostArray, Error> {
+    fn collate(examples: Vec<HostArray>) -> Result<HostArray, Error> {
         let first = examples[0].aval();
         let mut bytes = Vec::with_capacity(examples.len() * examples[0].as_bytes().len());
         for (number, example) in examples.iter().enumerate() {
@@ -111,7 +112,7 @@ impl Collate for HostArray {
 }
 
 impl Pad for HostArray {
-    fn pad(examples: &[HostArray], padding: &Padding) -> Result<HostArray, Error> {
+    fn pad(examples: Vec<HostArray>, padding: &Padding) -> Result<HostArray, Error> {
         let first = examples[0].aval();
         if first.shape.is_empty() {
             return HostArray::collate(examples);
@@ -136,7 +137,7 @@ impl Pad for HostArray {
             Error::data("pad_batch", message)
         })?;
         let mut bytes = Vec::with_capacity(size);
-        for example in examples {
+        for example in &examples {
             bytes.extend_from_slice(example.as_bytes());
             let missing = (length - example.shape()[0]) * row;
             bytes.extend(element.iter().cycle().take(missing));
@@ -181,27 +182,31 @@ fn element(value: f64, dtype: DType) -> Result<Vec<u8>, Error> {
 }
 
 macro_rules! tuples {
-    ($($name:ident $index:tt),*) => {
-        impl<$($name: Collate + Clone),*> Collate for ($($name,)*) {
+    ($($name:ident $column:ident $index:tt),*) => {
+        impl<$($name: Collate),*> Collate for ($($name,)*) {
             type Batch = ($($name::Batch,)*);
-            fn collate(examples: &[Self]) -> Result<Self::Batch, Error> {
-                Ok(($($name::collate(&column(examples, |example| example.$index.clone()))?,)*))
+            fn collate(examples: Vec<Self>) -> Result<Self::Batch, Error> {
+                $(let mut $column = Vec::with_capacity(examples.len());)*
+                for example in examples {
+                    $($column.push(example.$index);)*
+                }
+                Ok(($($name::collate($column)?,)*))
             }
         }
-        impl<$($name: Pad + Clone),*> Pad for ($($name,)*) {
-            fn pad(examples: &[Self], padding: &Padding) -> Result<Self::Batch, Error> {
-                Ok(($($name::pad(&column(examples, |example| example.$index.clone()), padding)?,)*))
+        impl<$($name: Pad),*> Pad for ($($name,)*) {
+            fn pad(examples: Vec<Self>, padding: &Padding) -> Result<Self::Batch, Error> {
+                $(let mut $column = Vec::with_capacity(examples.len());)*
+                for example in examples {
+                    $($column.push(example.$index);)*
+                }
+                Ok(($($name::pad($column, padding)?,)*))
             }
         }
     };
 }
 
-fn column<T, U>(examples: &[T], of: impl Fn(&T) -> U) -> Vec<U> {
-    examples.iter().map(of).collect()
-}
-
-tuples!(A 0, B 1);
-tuples!(A 0, B 1, C 2);
+tuples!(A a 0, B b 1);
+tuples!(A a 0, B b 1, C c 2);
 
 #[cfg(test)]
 mod tests {
@@ -215,33 +220,34 @@ mod tests {
     #[test]
     fn arrays_of_one_shape_are_stacked() {
         let pair = |n| (ids(&[n, n + 1]), HostArray::from_slice(&[n as f32], []).unwrap());
-        let (x, y) = Collate::collate(&[pair(1), pair(5)]).unwrap();
+        let (x, y) = Collate::collate(vec![pair(1), pair(5)]).unwrap();
         assert_eq!(x.to_vec::<i32>().unwrap(), [1, 2, 5, 6]);
         assert_eq!(y.aval().to_string(), "f32[2]");
     }
 
     #[test]
     fn other_shapes_are_refused_with_the_remedy() {
-        let error = HostArray::collate(&[ids(&[1]), ids(&[1]), ids(&[1, 2])]).unwrap_err();
+        let error = HostArray::collate(vec![ids(&[1]), ids(&[1]), ids(&[1, 2])]).unwrap_err();
         expect![[r#"
             error[data]: batch: example 0 is i32[1], example 2 is i32[2]
               help: `pad_batch` puts examples of different lengths together"#]]
         .assert_eq(&error.to_string());
         let matrix = HostArray::from_slice(&[1], [1, 1]).unwrap();
-        let error = HostArray::collate(&[ids(&[1]), matrix]).unwrap_err().to_string();
+        let error = HostArray::collate(vec![ids(&[1]), matrix]).unwrap_err().to_string();
         assert_eq!(error, "error[data]: batch: example 0 is i32[1], example 1 is i32[1,1]");
     }
 
     #[test]
     fn padding_goes_as_far_as_it_is_told() {
-        let examples = [ids(&[1, 2, 3]), ids(&[]), ids(&[4])];
-        let dims = |padding: Padding| HostArray::pad(&examples, &padding).unwrap().shape().to_vec();
+        let examples = vec![ids(&[1, 2, 3]), ids(&[]), ids(&[4])];
+        let dims =
+            |padding: Padding| HostArray::pad(examples.clone(), &padding).unwrap().shape().to_vec();
         assert_eq!(dims(Padding::with(0.0)), [3, 3]);
         assert_eq!(dims(Padding::with(0.0).multiple_of(4)), [3, 4]);
         assert_eq!(dims(Padding::with(0.0).length(9)), [3, 9]);
-        let padded = HostArray::pad(&examples, &Padding::with(-1.0)).unwrap();
+        let padded = HostArray::pad(examples.clone(), &Padding::with(-1.0)).unwrap();
         assert_eq!(padded.to_vec::<i32>().unwrap(), [1, 2, 3, -1, -1, -1, 4, -1, -1]);
-        let refused = |padding: Padding| HostArray::pad(&examples, &padding).unwrap_err();
+        let refused = |padding: Padding| HostArray::pad(examples.clone(), &padding).unwrap_err();
         let error = refused(Padding::with(0.0).length(2)).to_string();
         assert_eq!(error, "error[data]: pad_batch: an example of length 3 does not fit into 2");
         let error = refused(Padding::with(0.5)).to_string();
@@ -253,7 +259,7 @@ mod tests {
     #[test]
     fn rows_of_a_matrix_are_padded_along_the_first_axis() {
         let rows = |n: usize| HostArray::from_slice(&vec![1.5f32; 2 * n], [n, 2]).unwrap();
-        let padded = HostArray::pad(&[rows(1), rows(2)], &Padding::with(0.0)).unwrap();
+        let padded = HostArray::pad(vec![rows(1), rows(2)], &Padding::with(0.0)).unwrap();
         assert_eq!(padded.aval().to_string(), "f32[2,2,2]");
         assert_eq!(padded.to_vec::<f32>().unwrap(), [1.5, 1.5, 0.0, 0.0, 1.5, 1.5, 1.5, 1.5]);
     }

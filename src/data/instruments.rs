@@ -57,6 +57,14 @@ impl Meter {
         made
     }
 
+    /// The same for what may have no item to give.
+    pub(super) fn time_next<T>(&self, next: impl FnOnce() -> Option<T>) -> Option<T> {
+        let start = Instant::now();
+        let item = next();
+        self.add(item.is_some().into(), start.elapsed());
+        item
+    }
+
     pub(super) fn add(&self, items: u64, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.items.fetch_add(items, Ordering::Relaxed);

@@ -167,8 +167,8 @@ impl fmt::Debug for Example {
 
 impl Collate for Example {
     type Batch = Batch;
-    fn collate(examples: &[Example]) -> Result<Batch, Error> {
-        collate(&examples[0].rows, examples)
+    fn collate(examples: Vec<Example>) -> Result<Batch, Error> {
+        collate(&examples[0].rows, &examples)
     }
 }
 

@@ -8,8 +8,7 @@
 //!
 //! Three promises hold for every pipeline. Its order follows from its seeds alone, however many threads it has.
 //! Its [`Position`] is a few numbers, from which an equal pipeline goes on with exactly what was left. And a
-//! bad record is an [`Error`](crate::Error) that names file and place, never a hang. docs/data.md has a page on
-//! each.
+//! bad record is an [`Error`](crate::Error) that names file and place, never a hang. docs/data.md says more.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 ///         .with("image", HostArray::from_slice(&[0.0f32; 4], [2, 2])?)
 ///         .with("label", HostArray::from_slice(&[label], [])?))
 /// };
-/// let batch = Record::collate(&[record(3)?, record(8)?])?;
+/// let batch = Record::collate(vec![record(3)?, record(8)?])?;
 /// assert_eq!(batch.get("image")?.shape().dims(), [2, 2, 2]);
 /// assert_eq!(batch.get("label")?.to_vec::<i32>()?, [3, 8]);
 /// # Ok::<(), oxidax::Error>(())
@@ -53,36 +53,46 @@ impl Record {
         self.fields
     }
 
-    /// One field of all examples.
-    fn column(examples: &[Record], name: &str) -> Result<Vec<HostArray>, Error> {
-        examples.iter().map(|example| example.get(name).cloned()).collect()
-    }
-
     /// What `put` makes of each field of the examples, which must have the same ones.
     fn together(
-        examples: &[Record],
-        put: impl Fn(&str, &[HostArray]) -> Result<HostArray, Error>,
+        examples: Vec<Record>,
+        put: impl Fn(&str, Vec<HostArray>) -> Result<HostArray, Error>,
     ) -> Result<Record, Error> {
-        let names: Vec<&String> = examples[0].fields.keys().collect();
-        for (number, example) in examples.iter().enumerate() {
-            if let Some(name) = example.fields.keys().find(|name| !names.contains(name)) {
-                let message = format!("example {number} has a field `{name}`, example 0 has none");
+        let count = examples.len();
+        let mut columns: BTreeMap<String, Vec<HostArray>> = BTreeMap::new();
+        for (number, example) in examples.into_iter().enumerate() {
+            let found = example.fields.len();
+            for (name, array) in example.fields {
+                match columns.get_mut(&name) {
+                    Some(column) => column.push(array),
+                    None if number == 0 => {
+                        columns.insert(name, vec![array]);
+                    }
+                    None => {
+                        let message =
+                            format!("example {number} has a field `{name}`, example 0 has none");
+                        return Err(Error::data("batch", message));
+                    }
+                }
+            }
+            if found < columns.len() {
+                let lacks = columns.iter().find(|(_, column)| column.len() == number);
+                let name = lacks.map_or("", |(name, _)| name);
+                let message = format!("example 0 has a field `{name}`, example {number} has none");
                 return Err(Error::data("batch", message));
             }
         }
+        debug_assert!(columns.values().all(|column| column.len() == count), "columns are full");
         let mut fields = BTreeMap::new();
-        for name in names {
-            let batch =
-                put(name, &Record::column(examples, name)?).map_err(|error| match error {
-                    Error::Data { doing, place, message, help } => Error::Data {
-                        doing,
-                        place,
-                        message: format!("field `{name}`: {message}"),
-                        help,
-                    },
-                    other => other,
-                })?;
-            fields.insert(name.clone(), batch);
+        for (name, column) in columns {
+            let batch = put(&name, column).map_err(|error| match error {
+                Error::Data { doing, place, message, help } => {
+                    let message = format!("field `{name}`: {message}");
+                    Error::Data { doing, place, message, help }
+                }
+                other => other,
+            })?;
+            fields.insert(name, batch);
         }
         Ok(Record { fields })
     }
@@ -111,13 +121,13 @@ impl FromIterator<(String, HostArray)> for Record {
 
 impl Collate for Record {
     type Batch = Record;
-    fn collate(examples: &[Record]) -> Result<Record, Error> {
+    fn collate(examples: Vec<Record>) -> Result<Record, Error> {
         Record::together(examples, |_, column| HostArray::collate(column))
     }
 }
 
 impl Pad for Record {
-    fn pad(examples: &[Record], padding: &Padding) -> Result<Record, Error> {
+    fn pad(examples: Vec<Record>, padding: &Padding) -> Result<Record, Error> {
         Record::together(examples, |name, column| HostArray::pad(column, &padding.of_field(name)))
     }
 }
@@ -136,7 +146,7 @@ mod tests {
     #[test]
     fn fields_have_paddings_of_their_own() {
         let padding = Padding::with(0.0).field("labels", -100.0).length(3);
-        let batch = Record::pad(&[record(&[1], 7), record(&[2, 3], 8)], &padding).unwrap();
+        let batch = Record::pad(vec![record(&[1], 7), record(&[2, 3], 8)], &padding).unwrap();
         let field = |name| batch.get(name).unwrap().to_vec::<i32>().unwrap();
         assert_eq!(field("ids"), [1, 0, 0, 2, 3, 0]);
         assert_eq!(field("labels"), [7, 7, -100, 8, 8, -100]);
@@ -144,14 +154,14 @@ mod tests {
 
     #[test]
     fn the_field_is_named_that_does_not_fit() {
-        let error = Record::collate(&[record(&[1], 7), record(&[2, 3], 8)]).unwrap_err();
+        let error = Record::collate(vec![record(&[1], 7), record(&[2, 3], 8)]).unwrap_err();
         expect![[r#"
             error[data]: batch: field `ids`: example 0 is i32[1], example 1 is i32[2]
               help: `pad_batch` puts examples of different lengths together"#]]
         .assert_eq(&error.to_string());
-        let error = Record::collate(&[record(&[1], 7), Record::new()]).unwrap_err().to_string();
-        assert_eq!(error, "error[data]: record: there is no field `ids`; there is nothing");
-        let error = Record::collate(&[Record::new(), record(&[1], 7)]).unwrap_err().to_string();
+        let error = Record::collate(vec![record(&[1], 7), Record::new()]).unwrap_err().to_string();
+        assert_eq!(error, "error[data]: batch: example 0 has a field `ids`, example 1 has none");
+        let error = Record::collate(vec![Record::new(), record(&[1], 7)]).unwrap_err().to_string();
         assert_eq!(error, "error[data]: batch: example 1 has a field `ids`, example 0 has none");
         let error = record(&[1], 7).get("id").unwrap_err().to_string();
         expect!["error[data]: record: there is no field `id`; there is `ids`, `labels`"]

@@ -184,7 +184,7 @@ impl<T> Iterated<T> {
 
 impl<T: Send + 'static> Stage<T> for Iterated<T> {
     fn next(&mut self) -> Next<T> {
-        let item = self.meter.time(|| self.items.next())?;
+        let item = self.meter.time_next(|| self.items.next())?;
         self.given += 1;
         Some(item.map(|value| Item { value, origin: None }))
     }

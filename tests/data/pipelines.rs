@@ -13,7 +13,7 @@ struct Number(u32);
 
 impl Collate for Number {
     type Batch = Vec<u32>;
-    fn collate(examples: &[Number]) -> Result<Vec<u32>, Error> {
+    fn collate(examples: Vec<Number>) -> Result<Vec<u32>, Error> {
         Ok(examples.iter().map(|number| number.0).collect())
     }
 }

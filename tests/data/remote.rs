@@ -1,8 +1,8 @@
 //! Objects of a store are read like files; the store is in memory.
 
 use crate::support::{gzipped, shown, tfrecord_bytes};
+use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
-use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use oxidax::data::{self, Bucket, Interleave, Source, TfRecords, TokenWidth, Tokens};
 
 fn bucket() -> Bucket {

@@ -99,10 +99,11 @@ impl Reader {
     /// Passes over `count` bytes, which are `what`.
     pub(in crate::data) fn skip(&mut self, count: u64, what: &str) -> Result<(), Error> {
         let start = self.offset;
-        if let (Some(left), Some(end)) = (self.left(), start.checked_add(count)) {
-            if left >= count && count > self.handle.block() as u64 {
-                return self.seek(end);
-            }
+        if let Some(left) = self.left()
+            && left >= count
+            && count > self.handle.block() as u64
+        {
+            return self.seek(start + count);
         }
         let skipped = io::copy(&mut self.reader.by_ref().take(count), &mut io::sink());
         let skipped = skipped.map_err(|error| self.failed(error))?;

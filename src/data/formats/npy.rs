@@ -94,10 +94,10 @@ fn size_of(header: &Header, start: usize) -> Result<u64, (u64, String)> {
 
 /// The elements in the machine's byte order.
 fn native(header: &Header, bytes: &[u8], start: u64) -> Result<Vec<u8>, (u64, String)> {
-    if header.dtype.is_bool() {
-        if let Some(at) = bytes.iter().position(|&byte| byte > 1) {
-            return Err((start + at as u64, format!("{} is no bool", bytes[at])));
-        }
+    if header.dtype.is_bool()
+        && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+    {
+        return Err((start + at as u64, format!("{} is no bool", bytes[at])));
     }
     let mut bytes = bytes.to_vec();
     if header.swapped {

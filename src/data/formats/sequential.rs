@@ -55,6 +55,9 @@ pub(super) fn records<F: Format>(file: File, format: F) -> Stream<<F::Opened as 
     })
 }
 
+/// A record, and the byte at which it begins.
+type Placed<F> = (u64, <<F as Format>::Opened as Opened>::Record);
+
 struct Records<F: Format> {
     file: File,
     format: F,
@@ -65,7 +68,7 @@ struct Records<F: Format> {
 }
 
 impl<F: Format> Records<F> {
-    fn read(&mut self) -> Result<Option<(u64, <F::Opened as Opened>::Record)>, Fault> {
+    fn read(&mut self) -> Result<Option<Placed<F>>, Fault> {
         let opened = match &mut self.opened {
             Some(opened) => opened,
             closed => closed.insert(self.format.open(&self.file, self.offset)?),
@@ -88,17 +91,17 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
             return None;
         }
         let meter = self.meter.clone();
-        match meter.time(|| self.read()) {
-            Ok(Some((at, value))) => {
+        match meter.time_next(|| self.read().transpose()) {
+            Some(Ok((at, value))) => {
                 let origin = Some(Origin::byte(self.file.name().clone(), at));
                 Some(Ok(Item { value, origin }))
             }
-            Ok(None) => {
+            None => {
                 self.end();
                 None
             }
-            Err(Fault::Record(error)) => Some(Err(error)),
-            Err(Fault::File(error)) => {
+            Some(Err(Fault::Record(error))) => Some(Err(error)),
+            Some(Err(Fault::File(error))) => {
                 self.end();
                 Some(Err(error))
             }

@@ -94,7 +94,7 @@ fn batches<T: Send + 'static, U: Send + 'static>(
     stream: Stream<T>,
     size: usize,
     remainder: Remainder,
-    collate: impl Fn(&[T]) -> Result<U, Error> + Send + 'static,
+    collate: impl Fn(Vec<T>) -> Result<U, Error> + Send + 'static,
 ) -> Stream<U> {
     stream.through(|above, instruments| {
         let meter = instruments.stage("batch", Work::Batch, 1);
@@ -115,15 +115,15 @@ struct Batches<T, F> {
 pub(super) fn collated<T, U>(
     items: Vec<Item<T>>,
     meter: &Meter,
-    collate: impl Fn(&[T]) -> Result<U, Error>,
+    collate: impl Fn(Vec<T>) -> Result<U, Error>,
 ) -> Result<Item<U>, Error> {
     let origin = items.first().and_then(|item| item.origin.clone());
     let examples: Vec<T> = items.into_iter().map(|item| item.value).collect();
-    let value = meter.time(|| guarded("batch", origin.as_ref(), || collate(&examples)))?;
+    let value = meter.time(|| guarded("batch", origin.as_ref(), || collate(examples)))?;
     Ok(Item { value, origin })
 }
 
-impl<T: Send, U, F: Fn(&[T]) -> Result<U, Error> + Send> Stage<U> for Batches<T, F> {
+impl<T: Send, U, F: Fn(Vec<T>) -> Result<U, Error> + Send> Stage<U> for Batches<T, F> {
     fn next(&mut self) -> Next<U> {
         if self.ended {
             return None;

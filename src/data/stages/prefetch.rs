@@ -141,14 +141,13 @@ impl<T: Send + 'static> Prefetch<T> {
 
 impl<T: Send + 'static> Stage<T> for Prefetch<T> {
     fn next(&mut self) -> Next<T> {
-        if let Above::Here(_) = self.above {
-            if let Above::Here(above) = std::mem::replace(&mut self.above, Above::Lost) {
-                match Runner::start(above, self.count) {
-                    Ok(runner) => self.above = Above::Away(runner),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-        }
+        self.above = match std::mem::replace(&mut self.above, Above::Lost) {
+            Above::Here(above) => match Runner::start(above, self.count) {
+                Ok(runner) => Above::Away(runner),
+                Err(error) => return Some(Err(error)),
+            },
+            other => other,
+        };
         match &mut self.above {
             Above::Away(runner) => runner.next(),
             Above::Here(_) | Above::Lost => None,
