@@ -1,6 +1,6 @@
 //! Training data: sources, and pipelines that shuffle, decode, batch and read ahead.
 //!
-//! A [`Stream`] is an iterator of `Result`s that knows how to do so. It begins at a file ([`tfrecord`], [`csv`],
+//! A [`Stream`] is an iterator of `Result`s that knows how to do so. It begins at a file ([`tfrecord`], [`csv()`],
 //! [`jsonl`]), at a [`Source`] whose records can be read in any order ([`Npy`], [`Tokens`], [`ImageFolder`],
 //! [`Rows`], [`Labelled`], [`Synthetic`]), or at an iterator of your own. Everything here works on the
 //! host with ordinary Rust; arrays appear in [`Stream::to_device`], or when a batch is put together.

@@ -20,7 +20,7 @@ pub(crate) const LINTS: Step = Step {
             "--workspace",
             "--all-targets",
             "--features",
-            "xtask/bindings",
+            "xtask/bindings,oxidax/remote",
             "--",
             "-D",
             "warnings",
