@@ -165,7 +165,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
-    let mut jax = Jax::start()?;
+    let mut jax = Jax::start("jax_bench.py")?;
     print_heading("Trace, lower, compile, start; milliseconds");
     let headings = ["what", "oxidax", "JAX", "ratio", "budget"];
 

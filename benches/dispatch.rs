@@ -174,7 +174,7 @@ fn main() -> Result<()> {
     }
     let rounds = if words.iter().any(|word| word == "--quick") { 20 } else { 100 };
     let client = bare_client()?;
-    let mut jax = Jax::start()?;
+    let mut jax = Jax::start("jax_bench.py")?;
     print_heading("Warm calls, microseconds");
     for (arguments, title) in
         [(Arguments::Moved, "Arguments moved into the call"), (Arguments::Kept, "Arguments kept")]

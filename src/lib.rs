@@ -135,4 +135,6 @@ mod pages {
     struct ForJaxUsers;
     #[doc = include_str!("../CONTRIBUTING.md")]
     struct Contributing;
+    #[doc = include_str!("../docs/data.md")]
+    struct Data;
 }

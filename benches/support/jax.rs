@@ -1,7 +1,8 @@
 //! JAX on this machine, measured by turns with us.
 //!
-//! `python-compat/jax_bench.py --serve` runs in the Python that `OXIDAX_BENCH_PYTHON` names and takes
-//! one measurement at each request, so that both sides meet the same moments of a busy machine.
+//! A script of `python-compat` (`jax_bench.py`, for one) runs with `--serve` in the Python that
+//! `OXIDAX_BENCH_PYTHON` names and takes one measurement at each request, so that both sides meet the same moments
+//! of a busy machine.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat/jax_bench.py");
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat");
 
 /// The other side.
 pub(crate) struct Jax {
@@ -20,7 +21,7 @@ pub(crate) struct Jax {
 
 impl Jax {
     /// Starts JAX. Without `OXIDAX_BENCH_PYTHON` there is none, and this says so.
-    pub(crate) fn start() -> Result<Option<Jax>> {
+    pub(crate) fn start(script: &str) -> Result<Option<Jax>> {
         let Some(python) = std::env::var_os("OXIDAX_BENCH_PYTHON").map(PathBuf::from) else {
             eprintln!(
                 "OXIDAX_BENCH_PYTHON is not set, so JAX's columns are missing; \
@@ -29,7 +30,7 @@ impl Jax {
             return Ok(None);
         };
         let mut process = Command::new(&python)
-            .args([SCRIPT, "--serve"])
+            .args([&format!("{SCRIPTS}/{script}"), "--serve"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -246,9 +246,38 @@ pub enum Error {
         /// What is wrong, and with which leaf.
         message: String,
     },
+    /// An input pipeline could not give its next item.
+    ///
+    /// ```
+    /// use oxidax::data::Stream;
+    /// use oxidax::Error;
+    /// let halves = Stream::new([2, 3].map(Ok)).map(|number: u32| match number % 2 {
+    ///     0 => Ok(number / 2),
+    ///     _ => Err(Error::data("half", format!("{number} is odd"))),
+    /// });
+    /// let error = halves.collect::<Result<Vec<_>, _>>().unwrap_err();
+    /// assert_eq!(error.to_string(), "error[data]: half: 3 is odd");
+    /// ```
+    /// Why: a record is not what a closure expects, a closure panicked, or a position belongs to another
+    /// pipeline. Fix: the place names the record; `on_error` passes over such records and counts them.
+    Data {
+        /// What was being done: `map`, `batch`, `resume`.
+        doing: String,
+        /// The record: its file, and the byte or row there.
+        place: Option<String>,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
 }
 
 impl Error {
+    /// An error of an input pipeline; the pipeline adds which record it was.
+    pub fn data(doing: impl Into<String>, message: impl Into<String>) -> Error {
+        Error::Data { doing: doing.into(), place: None, message: message.into(), help: None }
+    }
+
     /// The same with a remedy, if it is an error of an operation.
     pub(crate) fn with_help(mut self, help: &str) -> Error {
         if let Error::Op(error) = &mut self {
@@ -327,6 +356,14 @@ impl fmt::Display for Error {
             Error::Io { path, source } => write!(f, "error[io]: {}: {source}", path.display()),
             Error::Checkpoint { path, message } => {
                 write!(f, "error[checkpoint]: {}: {message}", path.display())
+            }
+            Error::Data { doing, place, message, help } => {
+                write!(f, "error[data]: {doing}: ")?;
+                if let Some(place) = place {
+                    write!(f, "{place}: ")?;
+                }
+                f.write_str(message)?;
+                trailer(f, None, &[], help.as_deref())
             }
         }
     }

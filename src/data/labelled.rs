@@ -1,6 +1,8 @@
 //! A set of labelled images in memory, and the batches made of it.
 
-use super::stream::{Collate, Stream};
+use super::collate::Collate;
+use super::source::Source;
+use super::stream::Stream;
 use crate::core::{Array, Error, RuleError, throw_operands};
 use oxidax_macros::Tree;
 use std::fmt;
@@ -124,9 +126,17 @@ impl IntoIterator for Labelled {
     type Item = Result<Example, Error>;
     type IntoIter = Stream<Example>;
     fn into_iter(self) -> Stream<Example> {
-        let Labelled { rows, order } = self;
-        let positions = 0..order.len();
-        Stream::new(positions.map(move |at| Ok(Example { rows: rows.clone(), row: order[at] })))
+        self.stream()
+    }
+}
+
+impl Source for Labelled {
+    type Record = Example;
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+    fn get(&self, index: usize) -> Result<Example, Error> {
+        Ok(Example { rows: self.rows.clone(), row: self.order[index] })
     }
 }
 
@@ -157,8 +167,8 @@ impl fmt::Debug for Example {
 
 impl Collate for Example {
     type Batch = Batch;
-    fn collate(examples: &[Example]) -> Result<Batch, Error> {
-        collate(&examples[0].rows, examples)
+    fn collate(examples: Vec<Example>) -> Result<Batch, Error> {
+        collate(&examples[0].rows, &examples)
     }
 }
 
@@ -180,7 +190,7 @@ mod tests {
     }
 
     fn labels(set: Labelled) -> Vec<i32> {
-        set.into_iter().map(|example| example.unwrap().label()).collect()
+        set.into_iter().map(|example| Ok(example.label())).collect::<Result<_, _>>().unwrap()
     }
 
     #[test]

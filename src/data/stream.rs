@@ -1,36 +1,53 @@
 //! Streams of examples.
 
-use super::prefetch::Prefetch;
-use crate::core::{Error, RuleError, throw_operands};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use super::instruments::{Instruments, Meter, Work};
+use super::origin::{Item, Next};
+use super::position::{Cursor, Position, refused};
+use crate::core::Error;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
 
-/// An iterator of examples or batches, each of which may have failed to be read.
+/// A pipeline: an iterator of records or batches, each of which may have failed to be read.
 ///
-/// Lazy: nothing is read before it is asked for, but by [`Stream::prefetch`].
+/// Lazy: nothing is read before it is asked for, but by [`Stream::prefetch`], [`Stream::to_device`] and
+/// [`Stream::parallel_map`]. Dropping it stops its threads. [`Stream::position`] says where it stands, and
+/// [`Stream::resume`] goes on from there.
+///
+/// The methods here see items and let errors pass, unlike those of [`Iterator`] by the same names.
+#[doc(alias = "Dataset")]
+#[doc(alias = "DataLoader")]
 pub struct Stream<T> {
-    items: Box<dyn Iterator<Item = Result<T, Error>> + Send>,
+    stage: BoxedStage<T>,
+    instruments: Instruments,
+    /// When the last item was given to the consumer.
+    given: Option<Instant>,
 }
 
-/// An example that can be put together with others to a batch.
-pub trait Collate: Sized {
-    /// The batch.
-    type Batch;
-    /// Puts at least one example together.
-    ///
-    /// # Errors
-    /// `Plugin` or `Runtime` if the arrays cannot be put on the device; `Op` if the examples do not
-    /// fit together.
-    fn collate(examples: &[Self]) -> Result<Self::Batch, Error>;
+/// One step of a pipeline. The position, written by `position` and read by `seek`, is this stage's counts
+/// followed by those of the stages above.
+pub(super) trait Stage<T>: Send {
+    /// The next item. After the end it stays at the end.
+    fn next(&mut self) -> Next<T>;
+    /// Adds where the stage stands: what it takes to go on after the last item given.
+    fn position(&self, at: &mut Position);
+    /// Goes to a position.
+    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error>;
+    /// Goes to the beginning of an epoch: what shuffles does so in another order each time.
+    fn restart(&mut self, epoch: u64) -> Result<(), Error>;
 }
+
+pub(super) type BoxedStage<T> = Box<dyn Stage<T>>;
 
 impl<T: Send + 'static> Stream<T> {
     /// A stream of what an iterator gives.
     ///
+    /// [`Stream::resume`] passes over the items that were given. An iterator goes by once: to repeat it, say
+    /// how it is made with [`Stream::from_generator`].
+    ///
     /// ```
     /// use oxidax::data::Stream;
-    /// let stream = Stream::new((0..3).map(Ok)).then(|number| Ok(number * 2));
+    /// let stream = Stream::new((0..3).map(Ok)).map(|number| Ok(number * 2));
     /// assert_eq!(stream.collect::<Result<Vec<_>, _>>()?, [0, 2, 4]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
@@ -39,84 +56,108 @@ impl<T: Send + 'static> Stream<T> {
         I: IntoIterator<Item = Result<T, Error>>,
         I::IntoIter: Send + 'static,
     {
-        Stream { items: Box::new(items.into_iter()) }
+        let items: BoxedItems<T> = Box::new(items.into_iter().fuse());
+        Stream::source("iterator", |meter| Iterated {
+            make: None,
+            items,
+            epoch: 0,
+            given: 0,
+            meter,
+        })
     }
 
-    /// What `f` makes of each item; errors pass by.
-    pub fn then<U: Send + 'static>(
-        self,
-        mut f: impl FnMut(T) -> Result<U, Error> + Send + 'static,
-    ) -> Stream<U> {
-        Stream::new(self.items.map(move |item| item.and_then(&mut f)))
-    }
-
-    /// The items in random order: each is drawn from a buffer that holds the next `capacity` ones.
+    /// A stream of what the iterator gives that `make` makes of the number of the epoch, from 0 on.
     ///
-    /// Uniform over all orders if the buffer holds the whole stream; a capacity of 0 or 1 keeps the
-    /// order. The order follows from `seed` alone; give every epoch its own. Errors are passed on as
-    /// they are met.
-    pub fn shuffle(self, capacity: usize, seed: u64) -> Stream<T> {
-        let mut items = self.items;
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut buffer = Vec::new();
-        Stream::new(std::iter::from_fn(move || {
-            while buffer.len() < capacity.max(1) {
-                match items.next() {
-                    Some(Ok(item)) => buffer.push(item),
-                    Some(Err(error)) => return Some(Err(error)),
-                    None => break,
-                }
-            }
-            if buffer.is_empty() {
-                return None;
-            }
-            let drawn = random.random_range(0..buffer.len());
-            Some(Ok(buffer.swap_remove(drawn)))
-        }))
-    }
-
-    /// Runs the stream on a thread of its own, which keeps up to `count` items ready. See
-    /// [`Prefetch`].
-    pub fn prefetch(self, count: usize) -> Prefetch<T> {
-        Prefetch::new(self, count)
-    }
-}
-
-impl<T: Collate + Send + 'static> Stream<T> {
-    /// Batches of exactly `size` examples; what is left at the end and does not fill one is dropped,
-    /// so that every batch has one shape.
-    ///
-    /// An error is passed on in place of the batch that it interrupts, whose examples are lost.
-    ///
-    /// Throws `Op` (value) if `size` is 0.
-    #[track_caller]
-    pub fn batch(self, size: usize) -> Stream<T::Batch>
+    /// ```
+    /// use oxidax::data::Stream;
+    /// let count = Stream::from_generator(|epoch| (0..2).map(move |n| Ok(10 * epoch + n)));
+    /// let numbers: Vec<u64> = count.repeat(3).collect::<Result<_, _>>()?;
+    /// assert_eq!(numbers, [0, 1, 10, 11, 20, 21]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn from_generator<I>(make: impl Fn(u64) -> I + Send + 'static) -> Stream<T>
     where
-        T::Batch: Send + 'static,
+        I: IntoIterator<Item = Result<T, Error>>,
+        I::IntoIter: Send + 'static,
     {
-        if size == 0 {
-            let error = RuleError::value("a batch needs at least 1 example, got a size of 0");
-            throw_operands("batch", error, &[]);
-        }
-        let mut items = self.items;
-        Stream::new(std::iter::from_fn(move || {
-            let examples: Result<Vec<T>, Error> = items.by_ref().take(size).collect();
-            match examples {
-                Ok(examples) if examples.len() < size => None,
-                Ok(examples) => Some(T::collate(&examples)),
-                Err(error) => Some(Err(error)),
-            }
-        }))
+        let make = move |epoch| Box::new(make(epoch).into_iter().fuse()) as BoxedItems<T>;
+        Stream::source("generator", |meter| Iterated {
+            items: make(0),
+            make: Some(Box::new(make)),
+            epoch: 0,
+            given: 0,
+            meter,
+        })
+    }
+
+    /// A stream of what a stage reads.
+    pub(super) fn source<S: Stage<T> + 'static>(
+        name: &'static str,
+        make: impl FnOnce(Arc<Meter>) -> S,
+    ) -> Stream<T> {
+        let mut instruments = Instruments::default();
+        let meter = instruments.stage(name, Work::Source, 1);
+        Stream { stage: Box::new(make(meter)), instruments, given: None }
+    }
+
+    /// The stream of a stage that joins several.
+    pub(super) fn of<S: Stage<T> + 'static>(stage: S, instruments: Instruments) -> Stream<T> {
+        Stream { stage: Box::new(stage), instruments, given: None }
+    }
+
+    pub(super) fn into_parts(self) -> (BoxedStage<T>, Instruments) {
+        (self.stage, self.instruments)
+    }
+
+    /// The stream that another stage makes of this one's items.
+    pub(super) fn through<U, S: Stage<U> + 'static>(
+        self,
+        make: impl FnOnce(BoxedStage<T>, &mut Instruments) -> S,
+    ) -> Stream<U> {
+        let Stream { stage, mut instruments, .. } = self;
+        let stage = Box::new(make(stage, &mut instruments));
+        Stream { stage, instruments, given: None }
+    }
+
+    /// Where the stream stands: small, and to be stored in a checkpoint. See [`Position`].
+    pub fn position(&self) -> Position {
+        let mut position = Position::default();
+        self.stage.position(&mut position);
+        position
+    }
+
+    /// The stream from a position on, which a stream built the same way gave.
+    ///
+    /// What has to be read again, because it lay in a buffer, is read now; what was given is not made
+    /// again.
+    ///
+    /// # Errors
+    /// `Data` if the pipeline is not built as the other was, or its data has changed; what reading gives.
+    pub fn resume(mut self, position: &Position) -> Result<Stream<T>, Error> {
+        let mut cursor = position.cursor();
+        self.stage.seek(&mut cursor)?;
+        cursor.finish()?;
+        Ok(self)
+    }
+
+    /// The clocks of this pipeline, to be read while and after it runs. See [`Instruments`].
+    pub fn instruments(&self) -> Instruments {
+        self.instruments.clone()
     }
 }
 
 impl<T> Iterator for Stream<T> {
     type Item = Result<T, Error>;
+
     fn next(&mut self) -> Option<Result<T, Error>> {
-        self.items.next()
-    }
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.items.size_hint()
+        let asked = Instant::now();
+        let item = self.stage.next();
+        let now = Instant::now();
+        if item.is_some() {
+            let stepped = self.given.replace(now).map(|given| asked - given);
+            self.instruments.consumed(now - asked, stepped);
+        }
+        item.map(|item| item.map(|item| item.value))
     }
 }
 
@@ -126,68 +167,61 @@ impl<T> fmt::Debug for Stream<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+type BoxedItems<T> = Box<dyn Iterator<Item = Result<T, Error>> + Send>;
 
-    #[derive(Debug)]
-    struct Number(u32);
+/// The items of an iterator, counted.
+struct Iterated<T> {
+    make: Option<Box<dyn Fn(u64) -> BoxedItems<T> + Send>>,
+    items: BoxedItems<T>,
+    epoch: u64,
+    given: u64,
+    meter: Arc<Meter>,
+}
 
-    impl Collate for Number {
-        type Batch = Vec<u32>;
-        fn collate(examples: &[Number]) -> Result<Vec<u32>, Error> {
-            Ok(examples.iter().map(|number| number.0).collect())
+impl<T> Iterated<T> {
+    const NAME: &'static str = "iterator";
+}
+
+impl<T: Send + 'static> Stage<T> for Iterated<T> {
+    fn next(&mut self) -> Next<T> {
+        let item = self.meter.time_next(|| self.items.next())?;
+        self.given += 1;
+        Some(item.map(|value| Item { value, origin: None }))
+    }
+
+    fn position(&self, at: &mut Position) {
+        at.push(Self::NAME, &[self.epoch, self.given]);
+    }
+
+    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
+        let [epoch, given] = at.take(Self::NAME, &[])?;
+        if epoch != self.epoch || given < self.given {
+            self.restart(epoch)?;
         }
+        while self.given < given {
+            if self.items.next().is_none() {
+                let found = self.given;
+                return Err(refused(format!("{given} items were given, there are only {found}")));
+            }
+            self.given += 1;
+        }
+        Ok(())
     }
 
-    fn failing(at: u32) -> Stream<Number> {
-        Stream::new((0..7).map(move |number| match number == at {
-            true => Err(Error::Plugin(format!("no {number}"))),
-            false => Ok(Number(number)),
-        }))
-    }
-
-    fn shown(stream: Stream<Vec<u32>>) -> Vec<String> {
-        stream
-            .map(|item| item.map_or_else(|e| e.to_string(), |batch| format!("{batch:?}")))
-            .collect()
-    }
-
-    #[test]
-    fn batches_have_one_size_and_the_rest_is_dropped() {
-        assert_eq!(shown(failing(99).batch(3)), ["[0, 1, 2]", "[3, 4, 5]"]);
-        assert_eq!(shown(failing(99).batch(7)), ["[0, 1, 2, 3, 4, 5, 6]"]);
-        assert!(shown(failing(99).batch(8)).is_empty());
-    }
-
-    #[test]
-    fn an_error_takes_the_place_of_its_batch() {
-        let expected = ["[0, 1]", "error[plugin]: no 3", "[4, 5]"];
-        assert_eq!(shown(failing(3).batch(2)), expected);
-        assert_eq!(failing(3).shuffle(10, 0).filter(Result::is_err).count(), 1);
-    }
-
-    #[test]
-    fn an_empty_batch_is_refused_where_it_is_asked_for() {
-        let error = crate::catch(|| failing(99).batch(0)).unwrap_err().to_string();
-        assert!(error.starts_with("error[value]: batch: "), "{error}");
-        assert!(error.contains(file!()), "{error}");
-    }
-
-    #[test]
-    fn shuffling_permutes_by_seed() {
-        let order = |capacity, seed| -> Vec<u32> {
-            failing(99).shuffle(capacity, seed).map(|number| number.unwrap().0).collect()
+    fn restart(&mut self, epoch: u64) -> Result<(), Error> {
+        let Some(make) = &self.make else {
+            return match (epoch, self.given) {
+                (0, 0) => Ok(()),
+                _ => Err(Error::Data {
+                    doing: "repeat".into(),
+                    place: None,
+                    message: format!("an iterator cannot begin again, for epoch {epoch}"),
+                    help: Some("say how it is made with `Stream::from_generator`".into()),
+                }),
+            };
         };
-        assert_eq!(order(100, 1), order(100, 1));
-        assert_ne!(order(100, 1), order(100, 2));
-        assert_eq!(order(1, 3), [0, 1, 2, 3, 4, 5, 6]);
-        for seed in 0..20 {
-            let mut sorted = order(3, seed);
-            // An item comes no earlier than the buffer can have seen it.
-            assert!(sorted.iter().enumerate().all(|(at, &number)| number as usize <= at + 2));
-            sorted.sort_unstable();
-            assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6]);
-        }
+        self.items = make(epoch);
+        (self.epoch, self.given) = (epoch, 0);
+        Ok(())
     }
 }

@@ -16,6 +16,13 @@ const STEPS: &[Step] = &[
     Step { name: "licences", action: Action::Call(licences::check) },
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
+    Step {
+        name: "data in object stores",
+        action: Action::Run(
+            &["cargo", "test", "-p", "oxidax", "--features", "remote", "--test", "data", "remote"],
+            &[],
+        ),
+    },
     DOCS,
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step {
@@ -39,6 +46,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "compile benchmark",
         action: Action::Run(&["cargo", "bench", "--bench", "compile", "--", "--quick"], WITH_JAX),
+    },
+    Step {
+        name: "data benchmark",
+        action: Action::Run(&["cargo", "bench", "--bench", "data", "--", "--quick"], WITH_JAX),
     },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];

@@ -1,8 +1,8 @@
 //! The handwritten digits that scikit-learn ships as comma-separated values.
 
-use super::file::Source;
-use super::labelled::Labelled;
 use crate::core::Error;
+use crate::data::files::{File, Reader};
+use crate::data::labelled::Labelled;
 use std::path::Path;
 
 const PIXELS: usize = 64;
@@ -32,10 +32,10 @@ const LARGEST_FILE: u64 = 64 << 20;
 /// E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning
 /// Repository, 1998.
 pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
-    let mut source = Source::open(path.as_ref())?;
-    let bytes = source.up_to(LARGEST_FILE)?;
+    let mut reader = Reader::open(&File::from(path.as_ref()))?;
+    let bytes = reader.up_to(LARGEST_FILE)?;
     if bytes.len() as u64 == LARGEST_FILE {
-        return Err(source.damaged(LARGEST_FILE, "the file is too large to be the digits"));
+        return Err(reader.damaged(LARGEST_FILE, "the file is too large to be the digits"));
     }
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     let mut offset = 0;
@@ -43,7 +43,7 @@ pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
         parse_line(line.trim_ascii_end(), &mut pixels, &mut labels).map_err(
             |(column, message)| {
                 let message = format!("line {}: {message}", row + 1);
-                source.damaged((offset + column) as u64, &message)
+                reader.damaged((offset + column) as u64, message)
             },
         )?;
         offset += line.len();

@@ -1,8 +1,8 @@
 //! The idx format of MNIST and its relatives.
 
-use super::file::{Source, io_error};
-use super::labelled::Labelled;
 use crate::core::Error;
+use crate::data::files::{File, Reader, io_error};
+use crate::data::labelled::Labelled;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -97,37 +97,37 @@ fn element_name(code: u8) -> Option<&'static str> {
 
 /// The axis sizes and elements of an idx file of bytes.
 fn read(path: &Path, rank: usize, what: &str) -> Result<(Vec<usize>, Vec<u8>), Error> {
-    let mut source = Source::open(path)?;
-    let header = source.exactly(4, "the header")?;
+    let mut reader = Reader::open(&File::from(path))?;
+    let header = reader.exactly(4, "the header")?;
     if header[..2] != [0, 0] {
         let message = format!(
             "an idx file begins with two zero bytes, this one with {:#04x} {:#04x}",
             header[0], header[1]
         );
-        return Err(source.damaged(0, &message));
+        return Err(reader.damaged(0, message));
     }
     if header[2] != 0x08 {
         let name = element_name(header[2]).unwrap_or("unknown");
         let message = format!("{what} must be bytes (0x08), not {name} ({:#04x})", header[2]);
-        return Err(source.damaged(2, &message));
+        return Err(reader.damaged(2, message));
     }
     if usize::from(header[3]) != rank {
         let message = format!("{what} must have {rank} axes, not {}", header[3]);
-        return Err(source.damaged(3, &message));
+        return Err(reader.damaged(3, message));
     }
-    let sizes = source.exactly(4 * rank as u64, "the axis sizes")?;
+    let sizes = reader.exactly(4 * rank as u64, "the axis sizes")?;
     let dims: Vec<usize> = sizes
         .chunks_exact(4)
         .map(|bytes| bytes.iter().fold(0, |size, &byte| size << 8 | usize::from(byte)))
         .collect();
     let product = dims.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
     let Some(size) = product.filter(|&size| isize::try_from(size).is_ok()) else {
-        return Err(source.damaged(4, &format!("axis sizes {dims:?} overflow")));
+        return Err(reader.damaged(4, format!("axis sizes {dims:?} overflow")));
     };
-    let elements = source.exactly(size as u64, &format!("{what} of sizes {dims:?}"))?;
-    if !source.up_to(1)?.is_empty() {
+    let elements = reader.exactly(size as u64, &format!("{what} of sizes {dims:?}"))?;
+    if !reader.up_to(1)?.is_empty() {
         let message = format!("the file goes on behind its {what} of sizes {dims:?}");
-        return Err(source.damaged(source.offset() - 1, &message));
+        return Err(reader.damaged(reader.offset() - 1, message));
     }
     Ok((dims, elements))
 }

@@ -1,0 +1,294 @@
+//! A file by name, and what reads it by position.
+
+use crate::core::Error;
+use std::fmt;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that a pipeline reads: on a local disk, in memory, or (with the feature `remote`) in an object
+/// store. A path is turned into one by `into`, so that functions here take either.
+///
+/// Naming a file does not open it, and cloning is cheap: a pipeline may name thousands.
+///
+/// ```
+/// use oxidax::data::{self, File};
+/// let local: File = "train.tfrecord".into();
+/// let memory = File::in_memory("three.jsonl", b"1\n2\n3\n".as_slice());
+/// assert_eq!(local.to_string(), "train.tfrecord");
+/// let numbers: Vec<u32> = data::jsonl(memory).collect::<Result<_, _>>()?;
+/// assert_eq!(numbers, [1, 2, 3]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct File {
+    name: Arc<Path>,
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Local,
+    Memory(Arc<[u8]>),
+    #[cfg(feature = "remote")]
+    Remote(super::remote::Object),
+}
+
+impl File {
+    /// Bytes that are there already, under a name for error messages.
+    pub fn in_memory(name: impl AsRef<Path>, bytes: impl Into<Arc<[u8]>>) -> File {
+        File { name: name.as_ref().into(), place: Place::Memory(bytes.into()) }
+    }
+
+    #[cfg(feature = "remote")]
+    pub(super) fn remote(name: &str, object: super::remote::Object) -> File {
+        File { name: Path::new(name).into(), place: Place::Remote(object) }
+    }
+
+    /// The path, or the name or address of what is not a local file.
+    pub fn path(&self) -> &Path {
+        &self.name
+    }
+
+    pub(in crate::data) fn name(&self) -> &Arc<Path> {
+        &self.name
+    }
+
+    pub(in crate::data) fn open(&self) -> Result<Handle, Error> {
+        let (bytes, len) = match &self.place {
+            Place::Local => {
+                let file = std::fs::File::open(&self.name).map_err(|e| self.io_error(e))?;
+                let metadata = file.metadata().map_err(|e| self.io_error(e))?;
+                if metadata.is_dir() {
+                    let message = "this is a folder; `data::files` finds the files of one";
+                    return Err(self.io_error(io::Error::new(io::ErrorKind::IsADirectory, message)));
+                }
+                (Bytes::Local(file), metadata.len())
+            }
+            Place::Memory(bytes) => (Bytes::Memory(bytes.clone()), bytes.len() as u64),
+            #[cfg(feature = "remote")]
+            Place::Remote(object) => {
+                let len = object.len().map_err(|e| self.io_error(e))?;
+                (Bytes::Remote(object.clone()), len)
+            }
+        };
+        Ok(Handle { file: self.clone(), bytes, len })
+    }
+
+    pub(in crate::data) fn io_error(&self, source: io::Error) -> Error {
+        io_error(&self.name, source)
+    }
+
+    /// The error that the file's content is wrong at a byte.
+    pub(in crate::data) fn damaged(&self, offset: u64, message: impl fmt::Display) -> Error {
+        let message = format!("at byte {offset}: {message}");
+        self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
+    }
+
+    /// The error that `what` should take `count` bytes from byte `start` and the file ends before.
+    pub(in crate::data) fn cut_short(&self, end: u64, what: &str, count: u64, start: u64) -> Error {
+        let message = format!(
+            "the file ends at byte {end}: {what} should take {count} bytes from byte {start}"
+        );
+        self.io_error(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+    }
+}
+
+pub(in crate::data) fn io_error(path: &Path, source: io::Error) -> Error {
+    Error::Io { path: path.to_path_buf(), source }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.display().fmt(f)
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({self})")
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for File {
+    fn from(path: &P) -> File {
+        File { name: path.as_ref().into(), place: Place::Local }
+    }
+}
+
+impl From<PathBuf> for File {
+    fn from(path: PathBuf) -> File {
+        File::from(path.as_path())
+    }
+}
+
+impl From<String> for File {
+    fn from(path: String) -> File {
+        File::from(path.as_str())
+    }
+}
+
+impl From<&File> for File {
+    fn from(file: &File) -> File {
+        file.clone()
+    }
+}
+
+/// The local files that match a pattern of `*`, `?`, `[…]` and `**`, in the order of their names.
+///
+/// # Errors
+/// [`Error::Io`] if the pattern is none, a folder cannot be read, or nothing matches.
+///
+/// ```no_run
+/// use oxidax::data;
+/// let shards = data::files("imagenet/train-*-of-01024")?;
+/// assert_eq!(shards.len(), 1024);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "list_files")]
+#[doc(alias = "glob")]
+pub fn files(pattern: &str) -> Result<Vec<File>, Error> {
+    let refused =
+        |kind, message: String| io_error(Path::new(pattern), io::Error::new(kind, message));
+    let matches = glob::glob(pattern).map_err(|error| {
+        let message = format!("no pattern for files: {} at character {}", error.msg, error.pos);
+        refused(io::ErrorKind::InvalidInput, message)
+    })?;
+    let mut found = Vec::new();
+    for path in matches {
+        let path =
+            path.map_err(|error| io_error(error.path(), io::Error::from(error.error().kind())))?;
+        if path.is_file() {
+            found.push(File::from(path));
+        }
+    }
+    match found.is_empty() {
+        true => Err(refused(io::ErrorKind::NotFound, "no file matches".into())),
+        false => Ok(found),
+    }
+}
+
+/// A file that is open, read at any byte by any thread.
+pub(in crate::data) struct Handle {
+    file: File,
+    bytes: Bytes,
+    len: u64,
+}
+
+enum Bytes {
+    Local(std::fs::File),
+    Memory(Arc<[u8]>),
+    #[cfg(feature = "remote")]
+    Remote(super::remote::Object),
+}
+
+impl Handle {
+    pub(in crate::data) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes in the file when it was opened.
+    pub(in crate::data) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// How many bytes one request should bring: a request of a store costs a round trip.
+    pub(in crate::data) fn block(&self) -> usize {
+        match &self.bytes {
+            Bytes::Local(_) | Bytes::Memory(_) => 256 << 10,
+            #[cfg(feature = "remote")]
+            Bytes::Remote(_) => 8 << 20,
+        }
+    }
+
+    /// Reads bytes from `offset` on into the buffer: as many as one request gives, none at the end.
+    pub(in crate::data) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.bytes {
+            Bytes::Local(file) => file.read_at(buffer, offset),
+            Bytes::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let count = buffer.len().min(bytes.len() - start);
+                buffer[..count].copy_from_slice(&bytes[start..start + count]);
+                Ok(count)
+            }
+            #[cfg(feature = "remote")]
+            Bytes::Remote(object) => {
+                let count = self.len.saturating_sub(offset).min(buffer.len() as u64) as usize;
+                if count > 0 {
+                    object.read(offset, &mut buffer[..count])?;
+                }
+                Ok(count)
+            }
+        }
+    }
+
+    /// Reads exactly `count` bytes, which are `what`. Nothing is allocated for bytes that are not there.
+    pub(in crate::data) fn exactly(
+        &self,
+        offset: u64,
+        count: u64,
+        what: &str,
+    ) -> Result<Vec<u8>, Error> {
+        let end = offset.checked_add(count).filter(|&end| end <= self.len);
+        let size = usize::try_from(count).ok().filter(|_| end.is_some());
+        let Some(size) = size else {
+            return Err(self.file.cut_short(self.len, what, count, offset));
+        };
+        let mut bytes = vec![0; size];
+        let mut filled = 0;
+        while filled < size {
+            match self.read_at(&mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => {
+                    let end = offset + filled as u64;
+                    return Err(self.file.cut_short(end, what, count, offset));
+                }
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let message = format!("at byte {}: {error}", offset + filled as u64);
+                    return Err(self.file.io_error(io::Error::new(error.kind(), message)));
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_the_order_of_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.npy", "a.npy", "c.txt"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("d.npy")).unwrap();
+        let at = |pattern: &str| folder.path().join(pattern).display().to_string();
+        let names: Vec<String> = files(&at("*.npy"))
+            .unwrap()
+            .iter()
+            .map(|file| file.path().file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["a.npy", "b.npy"]);
+        let error = files(&at("*.csv")).unwrap_err().to_string();
+        assert!(error.ends_with("*.csv: no file matches"), "{error}");
+        let error = files("a[").unwrap_err().to_string();
+        assert!(error.starts_with("error[io]: a[: no pattern for files: "), "{error}");
+    }
+
+    #[test]
+    fn bytes_beyond_the_end_are_refused_before_they_are_allocated() {
+        let handle = File::in_memory("few", b"abc".as_slice()).open().unwrap();
+        assert_eq!(handle.exactly(1, 2, "them").unwrap(), b"bc");
+        for (offset, count) in [(1, 3), (4, 0), (0, u64::MAX), (u64::MAX, 1)] {
+            let error = handle.exactly(offset, count, "they").unwrap_err().to_string();
+            let expected = format!(
+                "error[io]: few: the file ends at byte 3: they should take {count} bytes from byte {offset}"
+            );
+            assert_eq!(error, expected);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What files look like inside.
+
+mod csv;
+mod digits;
+mod idx;
+mod images;
+mod jsonl;
+mod npy;
+mod npy_header;
+mod npz;
+mod rows;
+mod safetensors;
+mod sequential;
+mod tf_example;
+mod tfrecord;
+mod tokens;
+
+pub use csv::{CsvOptions, csv, csv_with};
+pub use digits::digits;
+pub use idx::{Part, idx, idx_part};
+pub use images::{ImageFile, ImageFolder, decode_image};
+pub use jsonl::jsonl;
+pub use npy::{Npy, npy};
+pub use npz::npz;
+pub use rows::Rows;
+pub use safetensors::safetensors;
+pub use tf_example::{TfExample, TfFeature};
+pub use tfrecord::{TfRecordWriter, TfRecords, tfrecord};
+pub use tokens::{TokenWidth, Tokens};

@@ -1,0 +1,282 @@
+//! What TFRecords usually hold.
+
+use crate::core::{Aval, DType, Error, HostArray, Shape};
+use crate::data::record::missing;
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// A `tf.train.Example`: features by name.
+///
+/// ```
+/// use oxidax::data::{TfExample, TfFeature};
+/// use oxidax::DType;
+/// let example = TfExample::from([
+///     ("image", TfFeature::Bytes(vec![vec![0, 51, 102, 255]])),
+///     ("label", TfFeature::Int64(vec![7])),
+/// ]);
+/// let parsed = TfExample::parse(&example.encode())?;
+/// assert_eq!(parsed, example);
+/// assert_eq!(parsed.array("image", DType::U8, [2, 2])?.to_vec::<u8>()?, [0, 51, 102, 255]);
+/// assert_eq!(parsed.array("label", DType::I32, [])?.item::<i32>()?, 7);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TfExample {
+    features: BTreeMap<String, TfFeature>,
+}
+
+/// One feature of a [`TfExample`]: a list of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TfFeature {
+    /// Strings of bytes: text, encoded images, raw elements.
+    Bytes(Vec<Vec<u8>>),
+    /// Floats.
+    Float(Vec<f32>),
+    /// Integers.
+    Int64(Vec<i64>),
+}
+
+impl TfExample {
+    /// Reads an example from its protocol buffer. A feature without a kind is left out.
+    ///
+    /// # Errors
+    /// `Data` if the bytes are none.
+    pub fn parse(bytes: &[u8]) -> Result<TfExample, Error> {
+        let message = ExampleMessage::decode(bytes).map_err(|error| {
+            let message = format!("the {} bytes are no tf.train.Example: {error}", bytes.len());
+            Error::data("TfExample::parse", message)
+        })?;
+        let features = message.features.unwrap_or_default().feature.into_iter();
+        let features = features.filter_map(|(name, feature)| {
+            let feature = match feature.kind? {
+                Kind::Bytes(list) => TfFeature::Bytes(list.value),
+                Kind::Float(list) => TfFeature::Float(list.value),
+                Kind::Int64(list) => TfFeature::Int64(list.value),
+            };
+            Some((name, feature))
+        });
+        Ok(TfExample { features: features.collect() })
+    }
+
+    /// The protocol buffer.
+    pub fn encode(&self) -> Vec<u8> {
+        let features = self.features.iter().map(|(name, feature)| {
+            let kind = match feature {
+                TfFeature::Bytes(value) => Kind::Bytes(BytesList { value: value.clone() }),
+                TfFeature::Float(value) => Kind::Float(FloatList { value: value.clone() }),
+                TfFeature::Int64(value) => Kind::Int64(Int64List { value: value.clone() }),
+            };
+            (name.clone(), FeatureMessage { kind: Some(kind) })
+        });
+        let features = FeaturesMessage { feature: features.collect() };
+        ExampleMessage { features: Some(features) }.encode_to_vec()
+    }
+
+    /// The features, in the order of their names.
+    pub fn features(&self) -> &BTreeMap<String, TfFeature> {
+        &self.features
+    }
+
+    /// A feature.
+    ///
+    /// # Errors
+    /// `Data` if there is none of this name, listing the names.
+    pub fn feature(&self, name: &str) -> Result<&TfFeature, Error> {
+        self.features.get(name).ok_or_else(|| missing(name, self.features.keys()))
+    }
+
+    /// A feature that is one string of bytes.
+    ///
+    /// # Errors
+    /// `Data` if it is missing, or another kind or number.
+    pub fn bytes(&self, name: &str) -> Result<&[u8], Error> {
+        match self.feature(name)? {
+            TfFeature::Bytes(list) if list.len() == 1 => Ok(&list[0]),
+            other => Err(unfit(name, other, "one string of bytes")),
+        }
+    }
+
+    /// A feature as an array: floats as `f32`, integers as `i64` or, if they fit, a smaller integer or
+    /// `bool`, and one string of bytes as elements of any dtype, little-endian.
+    ///
+    /// # Errors
+    /// `Data` if it is missing, or does not fit the dtype and shape.
+    #[doc(alias = "FixedLenFeature")]
+    #[doc(alias = "decode_raw")]
+    pub fn array(
+        &self,
+        name: &str,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> Result<HostArray, Error> {
+        let aval = Aval::new(dtype, shape);
+        let feature = self.feature(name)?;
+        let bytes = match feature {
+            TfFeature::Float(values) if dtype == DType::F32 => {
+                values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+            }
+            TfFeature::Int64(values) => integers(values, dtype)
+                .ok_or_else(|| unfit(name, feature, &format!("elements of {dtype}")))?,
+            TfFeature::Bytes(list) if list.len() == 1 => raw(&list[0], dtype)
+                .ok_or_else(|| unfit(name, feature, &format!("elements of {dtype}")))?,
+            TfFeature::Float(_) | TfFeature::Bytes(_) => {
+                return Err(unfit(name, feature, &format!("elements of {dtype}")));
+            }
+        };
+        if Some(bytes.len()) != aval.size().checked_mul(dtype.host_bytes()) {
+            return Err(unfit(name, feature, &aval.to_string()));
+        }
+        HostArray::from_bytes(bytes, aval)
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, TfFeature)> for TfExample {
+    fn from_iter<I: IntoIterator<Item = (N, TfFeature)>>(features: I) -> TfExample {
+        let features = features.into_iter().map(|(name, feature)| (name.into(), feature));
+        TfExample { features: features.collect() }
+    }
+}
+
+impl<N: Into<String>, const COUNT: usize> From<[(N, TfFeature); COUNT]> for TfExample {
+    fn from(features: [(N, TfFeature); COUNT]) -> TfExample {
+        features.into_iter().collect()
+    }
+}
+
+fn unfit(name: &str, feature: &TfFeature, wanted: &str) -> Error {
+    let found = match feature {
+        TfFeature::Bytes(list) if list.len() == 1 => format!("{} bytes", list[0].len()),
+        TfFeature::Bytes(list) => format!("{} strings of bytes", list.len()),
+        TfFeature::Float(list) => format!("{} floats", list.len()),
+        TfFeature::Int64(list) => match list[..] {
+            [value] => format!("the integer {value}"),
+            _ => format!("{} integers", list.len()),
+        },
+    };
+    Error::data("TfExample", format!("feature `{name}` is {found}, expected {wanted}"))
+}
+
+/// The integers as elements of a dtype, if it holds them all.
+fn integers(values: &[i64], dtype: DType) -> Option<Vec<u8>> {
+    macro_rules! narrowed {
+        ($ty:ty) => {{
+            let mut bytes = Vec::with_capacity(values.len() * size_of::<$ty>());
+            for &value in values {
+                bytes.extend(<$ty>::try_from(value).ok()?.to_ne_bytes());
+            }
+            Some(bytes)
+        }};
+    }
+    match dtype {
+        DType::I64 => narrowed!(i64),
+        DType::I32 => narrowed!(i32),
+        DType::I16 => narrowed!(i16),
+        DType::I8 => narrowed!(i8),
+        DType::U64 => narrowed!(u64),
+        DType::U32 => narrowed!(u32),
+        DType::U16 => narrowed!(u16),
+        DType::U8 => narrowed!(u8),
+        DType::Bool => narrowed!(u8).filter(|bytes| bytes.iter().all(|&byte| byte <= 1)),
+        _ => None,
+    }
+}
+
+/// Little-endian elements in the machine's order, if the dtype has whole bytes and the elements are whole.
+fn raw(bytes: &[u8], dtype: DType) -> Option<Vec<u8>> {
+    let width = dtype.host_bytes();
+    // Sub-byte elements are packed differently by everybody.
+    let whole = dtype.bits() == 8 * width || dtype.is_bool();
+    if !whole || !bytes.len().is_multiple_of(width) {
+        return None;
+    }
+    if dtype.is_bool() && bytes.iter().any(|&byte| byte > 1) {
+        return None;
+    }
+    Some(bytes.to_vec())
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ExampleMessage {
+    #[prost(message, optional, tag = "1")]
+    features: Option<FeaturesMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FeaturesMessage {
+    #[prost(btree_map = "string, message", tag = "1")]
+    feature: BTreeMap<String, FeatureMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FeatureMessage {
+    #[prost(oneof = "Kind", tags = "1, 2, 3")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Kind {
+    #[prost(message, tag = "1")]
+    Bytes(BytesList),
+    #[prost(message, tag = "2")]
+    Float(FloatList),
+    #[prost(message, tag = "3")]
+    Int64(Int64List),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct BytesList {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    value: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FloatList {
+    #[prost(float, repeated, tag = "1")]
+    value: Vec<f32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Int64List {
+    #[prost(int64, repeated, tag = "1")]
+    value: Vec<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn features_are_read_as_they_are_or_refused() {
+        let example = TfExample::from([
+            ("floats", TfFeature::Float(vec![0.5, 2.0])),
+            ("ints", TfFeature::Int64(vec![1, 300])),
+            ("raw", TfFeature::Bytes(vec![vec![1, 0, 2, 0]])),
+            ("texts", TfFeature::Bytes(vec![b"a".to_vec(), b"b".to_vec()])),
+        ]);
+        let array = |name, dtype, dims: &[usize]| example.array(name, dtype, dims);
+        assert_eq!(array("floats", DType::F32, &[2]).unwrap().to_vec::<f32>().unwrap(), [0.5, 2.0]);
+        assert_eq!(array("ints", DType::U16, &[2]).unwrap().to_vec::<u16>().unwrap(), [1, 300]);
+        assert_eq!(array("raw", DType::U16, &[2]).unwrap().to_vec::<u16>().unwrap(), [1, 2]);
+        let refused =
+            |name, dtype, dims: &[usize]| array(name, dtype, dims).unwrap_err().to_string();
+        let all = [
+            refused("ints", DType::U8, &[2]),
+            refused("ints", DType::F32, &[2]),
+            refused("floats", DType::F32, &[2, 2]),
+            refused("raw", DType::F64, &[]),
+            refused("texts", DType::U8, &[2]),
+            refused("text", DType::U8, &[2]),
+            example.bytes("texts").unwrap_err().to_string(),
+        ];
+        expect![[r#"
+            error[data]: TfExample: feature `ints` is 2 integers, expected elements of u8
+            error[data]: TfExample: feature `ints` is 2 integers, expected elements of f32
+            error[data]: TfExample: feature `floats` is 2 floats, expected f32[2,2]
+            error[data]: TfExample: feature `raw` is 4 bytes, expected elements of f64
+            error[data]: TfExample: feature `texts` is 2 strings of bytes, expected elements of u8
+            error[data]: record: there is no field `text`; there is `floats`, `ints`, `raw`, `texts`
+            error[data]: TfExample: feature `texts` is 2 strings of bytes, expected one string of bytes"#]]
+        .assert_eq(&all.join("\n"));
+    }
+}

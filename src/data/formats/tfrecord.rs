@@ -1,0 +1,249 @@
+//! TensorFlow's record files.
+
+use super::sequential::{Fault, Format, Opened, records};
+use crate::core::Error;
+use crate::data::files::{File, Handle, Packing, Reader, io_error};
+use crate::data::origin::Origin;
+use crate::data::source::Source;
+use crate::data::stream::Stream;
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A length of eight bytes and its checksum of four.
+const HEADER: u64 = 12;
+const FOOTER: u64 = 4;
+
+/// The records of a TFRecord file, gzipped or not, each as its bytes: see [`TfExample`](super::TfExample) for
+/// what they usually are.
+///
+/// Both checksums of a record are verified. Behind a record whose bytes are damaged the file is read on;
+/// behind one whose length is damaged it is not, for nobody knows where the next begins.
+///
+/// # Errors
+/// [`Error::Io`], as an item of the stream, naming the file and the byte.
+///
+/// ```
+/// use oxidax::data::{self, TfRecordWriter};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("two.tfrecord");
+/// let mut writer = TfRecordWriter::create(&path)?;
+/// writer.write(b"first")?;
+/// writer.write(b"second")?;
+/// writer.finish()?;
+/// let records: Vec<Vec<u8>> = data::tfrecord(&path).collect::<Result<_, _>>()?;
+/// assert_eq!(records, [&b"first"[..], b"second"]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// # Reference
+/// TensorFlow guide: TFRecord and tf.train.Example, "TFRecords format details".
+pub fn tfrecord(file: impl Into<File>) -> Stream<Vec<u8>> {
+    records(file.into(), TfRecordFormat)
+}
+
+/// A checksum as the files have it, so that data with checksums inside does not look like its own.
+fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
+}
+
+/// The length that a header gives, if its checksum is right.
+fn length_of(header: [u8; HEADER as usize]) -> Option<u64> {
+    let (length, crc) = header.split_at(8);
+    let right = masked_crc(length).to_le_bytes() == *crc;
+    right.then(|| length.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
+}
+
+/// Opens a file. A length can look like the first bytes of a gzip file, so its checksum decides.
+fn open(file: &File) -> Result<(Arc<Handle>, Packing), Error> {
+    let handle = Arc::new(file.open()?);
+    let start = handle.exactly(0, handle.len().min(HEADER), "the first header")?;
+    let plain = start.clone().try_into().is_ok_and(|header| length_of(header).is_some());
+    let packing = match start[..] {
+        [0x1f, 0x8b, 8, ..] if !plain => Packing::Gzip,
+        _ => Packing::Plain,
+    };
+    Ok((handle, packing))
+}
+
+struct TfRecordFormat;
+
+impl Format for TfRecordFormat {
+    const NAME: &'static str = "tfrecord";
+    type Opened = TfRecordReader;
+    fn open(&self, file: &File, offset: u64) -> Result<TfRecordReader, Error> {
+        let (handle, packing) = open(file)?;
+        let mut reader = Reader::of(handle, packing);
+        if offset > 0 {
+            reader.seek(offset)?;
+        }
+        Ok(TfRecordReader { reader })
+    }
+}
+
+struct TfRecordReader {
+    reader: Reader,
+}
+
+impl TfRecordReader {
+    /// The length of the next record.
+    fn length(&mut self) -> Result<Option<u64>, Error> {
+        let mut header = [0; HEADER as usize];
+        let start = self.reader.offset();
+        if !self.reader.fill(&mut header, "the header of a record")? {
+            return Ok(None);
+        }
+        match length_of(header) {
+            Some(length) => Ok(Some(length)),
+            None => Err(self.reader.damaged(
+                start,
+                "the length of the record does not have its checksum; nothing behind it can be read",
+            )),
+        }
+    }
+}
+
+impl Opened for TfRecordReader {
+    type Record = Vec<u8>;
+
+    fn read(&mut self) -> Result<Option<(u64, Vec<u8>)>, Fault> {
+        let start = self.reader.offset();
+        let Some(length) = self.length()? else { return Ok(None) };
+        let bytes = self.reader.exactly(length, "the bytes of a record")?;
+        let mut footer = [0; FOOTER as usize];
+        if !self.reader.fill(&mut footer, "the checksum of a record")? {
+            let at = self.reader.offset();
+            let error = self.reader.file().cut_short(at, "the checksum of a record", FOOTER, at);
+            return Err(Fault::File(error));
+        }
+        match verified(&bytes, footer) {
+            Ok(()) => Ok(Some((start, bytes))),
+            Err(message) => Err(Fault::Record(self.reader.damaged(start, message))),
+        }
+    }
+
+    fn offset(&self) -> u64 {
+        self.reader.offset()
+    }
+}
+
+fn verified(bytes: &[u8], footer: [u8; FOOTER as usize]) -> Result<(), String> {
+    let (found, stored) = (masked_crc(bytes), u32::from_le_bytes(footer));
+    match found == stored {
+        true => Ok(()),
+        false => Err(format!(
+            "the {} bytes of the record have the checksum {found:#010x}, stored is {stored:#010x}",
+            bytes.len()
+        )),
+    }
+}
+
+/// The records of a TFRecord file, to be read in any order: so that all of them can be shuffled without a buffer.
+///
+/// Opening it goes from header to header once, without reading the records between.
+///
+/// ```no_run
+/// use oxidax::data::{Source, TfRecords};
+/// let records = TfRecords::open("train.tfrecord")?.shuffled(7).shard(0, 4).stream();
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub struct TfRecords {
+    handle: Arc<Handle>,
+    /// Where each record's header begins, and the file's end.
+    starts: Vec<u64>,
+}
+
+impl TfRecords {
+    /// Finds the records of a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, is gzipped, or a header is damaged.
+    pub fn open(file: impl Into<File>) -> Result<TfRecords, Error> {
+        let file = file.into();
+        let (handle, packing) = open(&file)?;
+        if packing == Packing::Gzip {
+            let message =
+                "the file is gzipped: its records can only be read in order, by `data::tfrecord`";
+            return Err(file.io_error(io::Error::new(io::ErrorKind::Unsupported, message)));
+        }
+        let mut reader = TfRecordReader { reader: Reader::of(handle.clone(), packing) };
+        let mut starts = vec![0];
+        while let Some(length) = reader.length()? {
+            let rest = length.saturating_add(FOOTER);
+            reader.reader.skip(rest, "a record and its checksum")?;
+            starts.push(reader.offset());
+        }
+        Ok(TfRecords { handle, starts })
+    }
+}
+
+impl Source for TfRecords {
+    type Record = Vec<u8>;
+
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn get(&self, index: usize) -> Result<Vec<u8>, Error> {
+        let (start, end) = (self.starts[index], self.starts[index + 1]);
+        let mut bytes = self.handle.exactly(start + HEADER, end - start - HEADER, "a record")?;
+        let footer = bytes.split_off(bytes.len() - FOOTER as usize);
+        let footer = footer.try_into().expect("as many bytes as were split off");
+        verified(&bytes, footer).map_err(|message| self.handle.file().damaged(start, message))?;
+        Ok(bytes)
+    }
+
+    fn origin(&self, index: usize) -> Option<Origin> {
+        Some(Origin::byte(self.handle.file().name().clone(), self.starts[index]))
+    }
+}
+
+impl fmt::Debug for TfRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TfRecords({}, {} records)", self.handle.file(), self.len())
+    }
+}
+
+/// Writes a TFRecord file, for this crate or TensorFlow to read.
+#[derive(Debug)]
+pub struct TfRecordWriter {
+    path: PathBuf,
+    writer: BufWriter<std::fs::File>,
+}
+
+impl TfRecordWriter {
+    /// Begins a file, in place of one that may be there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be written.
+    pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter, Error> {
+        let path = path.as_ref().to_path_buf();
+        let file = std::fs::File::create(&path).map_err(|error| io_error(&path, error))?;
+        Ok(TfRecordWriter { path, writer: BufWriter::new(file) })
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be written.
+    pub fn write(&mut self, record: &[u8]) -> Result<(), Error> {
+        let length = (record.len() as u64).to_le_bytes();
+        let parts: [&[u8]; 4] = [
+            &length,
+            &masked_crc(&length).to_le_bytes(),
+            record,
+            &masked_crc(record).to_le_bytes(),
+        ];
+        let written = parts.iter().try_for_each(|part| self.writer.write_all(part));
+        written.map_err(|error| io_error(&self.path, error))
+    }
+
+    /// Writes what is left in memory. Without it, errors at the end go unnoticed.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be written.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|error| io_error(&self.path, error))
+    }
+}

@@ -1,0 +1,295 @@
+//! Who waits for whom: the time in each stage, beside the time of the steps.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Waiting below this share of the time is nobody's fault.
+const NEGLIGIBLE: f64 = 0.05;
+
+/// What a stage of a pipeline does, or what the program does that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Work {
+    /// Reading records.
+    Source,
+    /// What `map` and `filter` do to records: decoding, as a rule.
+    Decode,
+    /// Putting batches together.
+    Batch,
+    /// Copying batches to the device.
+    Transfer,
+    /// What the program does between two items: the training step.
+    Step,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Work::Source => "source",
+            Work::Decode => "decode",
+            Work::Batch => "batch",
+            Work::Transfer => "transfer",
+            Work::Step => "step",
+        })
+    }
+}
+
+/// What one stage has done so far.
+pub(super) struct Meter {
+    name: &'static str,
+    work: Work,
+    /// How many threads share the work.
+    workers: usize,
+    items: AtomicU64,
+    nanos: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl Meter {
+    /// Counts an item, and the time that making it takes.
+    pub(super) fn time<T>(&self, make: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let made = make();
+        self.add(1, start.elapsed());
+        made
+    }
+
+    /// The same for what may have no item to give.
+    pub(super) fn time_next<T>(&self, next: impl FnOnce() -> Option<T>) -> Option<T> {
+        let start = Instant::now();
+        let item = next();
+        self.add(item.is_some().into(), start.elapsed());
+        item
+    }
+
+    pub(super) fn add(&self, items: u64, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.items.fetch_add(items, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// The time an item takes, once there was one.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        let items = self.items.load(Ordering::Relaxed);
+        Some(Duration::from_nanos(self.nanos.load(Ordering::Relaxed).checked_div(items)?))
+    }
+
+    pub(super) fn skip(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Consumer {
+    items: AtomicU64,
+    waiting: AtomicU64,
+    stepping: AtomicU64,
+}
+
+/// The clocks of a pipeline, shared by all who hold them: taken from the stream before a loop consumes
+/// it, and read whenever one likes.
+///
+/// ```
+/// use oxidax::data::{Source, Synthetic};
+/// let stream = Synthetic::new(1000, |index| Ok(index)).stream().map(|n: usize| Ok(n + 1));
+/// let instruments = stream.instruments();
+/// for number in stream {
+///     number?;
+/// }
+/// let report = instruments.report();
+/// assert_eq!(report.items, 1000);
+/// println!("{report}");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Instruments {
+    stages: Vec<Arc<Meter>>,
+    consumer: Arc<Consumer>,
+}
+
+impl Instruments {
+    /// A clock for another stage.
+    pub(super) fn stage(&mut self, name: &'static str, work: Work, workers: usize) -> Arc<Meter> {
+        let meter = Arc::new(Meter {
+            name,
+            work,
+            workers: workers.max(1),
+            items: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+        });
+        self.stages.push(meter.clone());
+        meter
+    }
+
+    /// The clocks of another stream, which flows into this one.
+    pub(super) fn join(&mut self, other: Instruments) {
+        self.stages.extend(other.stages);
+    }
+
+    /// The consumer got an item after waiting, having been busy elsewhere before.
+    pub(super) fn consumed(&self, waited: Duration, stepped: Option<Duration>) {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.consumer.items.fetch_add(1, Ordering::Relaxed);
+        self.consumer.waiting.fetch_add(nanos(waited), Ordering::Relaxed);
+        self.consumer.stepping.fetch_add(stepped.map_or(0, nanos), Ordering::Relaxed);
+    }
+
+    /// What the clocks say now.
+    pub fn report(&self) -> Report {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut rows: BTreeMap<(Work, &'static str), StageReport> = BTreeMap::new();
+        for meter in &self.stages {
+            let row = rows.entry((meter.work, meter.name)).or_insert(StageReport {
+                name: meter.name,
+                work: meter.work,
+                workers: meter.workers,
+                items: 0,
+                busy: Duration::ZERO,
+                skipped: 0,
+            });
+            row.workers = row.workers.max(meter.workers);
+            row.items += read(&meter.items);
+            row.busy += Duration::from_nanos(read(&meter.nanos));
+            row.skipped += read(&meter.skipped);
+        }
+        Report {
+            items: read(&self.consumer.items),
+            waiting: Duration::from_nanos(read(&self.consumer.waiting)),
+            stepping: Duration::from_nanos(read(&self.consumer.stepping)),
+            stages: rows.into_values().collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Instruments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instruments({} stages)", self.stages.len())
+    }
+}
+
+/// What one kind of stage has done; stages of one name are summed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageReport {
+    /// The stage.
+    pub name: &'static str,
+    /// What it does.
+    pub work: Work,
+    /// Threads that share the work.
+    pub workers: usize,
+    /// Items made.
+    pub items: u64,
+    /// Time spent making them, summed over the threads.
+    pub busy: Duration,
+    /// Errors passed over by `on_error`.
+    pub skipped: u64,
+}
+
+/// Where the time went: printed as a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Items that the program has taken.
+    pub items: u64,
+    /// How long it has waited for them.
+    pub waiting: Duration,
+    /// How long it was busy between them.
+    pub stepping: Duration,
+    /// The stages, from the source on.
+    pub stages: Vec<StageReport>,
+}
+
+impl Report {
+    /// What to make faster first: the step, if the program hardly waits; otherwise the work that keeps its
+    /// threads busy the longest.
+    ///
+    /// `None` before there is anything to tell.
+    pub fn bottleneck(&self) -> Option<Work> {
+        let (waiting, stepping) = (self.waiting.as_secs_f64(), self.stepping.as_secs_f64());
+        if waiting + stepping == 0.0 {
+            return None;
+        }
+        if waiting < NEGLIGIBLE * (waiting + stepping) {
+            return Some(Work::Step);
+        }
+        let load = |stage: &&StageReport| stage.busy / stage.workers as u32;
+        let busiest = self.stages.iter().max_by_key(load);
+        busiest.filter(|stage| !stage.busy.is_zero()).map(|stage| stage.work)
+    }
+
+    /// Errors passed over by `on_error`.
+    pub fn skipped(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.skipped).sum()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "stage         work      workers      items  busy/s  skipped")?;
+        for stage in &self.stages {
+            let StageReport { name, work, workers, items, busy, skipped } = stage;
+            let work = work.to_string();
+            let busy = busy.as_secs_f64();
+            writeln!(f, "{name:12}  {work:8}  {workers:7}  {items:9}  {busy:6.2}  {skipped:7}")?;
+        }
+        let (waiting, stepping) = (self.waiting.as_secs_f64(), self.stepping.as_secs_f64());
+        let share = match waiting + stepping {
+            0.0 => 0.0,
+            total => 100.0 * waiting / total,
+        };
+        let items = self.items;
+        write!(
+            f,
+            "{items} items: {stepping:.2} s stepping, {waiting:.2} s waiting for data ({share:.0} %)"
+        )?;
+        match self.bottleneck() {
+            Some(work) => write!(f, "; the bottleneck is the {work}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn instruments(waited: u64, stepped: u64) -> Instruments {
+        let mut instruments = Instruments::default();
+        let ms = Duration::from_millis;
+        instruments.stage("tfrecord", Work::Source, 1).add(600, ms(300));
+        instruments.stage("tfrecord", Work::Source, 1).add(400, ms(200));
+        let map = instruments.stage("map", Work::Decode, 4);
+        map.add(998, ms(1600));
+        map.skip();
+        map.skip();
+        instruments.stage("batch", Work::Batch, 1).add(10, ms(50));
+        instruments.consumed(ms(waited), None);
+        instruments.consumed(ms(waited), Some(ms(2 * stepped)));
+        instruments
+    }
+
+    #[test]
+    fn the_table_names_the_bottleneck() {
+        let report = instruments(500, 250).report();
+        expect![[r#"
+            stage         work      workers      items  busy/s  skipped
+            tfrecord      source          1       1000    0.50        0
+            map           decode          4        998    1.60        2
+            batch         batch           1         10    0.05        0
+            2 items: 0.50 s stepping, 1.00 s waiting for data (67 %); the bottleneck is the source"#]]
+        .assert_eq(&report.to_string());
+        assert_eq!(report.skipped(), 2);
+    }
+
+    #[test]
+    fn a_program_that_hardly_waits_is_its_own_bottleneck() {
+        assert_eq!(instruments(10, 1000).report().bottleneck(), Some(Work::Step));
+        let mut slow = instruments(1000, 10);
+        slow.stage("to_device", Work::Transfer, 1).add(10, Duration::from_secs(3));
+        assert_eq!(slow.report().bottleneck(), Some(Work::Transfer));
+        assert_eq!(Instruments::default().report().bottleneck(), None);
+    }
+}

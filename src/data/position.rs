@@ -1,0 +1,263 @@
+//! Where a stream stands.
+
+use crate::core::Error;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Where a [`Stream`](super::Stream) stands between two items: a few numbers for each stage, to be stored
+/// beside the model in whatever format serde writes.
+///
+/// A pipeline built the same way goes on from it with exactly the items that were left. What only says
+/// how items are made (`prefetch`, the depth of `to_device`, the workers of `map`) may differ.
+///
+/// ```
+/// use oxidax::data::{Position, Source, Synthetic};
+/// let numbers = || Synthetic::new(10, |index| Ok(index)).shuffled(7).stream();
+/// let mut stream = numbers();
+/// let head: Vec<usize> = stream.by_ref().take(4).collect::<Result<_, _>>()?;
+/// let stored = serde_json::to_string(&stream.position()).unwrap();
+/// assert_eq!(stored, r#"[["index",[10,0,4]]]"#);
+///
+/// let position: Position = serde_json::from_str(&stored).unwrap();
+/// let tail: Vec<usize> = numbers().resume(&position)?.collect::<Result<_, _>>()?;
+/// assert_eq!([head, tail].concat(), numbers().collect::<Result<Vec<_>, _>>()?);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[doc(alias = "get_state")]
+pub struct Position {
+    /// From the last stage to the first.
+    stages: Vec<(Cow<'static, str>, SmallVec<[u64; 4]>)>,
+}
+
+impl Position {
+    /// Adds what a stage has counted.
+    pub(super) fn push(&mut self, stage: &'static str, counts: &[u64]) {
+        self.stages.push((Cow::Borrowed(stage), SmallVec::from_slice(counts)));
+    }
+
+    pub(super) fn extend(&mut self, other: &Position) {
+        self.stages.extend_from_slice(&other.stages);
+    }
+
+    pub(super) fn cursor(&self) -> Cursor<'_> {
+        Cursor { position: self, at: 0 }
+    }
+}
+
+/// Reads a position, stage by stage.
+pub(super) struct Cursor<'a> {
+    position: &'a Position,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// What the next stage had counted; its first numbers are `settings`, which must be the same still.
+    pub(super) fn take<const N: usize>(
+        &mut self,
+        stage: &str,
+        settings: &[(&str, u64)],
+    ) -> Result<[u64; N], Error> {
+        let counts = self.take_all(stage, settings)?;
+        counts.try_into().map_err(|_| {
+            refused(format!("stage `{stage}` has {} counts, expected {N}", counts.len()))
+        })
+    }
+
+    /// The same for a stage with any number of counts.
+    pub(super) fn take_all(
+        &mut self,
+        stage: &str,
+        settings: &[(&str, u64)],
+    ) -> Result<&'a [u64], Error> {
+        let Some((found, counts)) = self.position.stages.get(self.at) else {
+            return Err(refused(format!(
+                "the position ends after {} stages, where this pipeline has `{stage}`",
+                self.at
+            )));
+        };
+        if found != stage {
+            return Err(refused(format!(
+                "stage {} of the position is `{found}`, of this pipeline `{stage}`",
+                self.at
+            )));
+        }
+        for (at, (what, expected)) in settings.iter().enumerate() {
+            match counts.get(at) {
+                Some(found) if found == expected => {}
+                found => {
+                    let found = found.map_or("none".to_owned(), u64::to_string);
+                    return Err(refused(format!(
+                        "the {what} of `{stage}` was {found}, in this pipeline it is {expected}"
+                    )));
+                }
+            }
+        }
+        self.at += 1;
+        Ok(&counts[settings.len()..])
+    }
+
+    /// Makes sure that no stage is left over.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        match self.position.stages.get(self.at) {
+            None => Ok(()),
+            Some((stage, _)) => Err(refused(format!(
+                "the position goes on with `{stage}` where this pipeline begins"
+            ))),
+        }
+    }
+}
+
+/// The error that a position cannot be gone on from.
+pub(super) fn refused(message: impl fmt::Display) -> Error {
+    let help = "build the pipeline as it was when the position was taken";
+    Error::Data {
+        doing: "resume".into(),
+        place: None,
+        message: message.to_string(),
+        help: Some(help.into()),
+    }
+}
+
+/// A seed of its own for each epoch; the first has the seed itself.
+pub(super) fn epoch_seed(seed: u64, epoch: u64) -> u64 {
+    match epoch {
+        0 => seed,
+        _ => mixed(seed ^ mixed(epoch)),
+    }
+}
+
+/// A number in which every bit depends on every bit of `number`: the finalizer of SplitMix64 (G. Steele,
+/// D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014).
+pub(super) fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Places in the stream above from which a stage that holds items back can read them again.
+///
+/// A stage that shuffles reads ahead of what it gives. Every `spacing` items it notes where the stream
+/// above stood, and forgets a note when no item read since, and before the next one, is held any more.
+pub(super) struct Anchors {
+    spacing: u64,
+    notes: std::collections::VecDeque<Note>,
+}
+
+struct Note {
+    /// How many items had been read.
+    read: u64,
+    /// The same with the errors among them.
+    asked: u64,
+    position: Position,
+    /// Items of this stretch that are held.
+    held: u64,
+}
+
+impl Anchors {
+    pub(super) fn new(spacing: u64) -> Anchors {
+        Anchors { spacing: spacing.max(1), notes: std::collections::VecDeque::new() }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.notes.clear();
+    }
+
+    /// To be called before item number `read` is read, when the stream above has been asked `asked` times.
+    pub(super) fn before(&mut self, read: u64, asked: u64, position: impl FnOnce(&mut Position)) {
+        let due = self.notes.back().is_none_or(|note| read - note.read >= self.spacing);
+        if due {
+            let mut at = Position::default();
+            position(&mut at);
+            self.notes.push_back(Note { read, asked, position: at, held: 0 });
+            self.forget();
+        }
+    }
+
+    /// Item number `ordinal` is held: it was the last one read.
+    pub(super) fn held(&mut self, ordinal: u64) {
+        if let Some(note) = self.notes.back_mut() {
+            debug_assert!(note.read <= ordinal, "an item is read after its note");
+            note.held += 1;
+        }
+    }
+
+    /// Item number `ordinal` is held no more.
+    pub(super) fn given(&mut self, ordinal: u64) {
+        let after = self.notes.partition_point(|note| note.read <= ordinal);
+        if let Some(note) = after.checked_sub(1).and_then(|at| self.notes.get_mut(at)) {
+            note.held -= 1;
+        }
+        self.forget();
+    }
+
+    /// Drops the notes before the oldest that is needed; the last stays, for what is read next.
+    fn forget(&mut self) {
+        while self.notes.len() > 1 && self.notes.front().is_some_and(|note| note.held == 0) {
+            self.notes.pop_front();
+        }
+    }
+
+    /// The oldest place that is needed: how many items had been read there, how often the stream above had
+    /// been asked, and its position. `None` if nothing has been read.
+    pub(super) fn oldest(&self) -> Option<(u64, u64, &Position)> {
+        self.notes.front().map(|note| (note.read, note.asked, &note.position))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn position() -> Position {
+        let mut position = Position::default();
+        position.push("shuffle", &[100, 7, 3]);
+        position.push("index", &[10, 0, 4]);
+        position
+    }
+
+    #[test]
+    fn a_position_of_another_pipeline_is_refused_with_the_difference() {
+        let position = position();
+        let mut cursor = position.cursor();
+        let error = cursor.take::<1>("batch", &[]).unwrap_err().to_string();
+        expect![[r#"
+            error[data]: resume: stage 0 of the position is `shuffle`, of this pipeline `batch`
+              help: build the pipeline as it was when the position was taken"#]]
+        .assert_eq(&error);
+        let error = cursor.take::<1>("shuffle", &[("capacity", 100), ("seed", 8)]);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("the seed of `shuffle` was 7, in this pipeline it is 8"), "{error}");
+        assert_eq!(cursor.take("shuffle", &[("capacity", 100), ("seed", 7)]).unwrap(), [3]);
+        assert!(cursor.finish().unwrap_err().to_string().contains("goes on with `index`"));
+        assert!(cursor.take::<9>("index", &[]).unwrap_err().to_string().contains("has 3 counts"));
+        let error = cursor.take::<0>("index", &[]).unwrap_err().to_string();
+        assert!(error.contains("the position ends after 2 stages"), "{error}");
+    }
+
+    #[test]
+    fn anchors_are_kept_while_an_item_after_them_is_held() {
+        let mut anchors = Anchors::new(2);
+        for read in 0..6 {
+            anchors.before(read, read, |at| at.push("at", &[read]));
+            anchors.held(read);
+        }
+        let oldest = |anchors: &Anchors| anchors.oldest().unwrap().0;
+        assert_eq!(oldest(&anchors), 0);
+        anchors.given(3);
+        anchors.given(0);
+        assert_eq!(oldest(&anchors), 0);
+        anchors.given(1);
+        assert_eq!(oldest(&anchors), 2);
+        anchors.given(2);
+        assert_eq!(oldest(&anchors), 4);
+        anchors.given(4);
+        anchors.given(5);
+        assert_eq!(oldest(&anchors), 4);
+    }
+}

@@ -1,0 +1,18 @@
+//! The steps of a pipeline, as methods of [`Stream`](super::Stream).
+
+mod batch;
+mod bucket;
+mod device;
+mod interleave;
+mod map;
+mod on_error;
+mod parallel;
+mod prefetch;
+mod repeat;
+mod select;
+mod shuffle;
+
+pub use batch::Remainder;
+pub use device::ToDevice;
+pub use interleave::{Interleave, interleave};
+pub use on_error::OnError;

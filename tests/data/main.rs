@@ -1,0 +1,11 @@
+//! Input pipelines: what they give, that they go on where they stood, and what becomes of bad records.
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+mod bad_records;
+mod formats;
+mod on_cpu;
+mod pipelines;
+#[cfg(feature = "remote")]
+mod remote;
+mod resume;
+mod support;

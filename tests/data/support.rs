@@ -1,0 +1,51 @@
+//! Files and records that several tests use.
+#![allow(dead_code, reason = "two test programs share it, and neither uses all")]
+
+use oxidax::data::{File, Stream, TfExample, TfFeature, TfRecordWriter};
+
+/// The items as text, errors among them.
+pub(crate) fn shown<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
+    stream
+        .by_ref()
+        .map_while(|item| Some(item.map_or_else(|e| e.to_string(), |v| format!("{v:?}"))))
+        .collect()
+}
+
+/// The bytes of a TFRecord file.
+pub(crate) fn tfrecord_bytes(records: &[Vec<u8>]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records");
+    let mut writer = TfRecordWriter::create(&path).unwrap();
+    records.iter().for_each(|record| writer.write(record).unwrap());
+    writer.finish().unwrap();
+    std::fs::read(&path).unwrap()
+}
+
+/// A TFRecord file of numbers, in memory.
+pub(crate) fn numbers_file(name: &str, numbers: std::ops::Range<i32>) -> File {
+    let records: Vec<Vec<u8>> = numbers.map(|n| n.to_le_bytes().to_vec()).collect();
+    File::in_memory(name, tfrecord_bytes(&records))
+}
+
+pub(crate) fn number(bytes: Vec<u8>) -> Result<i32, oxidax::Error> {
+    Ok(i32::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+/// Examples of an image and a label.
+pub(crate) fn examples(count: i64) -> Vec<TfExample> {
+    let example = |n: i64| {
+        TfExample::from([
+            ("image", TfFeature::Bytes(vec![vec![n as u8; 12]])),
+            ("weights", TfFeature::Float(vec![n as f32, 0.5, -1.0])),
+            ("label", TfFeature::Int64(vec![n, -n])),
+        ])
+    };
+    (0..count).map(example).collect()
+}
+
+pub(crate) fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
