@@ -4,7 +4,7 @@ use super::leaves::{Leaf, Leaves, Place, pair, rebuild, throw_tree};
 use super::memory::{Memory, Rule, Rules, Step};
 use super::schedule::Hyperparams;
 use super::state::{Paths, State, number};
-use crate::core::{Array, DType, from_caller};
+use crate::core::{Array, DType, Error, from_caller, throw};
 use crate::jit::{Jit, jit};
 use crate::primitives::{convert_element_type, zeros, zeros_like};
 use crate::tree::{self, Tree};
@@ -133,7 +133,10 @@ impl Optimizer {
                         })
                     });
                     let leaves = Leaves { paths: Paths::of(&list), list };
-                    program.apply(&leaves, state)
+                    match program.call(&leaves, state) {
+                        Ok(result) => result,
+                        Err(failed) => throw(blame(failed.error, place)),
+                    }
                 }
             };
             let mut updates = updates.into_iter();
@@ -146,6 +149,17 @@ impl Optimizer {
             }
             (rebuild(gradients, all), state)
         })
+    }
+}
+
+/// The error with the user's place, which the program that was being compiled does not know.
+fn blame(error: Error, place: Place) -> Error {
+    match error {
+        Error::Tree(mut about) => {
+            about.location = Some(place);
+            Error::Tree(about)
+        }
+        other => other,
     }
 }
 
