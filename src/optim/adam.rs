@@ -1,11 +1,13 @@
-//! Adam and AdamW.
+//! Adam, AdamW and NAdam.
 
+use super::basic::{decay_where, empty, scale_by_learning_rate};
 use super::leaves::Leaf;
-use super::rules::{Filter, Optimizer, Rule};
-use super::state::Accumulator;
-use crate::core::{Array, Aval, DType, Scalar, Shape};
-use crate::primitives::{convert_element_type, fill_of, imag, pow, real, sqrt};
-use std::sync::Arc;
+use super::mask::Mask;
+use super::memory::{Memory, Rule, Step, following};
+use super::optimizer::{Optimizer, chain};
+use super::schedule::Schedule;
+use crate::core::{Array, DType};
+use crate::primitives::{imag, real, sqrt, zeros};
 
 /// The numbers of Adam and AdamW.
 ///
@@ -14,10 +16,10 @@ use std::sync::Arc;
 /// let numbers = optim::Adam { b2: 0.95, weight_decay: 0.1, ..optim::Adam::new(3e-4) };
 /// let optimizer = numbers.decay_only(|path| path.ends_with("weight"));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     /// Length of a step, per step.
-    pub learning_rate: f64,
+    pub learning_rate: Schedule,
     /// Decay of the mean of past gradients, per step.
     pub b1: f64,
     /// Decay of the mean of their squares, per step.
@@ -29,6 +31,13 @@ pub struct Adam {
     pub eps_root: f64,
     /// How much of a parameter is taken away at each step, times the learning rate.
     pub weight_decay: f64,
+    /// Looks one step ahead, as NAdam does.
+    pub nesterov: bool,
+    /// In which dtype the mean is kept; the parameter's if `None`.
+    pub mu_dtype: Option<DType>,
+    /// In which dtype the mean square is kept; the parameter's if `None`. Say `f32` for `bf16` parameters:
+    /// a decay of 0.999 does nothing to a `bf16` number.
+    pub nu_dtype: Option<DType>,
 }
 
 /// Adam: steps along the mean gradient, each coordinate in units of its root mean square.
@@ -37,7 +46,7 @@ pub struct Adam {
 ///
 /// # Reference
 /// Kingma, Ba: Adam: a method for stochastic optimization (2015), algorithm 1.
-pub fn adam(learning_rate: f64) -> Optimizer {
+pub fn adam(learning_rate: impl Into<Schedule>) -> Optimizer {
     Adam::new(learning_rate).optimizer()
 }
 
@@ -47,81 +56,129 @@ pub fn adam(learning_rate: f64) -> Optimizer {
 ///
 /// # Reference
 /// Loshchilov, Hutter: Decoupled weight decay regularization (2019), algorithm 2.
-pub fn adamw(learning_rate: f64) -> Optimizer {
+pub fn adamw(learning_rate: impl Into<Schedule>) -> Optimizer {
     Adam { weight_decay: 1e-4, ..Adam::new(learning_rate) }.optimizer()
+}
+
+/// Adam with Nesterov's momentum; for other numbers use [`Adam`] with `nesterov`.
+///
+/// # Reference
+/// Dozat: Incorporating Nesterov momentum into Adam (2016), algorithm 2, without its second factor `b2`.
+pub fn nadam(learning_rate: impl Into<Schedule>) -> Optimizer {
+    Adam { nesterov: true, ..Adam::new(learning_rate) }.optimizer()
+}
+
+/// [`nadam`] with decoupled weight decay of 1e-4.
+pub fn nadamw(learning_rate: impl Into<Schedule>) -> Optimizer {
+    Adam { nesterov: true, weight_decay: 1e-4, ..Adam::new(learning_rate) }.optimizer()
+}
+
+/// Adam's step of about unit length, without weight decay and learning rate. For more numbers use
+/// [`Adam::transformation`].
+pub fn scale_by_adam(b1: f64, b2: f64, eps: f64) -> Optimizer {
+    Adam { b1, b2, eps, ..Adam::new(1.0) }.transformation()
 }
 
 impl Adam {
     /// The usual numbers: `b1` 0.9, `b2` 0.999, `eps` 1e-8, no `eps_root`, no weight decay.
-    pub fn new(learning_rate: f64) -> Adam {
-        Adam { learning_rate, b1: 0.9, b2: 0.999, eps: 1e-8, eps_root: 0.0, weight_decay: 0.0 }
+    pub fn new(learning_rate: impl Into<Schedule>) -> Adam {
+        Adam {
+            learning_rate: learning_rate.into(),
+            b1: 0.9,
+            b2: 0.999,
+            eps: 1e-8,
+            eps_root: 0.0,
+            weight_decay: 0.0,
+            nesterov: false,
+            mu_dtype: None,
+            nu_dtype: None,
+        }
     }
 
     /// The optimizer; weight decay acts on every trained leaf.
     pub fn optimizer(self) -> Optimizer {
-        self.decay_only(|_| true)
+        self.decay_where(Mask::all())
     }
 
     /// The optimizer, with weight decay on the leaves whose paths `filter` picks and no others.
     pub fn decay_only(self, filter: impl Fn(&str) -> bool + Send + Sync + 'static) -> Optimizer {
-        let mut rules = vec![Rule::Adam(self)];
-        if self.weight_decay != 0.0 {
-            rules.push(Rule::Decay { rate: self.weight_decay, filter: Filter(Arc::new(filter)) });
-        }
-        rules.push(Rule::Scale(-self.learning_rate));
-        Optimizer { rules }
+        self.decay_where(Mask::new(move |path, _| filter(path)))
     }
 
-    /// Replaces gradients by steps of about unit length, and gives the next means.
-    #[track_caller]
-    pub(super) fn step(
-        &self,
-        leaves: &mut [Leaf],
-        mu: &Accumulator,
-        nu: &Accumulator,
-        count: &Array,
-    ) -> [Accumulator; 2] {
-        let (mut means, mut squares) = (Vec::new(), Vec::new());
-        let mut corrections: Vec<(DType, [Array; 2])> = Vec::new();
-        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mu.values).zip(&nu.values) {
-            let mean = &leaf.update * (1.0 - self.b1) + mu * self.b1;
-            let square = absolute_square(&leaf.update) * (1.0 - self.b2) + nu * self.b2;
-            // The powers of the decays need more digits than the moments: in bf16 0.999 is 1.
-            let dtype = if nu.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-            if corrections.iter().all(|(known, _)| *known != dtype) {
-                let for_mean = correction(self.b1, count, dtype);
-                let for_square = correction(self.b2, count, dtype);
-                corrections.push((dtype, [for_mean, for_square]));
-            }
-            let found = corrections.iter().find(|(known, _)| *known == dtype);
-            let [for_mean, for_square] = &found.expect("it was just added").1;
-            let mean_hat = &mean / convert_element_type(for_mean, mean.dtype());
-            let mut square_hat = &square / convert_element_type(for_square, square.dtype());
-            if self.eps_root != 0.0 {
-                square_hat = square_hat + self.eps_root;
-            }
-            leaf.update = mean_hat / (sqrt(&square_hat) + self.eps);
-            means.push(mean);
-            squares.push(square);
-        }
-        let next = |before: &Accumulator, values| Accumulator {
-            name: before.name,
-            paths: before.paths.clone(),
-            values,
-        };
-        [next(mu, means), next(nu, squares)]
+    /// The optimizer, with weight decay on the leaves that `mask` picks and no others.
+    pub fn decay_where(self, mask: Mask) -> Optimizer {
+        let (rate, decay) = (self.learning_rate.clone(), self.weight_decay);
+        let decayed = (decay != 0.0).then(|| decay_where(decay, mask));
+        let links = [Some(self.transformation()), decayed, Some(scale_by_learning_rate(rate))];
+        chain(links.into_iter().flatten())
+    }
+
+    /// The step of about unit length alone, without weight decay and learning rate.
+    pub fn transformation(self) -> Optimizer {
+        Optimizer::one(Moments(self))
     }
 }
 
-/// `1 - decay^count`: how much of a mean that began at zero has been filled.
-#[track_caller]
-fn correction(decay: f64, count: &Array, dtype: DType) -> Array {
-    let decay = fill_of(Scalar::Float(decay), &Aval::new(dtype, Shape::scalar()));
-    1.0 - pow(&decay, convert_element_type(count, dtype))
+#[derive(Debug)]
+struct Moments(Adam);
+
+impl Rule for Moments {
+    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
+        memory.make("mu", leaves, |leaf| empty(leaf, self.0.mu_dtype));
+        memory.make("nu", leaves, |leaf| empty_square(leaf, self.0.nu_dtype));
+    }
+
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
+        let Adam { b1, b2, eps, eps_root, nesterov, .. } = self.0;
+        let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
+        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+            *mu = mix(&leaf.update, mu, b1);
+            *nu = mix(&absolute_square(&leaf.update), nu, b2);
+            let mean = mean_hat(step, mu, &leaf.update, b1, nesterov);
+            leaf.update = mean / root(&step.debias(nu, b2), eps_root, eps);
+        }
+        memory.keep(mus);
+        memory.keep(nus);
+    }
 }
 
-#[track_caller]
-fn absolute_square(x: &Array) -> Array {
+/// `(1 - decay)·x + decay·mean`.
+pub(super) fn mix(x: &Array, mean: &Array, decay: f64) -> Array {
+    x * (1.0 - decay) + mean * decay
+}
+
+/// The mean of what has been filled of it; Nesterov's looks one step ahead.
+pub(super) fn mean_hat(
+    step: &Step<'_>,
+    mu: &Array,
+    update: &Array,
+    b1: f64,
+    nesterov: bool,
+) -> Array {
+    match nesterov {
+        false => step.debias(mu, b1),
+        true => {
+            let ahead = step.debias_at(mu, b1, &following(&step.count));
+            ahead * b1 + step.debias(update, b1) * (1.0 - b1)
+        }
+    }
+}
+
+/// `sqrt(square + eps_root) + eps`.
+pub(super) fn root(square: &Array, eps_root: f64, eps: f64) -> Array {
+    match eps_root == 0.0 {
+        true => sqrt(square) + eps,
+        false => sqrt(&(square + eps_root)) + eps,
+    }
+}
+
+/// Zeros for squares: of complex numbers they are taken of the absolute value.
+pub(super) fn empty_square(leaf: &Leaf, dtype: Option<DType>) -> Array {
+    zeros(leaf.parameter.shape(), dtype.unwrap_or(leaf.parameter.dtype()).real())
+}
+
+/// `x · conj(x)`, which is real.
+pub(super) fn absolute_square(x: &Array) -> Array {
     match x.dtype().is_complex() {
         true => {
             let (re, im) = (real(x), imag(x));

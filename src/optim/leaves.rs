@@ -1,32 +1,68 @@
 //! The leaves of models, gradients and states, matched by path.
 
-use super::state::{Accumulator, State};
+use super::state::Paths;
 use crate::core::{Array, Error, TreeError, throw};
-use crate::tree::{self, Tree};
+use crate::tree::{self, Key, Tag, Tree, Visitor};
 use std::panic::Location;
 
+/// Where the user called.
+pub(super) type Place = &'static Location<'static>;
+
 /// A trained leaf of a model, with its gradient: on its way through a chain, its update.
+#[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) path: String,
     pub(super) parameter: Array,
     pub(super) update: Array,
 }
 
+/// All trained leaves, as a tree that does not depend on the model's type.
+#[derive(Clone, Debug)]
+pub(super) struct Leaves {
+    pub(super) paths: Paths,
+    pub(super) list: Vec<Leaf>,
+}
+
+impl Tree for Leaves {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        visitor.tag(Tag::Static(&self.paths));
+        for leaf in &self.list {
+            visitor.enter(Key::Entry(&leaf.path));
+            visitor.leaf(&leaf.parameter);
+            visitor.leaf(&leaf.update);
+            visitor.exit();
+        }
+    }
+
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Leaves {
+        let mut list = self.list.clone();
+        for leaf in &mut list {
+            leaf.parameter = leaf.parameter.unflatten(leaves);
+            leaf.update = leaf.update.unflatten(leaves);
+        }
+        Leaves { paths: self.paths.clone(), list }
+    }
+}
+
 /// The leaves of a model that are trained, each beside its leaf of `updates`; and for every leaf of
 /// the model whether it is one of them.
-#[track_caller]
-pub(super) fn pair<T: Tree>(parameters: &T, updates: &T) -> (Vec<Leaf>, Vec<bool>) {
+pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, at: Place) -> (Vec<Leaf>, Vec<bool>) {
     let (mut paired, mut trained) = (Vec::new(), Vec::new());
     // Structure first: the leaves are zipped below.
     let paths = tree::paths(parameters);
-    expect_same_paths(&paths, &tree::paths(updates), "the updates");
+    expect_same_paths(&paths, &tree::paths(updates), "the updates", at);
     for ((path, parameter), update) in
         paths.into_iter().zip(tree::leaves(parameters)).zip(tree::leaves(updates))
     {
-        if parameter.shape() != update.shape() || parameter.dtype() != update.dtype() {
+        // An update may be wider or narrower than its parameter, but of the same kind.
+        let (kind, other) = (parameter.dtype(), update.dtype());
+        let fits = kind == other
+            || kind.is_float() && other.is_float()
+            || kind.is_complex() && other.is_complex();
+        if parameter.shape() != update.shape() || !fits {
             let message =
                 format!("the parameter is {}, its update {}", parameter.aval(), update.aval());
-            throw_tree(&path, message, "take the gradient with respect to this very model");
+            throw_tree(&path, message, "take the gradient with respect to this very model", at);
         }
         trained.push(parameter.dtype().is_inexact());
         if parameter.dtype().is_inexact() {
@@ -42,8 +78,8 @@ pub(super) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
     tree::map(template, |_| leaves.next().expect("as many leaves as the template has"))
 }
 
-#[track_caller]
-fn expect_same_paths(expected: &[String], found: &[String], what: &str) {
+/// Throws if the two lists differ, naming the first leaf at which they do.
+pub(super) fn expect_same_paths(expected: &[String], found: &[String], what: &str, place: Place) {
     if expected == found {
         return;
     }
@@ -55,35 +91,7 @@ fn expect_same_paths(expected: &[String], found: &[String], what: &str) {
     };
     let path = expected.get(at).or(found.get(at)).cloned().unwrap_or_default();
     let message = format!("the model has {}, {what} {}", say(expected), say(found));
-    throw_tree(&path, message, "make both from the model that is trained");
-}
-
-/// The accumulator called `name`, checked to belong to these leaves.
-#[track_caller]
-pub(super) fn accumulator<'a>(
-    state: &'a State,
-    position: usize,
-    name: &str,
-    leaves: &[Leaf],
-) -> &'a Accumulator {
-    let Some(found) = state.accumulators.get(position).filter(|found| found.name == name) else {
-        let names: Vec<&str> = state.accumulators().collect();
-        let message = format!("the optimizer needs `{name}`, the state has [{}]", names.join(", "));
-        throw_tree("", message, "make the state with `init` of the same optimizer");
-    };
-    let paths: Vec<String> = leaves.iter().map(|leaf| leaf.path.clone()).collect();
-    expect_same_paths(&paths, found.paths.list(), "the state");
-    for (leaf, value) in leaves.iter().zip(&found.values) {
-        if leaf.parameter.shape() != value.shape() {
-            let message = format!(
-                "the parameter is {}, the state's `{name}` {}",
-                leaf.parameter.aval(),
-                value.aval()
-            );
-            throw_tree(&leaf.path, message, "make the state with `init` of the same model");
-        }
-    }
-    found
+    throw_tree(&path, message, "make both from the model that is trained", place);
 }
 
 fn shown(path: &str) -> String {
@@ -93,12 +101,12 @@ fn shown(path: &str) -> String {
     }
 }
 
-#[track_caller]
-fn throw_tree(path: &str, message: String, help: &str) -> ! {
+/// Throws `Tree`, about the leaf at `path`.
+pub(super) fn throw_tree(path: &str, message: String, help: &str, place: Place) -> ! {
     throw(Error::Tree(Box::new(TreeError {
         path: shown(path),
         message,
-        location: Some(Location::caller()),
+        location: Some(place),
         help: Some(help.into()),
     })))
 }

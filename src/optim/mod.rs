@@ -5,7 +5,11 @@
 //! matched by their paths, so a state does not carry the model's type. Leaves of integer or boolean
 //! dtype are not trained: their updates are zero.
 //!
-//! The definitions, and on the same platform the numbers, are those of Optax.
+//! The definitions, and on the same platform the numbers, are those of Optax, and so are the names.
+//! An optimizer is a chain: [`chain()`] puts [`scale_by_adam`], [`clip_by_global_norm`],
+//! [`add_decayed_weights`] and their kin one after the other, [`partition()`] gives groups of leaves optimizers of
+//! their own, [`multi_steps`] and [`apply_if_finite`] go around a whole. Wherever a learning rate is
+//! taken it may be a number, a [`Schedule`], or a [`hyperparam()`] that is changed between steps.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;
@@ -23,11 +27,46 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 
+mod adafactor;
 mod adam;
+mod basic;
+mod clip;
+mod kin;
 mod leaves;
-mod rules;
+mod mask;
+mod memory;
+mod muon;
+mod optimizer;
+mod rms;
+mod schedule;
+mod schedules;
 mod state;
+mod wrappers;
 
-pub use adam::{Adam, adam, adamw};
-pub use rules::{Optimizer, add_decayed_weights, apply_updates, momentum, nesterov, scale, sgd};
+pub use adafactor::{Adafactor, adafactor};
+pub use adam::{Adam, adam, adamw, nadam, nadamw, scale_by_adam};
+pub use basic::{
+    Trace, add_decayed_weights, identity, momentum, nesterov, scale, scale_by_learning_rate,
+    scale_by_sign, set_to_zero, sgd, sign_sgd, stateless, trace,
+};
+pub use clip::{adaptive_grad_clip, clip, clip_by_block_rms, clip_by_global_norm};
+pub use kin::{
+    Lion, adabelief, adamax, lion, radam, scale_by_adamax, scale_by_belief, scale_by_lion,
+    scale_by_radam,
+};
+pub use mask::{Mask, masked, partition};
+pub use muon::{Muon, muon, orthogonalize_via_newton_schulz};
+pub use optimizer::{Optimizer, apply_updates, chain, incremental_update};
+pub use rms::{
+    RmsProp, adagrad, lamb, rmsprop, scale_by_param_block_rms, scale_by_rss, scale_by_trust_ratio,
+};
+pub use schedule::{Schedule, hyperparam};
+pub use schedules::{
+    ExponentialDecay, Interpolation, WarmupCosineDecay, constant_schedule, cosine_decay_schedule,
+    cosine_onecycle_schedule, exponential_decay, join_schedules, linear_onecycle_schedule,
+    linear_schedule, piecewise_constant_schedule, piecewise_interpolate_schedule,
+    polynomial_schedule, sgdr_schedule, warmup_constant_schedule, warmup_cosine_decay_schedule,
+    warmup_exponential_decay_schedule, warmup_stable_decay_schedule,
+};
 pub use state::State;
+pub use wrappers::{Ema, apply_if_finite, ema, multi_steps, params_ema};

@@ -1,29 +1,42 @@
 //! What an optimizer remembers between steps.
 
-use super::leaves::Leaf;
-use crate::core::Array;
-use crate::tree::{Key, Tag, Tree, Visitor};
+use super::leaves::{Leaf, throw_tree};
+use crate::core::{Array, DType};
+use crate::primitives::{convert_element_type, full};
+use crate::tree::{self, Key, Tag, Tree, Visitor};
 use std::hash::{Hash, Hasher};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// What an optimizer remembers between steps: a tree of arrays, named after the model's leaves.
 ///
 /// Made by [`Optimizer::init`](super::Optimizer::init). Its leaves are `count: i32[]`, the number of
-/// updates made, and for each accumulator one array per trained leaf of the model: `mu.head.weight`.
-/// It does not depend on the model's type, and saves and loads like any tree.
+/// updates made; `hyperparams.learning_rate: f32[]` and the like for every
+/// [`hyperparam`](super::hyperparam()); and for each accumulator one array per leaf of the model that it
+/// is for: `mu.head.weight`. It does not depend on the model's type, and saves and loads like any tree.
+///
+/// A second accumulator of the same name is called `mu_1`; those of a
+/// [`partition`](super::partition())'s parts begin with the part's name, `muon.mu`.
 #[derive(Clone, Debug)]
 #[doc(alias = "OptState")]
 pub struct State {
     pub(super) count: Array,
-    pub(super) accumulators: Vec<Accumulator>,
+    pub(super) hyperparams: Vec<(Arc<str>, Array)>,
+    pub(super) slots: Vec<Slot>,
 }
 
-/// One array per trained leaf.
+/// One array, or one per leaf.
 #[derive(Clone, Debug)]
-pub(super) struct Accumulator {
-    pub(super) name: &'static str,
-    pub(super) paths: Paths,
+pub(super) struct Slot {
+    pub(super) header: Arc<Header>,
     pub(super) values: Vec<Array>,
+}
+
+/// What a slot is called, and which leaves it is for: none if it is one array.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) paths: Option<Paths>,
 }
 
 /// Leaf paths, hashed once: states are compared at every call of a compiled step.
@@ -34,11 +47,15 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    pub(super) fn of(leaves: &[Leaf]) -> Paths {
-        let list: Arc<[String]> = leaves.iter().map(|leaf| leaf.path.clone()).collect();
+    pub(super) fn new(paths: impl Iterator<Item = String>) -> Paths {
+        let list: Arc<[String]> = paths.collect();
         let mut hasher = rustc_hash::FxHasher::default();
         list.hash(&mut hasher);
         Paths { hash: hasher.finish(), list }
+    }
+
+    pub(super) fn of(leaves: &[Leaf]) -> Paths {
+        Paths::new(leaves.iter().map(|leaf| leaf.path.clone()))
     }
 
     pub(super) fn list(&self) -> &[String] {
@@ -59,16 +76,79 @@ impl State {
     }
 
     /// The names of the accumulators: `mu` and `nu` for Adam.
-    pub fn accumulators(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.accumulators.iter().map(|accumulator| accumulator.name)
+    pub fn accumulators(&self) -> impl Iterator<Item = &str> + '_ {
+        let per_leaf = self.slots.iter().filter(|slot| slot.header.paths.is_some());
+        per_leaf.map(|slot| slot.header.name.as_str())
     }
 
     /// What an accumulator holds for the model's leaf at `path`, if both are there.
     pub fn get(&self, accumulator: &str, path: &str) -> Option<&Array> {
-        let accumulator = self.accumulators.iter().find(|found| found.name == accumulator)?;
-        let position = accumulator.paths.list().iter().position(|found| found == path)?;
-        accumulator.values.get(position)
+        let slot = self.slots.iter().find(|slot| slot.header.name == accumulator)?;
+        let paths = slot.header.paths.as_ref()?;
+        slot.values.get(paths.list().iter().position(|found| found == path)?)
     }
+
+    /// A single array that is no accumulator's: `last_finite`, `notfinite_count`, `mini_step`.
+    pub fn value(&self, name: &str) -> Option<&Array> {
+        let single = |slot: &&Slot| slot.header.paths.is_none() && slot.header.name == name;
+        self.slots.iter().find(single)?.values.first()
+    }
+
+    /// The number that a [`hyperparam`](super::hyperparam()) has now: `f32[]`.
+    pub fn hyperparam(&self, name: &str) -> Option<&Array> {
+        self.hyperparams.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
+    }
+
+    /// Sets a [`hyperparam`](super::hyperparam()) for the updates to come. A compiled step is not compiled
+    /// again.
+    ///
+    /// Throws `Tree` if the optimizer has none of that name.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let optimizer = optim::adamw(optim::hyperparam("learning_rate", 1e-3));
+    /// let mut state = optimizer.init(&zeros([3], DType::F32));
+    /// state.set_hyperparam("learning_rate", 1e-4);
+    /// ```
+    #[track_caller]
+    pub fn set_hyperparam(&mut self, name: &str, value: f64) {
+        let names: Vec<&str> = self.hyperparams.iter().map(|(known, _)| &**known).collect();
+        let Some(at) = names.iter().position(|known| *known == name) else {
+            let message =
+                format!("there is no hyper-parameter `{name}`, there are [{}]", names.join(", "));
+            let help = "give the optimizer `optim::hyperparam(name, value)` in place of the number";
+            throw_tree("hyperparams", message, help, Location::caller());
+        };
+        self.hyperparams[at].1 = number(value);
+    }
+
+    /// The averages that [`params_ema`](super::params_ema) keeps, in the model's structure and dtypes; leaves
+    /// that are not trained are the model's.
+    ///
+    /// Throws `Tree` if the optimizer keeps none for a trained leaf of `parameters`.
+    #[track_caller]
+    pub fn params_ema<T: Tree>(&self, parameters: &T) -> T {
+        let place = Location::caller();
+        let mut averages = Vec::new();
+        for (path, leaf) in tree::paths(parameters).iter().zip(tree::leaves(parameters)) {
+            let found = self.get("params_ema", path);
+            averages.push(match found {
+                Some(average) => convert_element_type(average, leaf.dtype()),
+                None if !leaf.dtype().is_inexact() => leaf,
+                None => {
+                    let message = "the state holds no average of it".to_owned();
+                    throw_tree(path, message, "chain `optim::params_ema(decay)` at the end", place)
+                }
+            });
+        }
+        super::leaves::rebuild(parameters, averages)
+    }
+}
+
+/// A number as the state holds it.
+#[track_caller]
+pub(super) fn number(value: f64) -> Array {
+    convert_element_type(&full([], value), DType::F32)
 }
 
 impl Tree for State {
@@ -77,32 +157,45 @@ impl Tree for State {
         visitor.enter(Key::Field("count"));
         visitor.leaf(&self.count);
         visitor.exit();
-        visitor.tag(Tag::Len(self.accumulators.len()));
-        for accumulator in &self.accumulators {
-            visitor.tag(Tag::Name(accumulator.name));
-            visitor.tag(Tag::Static(&accumulator.paths));
-            visitor.enter(Key::Field(accumulator.name));
-            for (path, value) in accumulator.paths.list().iter().zip(&accumulator.values) {
-                visitor.enter(Key::Entry(path));
+        visitor.tag(Tag::Len(self.hyperparams.len()));
+        if !self.hyperparams.is_empty() {
+            visitor.enter(Key::Field("hyperparams"));
+            for (name, value) in &self.hyperparams {
+                visitor.tag(Tag::Static(name));
+                visitor.enter(Key::Entry(name));
                 visitor.leaf(value);
                 visitor.exit();
+            }
+            visitor.exit();
+        }
+        visitor.tag(Tag::Len(self.slots.len()));
+        for slot in &self.slots {
+            visitor.tag(Tag::Static(&slot.header));
+            visitor.enter(Key::Entry(&slot.header.name));
+            match &slot.header.paths {
+                None => slot.values.iter().for_each(|value| visitor.leaf(value)),
+                Some(paths) => {
+                    for (path, value) in paths.list().iter().zip(&slot.values) {
+                        visitor.enter(Key::Entry(path));
+                        visitor.leaf(value);
+                        visitor.exit();
+                    }
+                }
             }
             visitor.exit();
         }
     }
 
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> State {
-        State {
-            count: self.count.unflatten(leaves),
-            accumulators: self
-                .accumulators
-                .iter()
-                .map(|accumulator| Accumulator {
-                    name: accumulator.name,
-                    paths: accumulator.paths.clone(),
-                    values: accumulator.values.unflatten(leaves),
-                })
-                .collect(),
+        let count = self.count.unflatten(leaves);
+        let mut hyperparams = self.hyperparams.clone();
+        for (_, value) in &mut hyperparams {
+            *value = value.unflatten(leaves);
         }
+        let slots = self.slots.iter().map(|slot| Slot {
+            header: slot.header.clone(),
+            values: slot.values.unflatten(leaves),
+        });
+        State { count, hyperparams, slots: slots.collect() }
     }
 }

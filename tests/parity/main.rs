@@ -21,6 +21,7 @@ mod numpy;
 mod numpy_arrays;
 mod ops;
 mod ops_moving;
+mod optim;
 mod promotion;
 mod random;
 mod samplers;

@@ -9,3 +9,4 @@ mod optimizers;
 mod precision;
 mod quantized;
 mod randomness;
+mod transformations;
