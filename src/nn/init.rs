@@ -4,7 +4,7 @@
 //! kernel's height and width) multiply both fans. Bits are those of `jax.nn.initializers`.
 
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
-use crate::primitives::{div, fill_of, mul, sqrt};
+use crate::primitives::{div, dynamic_update_slice, fill_of, moveaxis, mul, reshape, sqrt};
 use crate::random::{self, Key};
 
 /// What the variance is divided by.
@@ -16,6 +16,8 @@ pub enum Fan {
     Out,
     /// Their mean.
     Average,
+    /// Their geometric mean.
+    GeometricAverage,
 }
 
 /// What the weights are drawn from.
@@ -64,6 +66,24 @@ pub fn uniform(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> A
     mul(random::uniform(key, shape, dtype, 0.0..1.0), number(scale, dtype))
 }
 
+/// `value` everywhere.
+#[track_caller]
+pub fn constant(shape: impl Into<Shape>, dtype: DType, value: f64) -> Array {
+    fill_of(Scalar::Float(value), &Aval::new(dtype, shape.into()))
+}
+
+/// Zeros.
+#[track_caller]
+pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Array {
+    constant(shape, dtype, 0.0)
+}
+
+/// Ones.
+#[track_caller]
+pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Array {
+    constant(shape, dtype, 1.0)
+}
+
 /// Weights of variance `scale / fan`.
 ///
 /// Throws `Op` (shape) if the weight has fewer than two axes.
@@ -75,17 +95,70 @@ pub fn variance_scaling(
     numbers: VarianceScaling,
 ) -> Array {
     let shape = shape.into();
-    let [.., n_in, n_out] = *shape.dims() else {
+    let n = shape.rank();
+    if n < 2 {
         let message = format!("a weight needs an axis of inputs and one of outputs, got {shape}");
         throw_operands("variance_scaling", RuleError::shape(message), &[]);
+    }
+    let axes = FanAxes { inputs: vec![n - 2], outputs: vec![n - 1], batch: Vec::new() };
+    variance_scaling_along(key, shape, dtype, numbers, &axes)
+}
+
+/// Which axes of a weight count what; all others multiply both fans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FanAxes {
+    /// Those whose product is the number of inputs.
+    pub inputs: Vec<usize>,
+    /// Those whose product is the number of outputs.
+    pub outputs: Vec<usize>,
+    /// Those that number weights of their own, and count for neither.
+    pub batch: Vec<usize>,
+}
+
+/// As [`variance_scaling`], for a weight of another layout.
+///
+/// ```no_run
+/// use oxidax::nn::init::{self, Distribution, Fan, FanAxes, VarianceScaling};
+/// use oxidax::prelude::*;
+/// // To the queries of 12 heads of 64 features.
+/// let numbers =
+///     VarianceScaling { scale: 1.0, fan: Fan::In, distribution: Distribution::TruncatedNormal };
+/// let axes = FanAxes { inputs: vec![0], outputs: vec![1, 2], batch: vec![] };
+/// let shape = [768, 12, 64];
+/// let weight = init::variance_scaling_along(random::key(0), shape, DType::F32, numbers, &axes);
+/// ```
+///
+/// Throws `Op` (shape) if there is no such axis.
+#[doc(alias = "variance_scaling")]
+#[track_caller]
+pub fn variance_scaling_along(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    numbers: VarianceScaling,
+    axes: &FanAxes,
+) -> Array {
+    let shape = shape.into();
+    let kinds = [&axes.inputs, &axes.outputs, &axes.batch];
+    if let Some(axis) = kinds.into_iter().flatten().find(|&&axis| axis >= shape.rank()) {
+        let error = RuleError::shape(format!("a weight of shape {shape} has no axis {axis}"));
+        throw_operands("variance_scaling", error, &[]);
+    }
+    // Products of the sizes of some axes, without a division: a size may be 0.
+    let product = |counts: &dyn Fn(&usize) -> bool| -> f64 {
+        (0..shape.rank()).filter(|axis| counts(axis)).map(|axis| shape[axis]).product::<usize>()
+            as f64
     };
-    // The product of the other axes, without a division: a size may be 0.
-    let field: usize = shape[..shape.rank() - 2].iter().product();
-    let (fan_in, fan_out) = ((n_in * field) as f64, (n_out * field) as f64);
+    // An axis that counts both inputs and outputs is divided out twice, as JAX does.
+    let both = product(&|axis| axes.inputs.contains(axis) && axes.outputs.contains(axis));
+    let field = product(&|axis| !kinds.iter().any(|kind| kind.contains(axis))) / both;
+    let fan_in = product(&|axis| axes.inputs.contains(axis)) * field;
+    let fan_out = product(&|axis| axes.outputs.contains(axis)) * field;
     let fan = match numbers.fan {
         Fan::In => fan_in,
         Fan::Out => fan_out,
         Fan::Average => (fan_in + fan_out) / 2.0,
+        Fan::GeometricAverage => (fan_in * fan_out).sqrt(),
     };
     let variance = number(numbers.scale / fan, dtype);
     match numbers.distribution {
@@ -99,6 +172,81 @@ pub fn variance_scaling(
             mul(unit, sqrt(&mul(number(3.0, dtype), variance)))
         }
     }
+}
+
+/// `scale` times a matrix with orthonormal columns, or rows where there are fewer of them: `[…, n]` is taken as
+/// a matrix of `n` columns. `dtype` is `f32`, `f64`, `c64` or `c128`.
+///
+/// Throws `Op` (shape) if the weight has fewer than two axes, `Op` (dtype) for another dtype.
+///
+/// # Reference
+/// Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear neural
+/// networks (2013).
+#[track_caller]
+pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> Array {
+    let shape = shape.into();
+    let column_axis = shape.rank() as isize - 1;
+    orthogonal_along(key, shape, dtype, scale, column_axis)
+}
+
+/// As [`orthogonal`], with the columns along another axis; negative ones count from the back.
+///
+/// Throws `Op` (shape) if there is no such axis.
+#[doc(alias = "orthogonal")]
+#[track_caller]
+pub fn orthogonal_along(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    scale: f64,
+    column_axis: isize,
+) -> Array {
+    let shape = shape.into();
+    let rank = shape.rank() as isize;
+    let at = if column_axis < 0 { column_axis + rank } else { column_axis };
+    if rank < 2 || at < 0 || at >= rank {
+        let message = format!(
+            "a weight needs two axes and its columns one of them, got {shape} and axis {column_axis}"
+        );
+        throw_operands("orthogonal", RuleError::shape(message), &[]);
+    }
+    if shape.size() == 0 {
+        return constant(shape, dtype, 0.0);
+    }
+    let n_columns = shape[at as usize];
+    let rest = shape.remove(at as usize);
+    let matrix = random::semi_orthogonal(key, [], dtype, rest.size(), n_columns);
+    let weight = reshape(&matrix, rest.insert(rest.rank(), n_columns));
+    mul(number(scale, dtype), moveaxis(&weight, -1, at))
+}
+
+/// A convolution's kernel, `[window…, in, out]`, zero but in the middle of its window, where it is
+/// [`orthogonal`]: the layer then keeps distances. `in` must not exceed `out`.
+///
+/// Throws `Op` (shape) for other sizes, or unless the window has one to three axes.
+///
+/// # Reference
+/// Xiao et al., "Dynamical isometry and a mean field theory of CNNs" (2018).
+#[track_caller]
+pub fn delta_orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> Array {
+    let shape = shape.into();
+    let fits = match *shape.dims() {
+        [ref window @ .., n_in, n_out] => {
+            (1..=3).contains(&window.len()) && !window.contains(&0) && n_in <= n_out
+        }
+        _ => false,
+    };
+    if !fits {
+        let message = format!(
+            "a kernel [window…, in, out] needs one to three axes of a window and in <= out, got {shape}"
+        );
+        throw_operands("delta_orthogonal", RuleError::shape(message), &[]);
+    }
+    let n = shape.rank() - 2;
+    let middle = orthogonal(key, &shape[n..], dtype, scale);
+    let start: Vec<i32> = shape[..n].iter().map(|&k| (k as i32 - 1) / 2).chain([0, 0]).collect();
+    let middle = reshape(&middle, [&vec![1; n][..], &shape[n..]].concat());
+    dynamic_update_slice(&constant(shape, dtype, 0.0), &middle, &start)
 }
 
 /// A number rounded to the dtype of the weights.

@@ -1,9 +1,10 @@
 //! The linear layer.
 
+use super::fits::{expect_features, promoted};
 use super::init;
 use crate::core::{Array, DType, Shape};
 use crate::ops::matmul;
-use crate::primitives::zeros;
+use crate::primitives::{convert_element_type, zeros};
 use crate::random::Key;
 use crate::tree::Tree;
 
@@ -56,14 +57,20 @@ impl Linear {
         Linear { bias: None, ..self }
     }
 
-    /// `x · weight + bias`: from `[…, in]` to `[…, out]`.
+    /// `x · weight + bias`: from `[…, in]` to `[…, out]`, in the dtype that all of them promote to.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `in`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let y = matmul(x, &self.weight);
+        let [n_in, _] = self.weight.dims();
+        expect_features("Linear", x, "weight", &self.weight, n_in);
+        let mut leaves = vec![("weight", &self.weight)];
+        leaves.extend(self.bias.iter().map(|bias| ("bias", bias)));
+        let dtype = promoted("Linear", x, &leaves);
+        let cast = |x: &Array| convert_element_type(x, dtype);
+        let y = matmul(&cast(x), &cast(&self.weight));
         match &self.bias {
-            Some(bias) => y + bias,
+            Some(bias) => y + cast(bias),
             None => y,
         }
     }

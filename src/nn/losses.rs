@@ -3,7 +3,10 @@
 
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::{log_sigmoid, log_softmax, logsumexp, take_along_axis};
-use crate::primitives::{abs, argmax, convert_element_type, eq, minimum, mul, reduce_sum, reshape};
+use crate::primitives::{
+    abs, argmax, convert_element_type, eq, log, maximum, minimum, mul, reduce_sum, reshape, rsqrt,
+    where_,
+};
 
 /// The cross entropy, in nats, of the classes in `labels` under `softmax(logits)`, over the last axis.
 ///
@@ -53,6 +56,41 @@ pub fn softmax_cross_entropy(logits: &Array, labels: &Array) -> Array {
     }
     expect_alike("softmax_cross_entropy", logits, labels);
     -reduce_sum(&mul(labels, log_softmax(logits, -1)), &[-1])
+}
+
+/// The cross entropy, in nats, of classes that are told with a doubt: `1 - alpha` for the class in `labels`,
+/// `int[…]`, and `alpha` spread evenly over all. Otherwise as [`softmax_cross_entropy`].
+///
+/// Throws `Op` as [`softmax_cross_entropy`] does, and (value) unless `alpha` lies in `0..=1`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let loss = eval_shape(
+///     |logits: Array, labels: Array| nn::smoothed_cross_entropy(&logits, &labels, 0.1),
+///     (Aval::new(DType::F32, [128, 10]), Aval::new(DType::I32, [128])),
+/// )?;
+/// assert_eq!(loss.aval().to_string(), "f32[128]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// # Reference
+/// Szegedy et al., "Rethinking the inception architecture for computer vision" (2015), section 7.
+#[doc(alias = "smooth_labels")]
+#[doc(alias = "label_smoothing")]
+#[track_caller]
+pub fn smoothed_cross_entropy(logits: &Array, labels: &Array, alpha: f64) -> Array {
+    let operands = [logits, labels];
+    if !(0.0..=1.0).contains(&alpha) {
+        let error = RuleError::value(format!("alpha must lie in 0..=1, got {alpha}"));
+        throw_operands("smoothed_cross_entropy", error, &operands);
+    }
+    if !labels.dtype().is_integer() {
+        let message = format!("labels must be classes, integers, got {}", labels.aval());
+        throw_operands("smoothed_cross_entropy", RuleError::dtype(message), &operands);
+    }
+    let own = softmax_cross_entropy(logits, labels);
+    // The mean over the classes of what each would cost.
+    own * (1.0 - alpha) - log_softmax(logits, -1).mean_axes(-1) * alpha
 }
 
 /// The cross entropy, in nats, of independent yes-or-no `labels` under `sigmoid(logits)`, element by
@@ -121,6 +159,50 @@ pub fn huber(predictions: &Array, targets: &Array, delta: f64) -> Array {
     (&quadratic * &quadratic) * 0.5 + linear * delta
 }
 
+/// How far, in nats, `targets` are from the distributions that `log_predictions` are the logarithms of, over
+/// the last axis: `sum(targets · (log(targets) - log_predictions))`, 0 where they are equal. Nothing is lost
+/// where a target is 0.
+///
+/// Throws `Op` (shape) if the shapes differ, or there is no axis.
+///
+/// # Reference
+/// Kullback, Leibler: On information and sufficiency (1951).
+#[track_caller]
+pub fn kl_divergence(log_predictions: &Array, targets: &Array) -> Array {
+    expect_alike("kl_divergence", log_predictions, targets);
+    expect_axis("kl_divergence", log_predictions, targets);
+    let none = eq(targets, 0);
+    // The logarithm is taken of something else there, so that its derivative is not NaN.
+    let log_targets = where_(&none, 0, log(&where_(&none, 1, targets)));
+    reduce_sum(&mul(targets, log_targets - log_predictions), &[-1])
+}
+
+/// The cosine of the angle between two vectors, over the last axis. A vector shorter than `epsilon` counts as
+/// one of that length.
+///
+/// Throws `Op` (shape) if the shapes differ, or there is no axis.
+#[track_caller]
+pub fn cosine_similarity(predictions: &Array, targets: &Array, epsilon: f64) -> Array {
+    expect_alike("cosine_similarity", predictions, targets);
+    expect_axis("cosine_similarity", predictions, targets);
+    let unit = |x: &Array| {
+        let square = reduce_sum(&mul(x, x), &[-1]).expand_dims(-1);
+        // The derivative of the root at 0 would be infinite.
+        let safe = maximum(square, epsilon * epsilon);
+        mul(x, rsqrt(&safe))
+    };
+    reduce_sum(&mul(unit(predictions), unit(targets)), &[-1])
+}
+
+/// One minus the cosine of the angle between two vectors, over the last axis: 0 if they point the same way, 2 if
+/// opposite ways. As [`cosine_similarity`].
+///
+/// Throws `Op` (shape) if the shapes differ, or there is no axis.
+#[track_caller]
+pub fn cosine_distance(predictions: &Array, targets: &Array, epsilon: f64) -> Array {
+    1.0 - cosine_similarity(predictions, targets, epsilon)
+}
+
 /// The fraction of examples whose largest logit is that of their class: `f32[]`.
 ///
 /// `logits: […, c]`, `labels: int[…]`. Not differentiable.
@@ -139,6 +221,14 @@ fn expect_float(name: &str, logits: &Array, labels: &Array) {
     if !logits.dtype().is_float() {
         let error = RuleError::dtype(format!("logits must be floats, got {}", logits.aval()));
         throw_operands(name, error, &[logits, labels]);
+    }
+}
+
+#[track_caller]
+fn expect_axis(name: &str, x: &Array, y: &Array) {
+    if x.rank() == 0 {
+        let error = RuleError::shape("operands need an axis of features, got []");
+        throw_operands(name, error, &[x, y]);
     }
 }
 

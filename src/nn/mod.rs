@@ -1,4 +1,4 @@
-//! Layers, initializers and losses.
+//! Layers, initializers, losses and metrics.
 //!
 //! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of layers; a
 //! layer's `forward` is an ordinary function. Everything here could have been written by a user.
@@ -31,16 +31,43 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 
+mod attention;
+mod batch_norm;
+mod conv;
+mod ctc;
+mod dropout;
+mod embedding;
+mod fits;
 pub mod init;
 mod linear;
 mod losses;
+mod metrics;
 mod mixed;
+mod mlp;
+mod norm;
+mod number;
 mod quantized;
+mod recurrent;
+mod rotary;
+mod summary;
 
+pub use attention::{KvCache, MultiHeadAttention};
+pub use batch_norm::{BatchNorm, BatchStats};
+pub use conv::{Conv, ConvTranspose};
+pub use ctc::ctc_loss;
+pub use dropout::Dropout;
+pub use embedding::Embedding;
 pub use linear::Linear;
 pub use losses::{
-    absolute_error, accuracy, huber, mse, sigmoid_binary_cross_entropy, softmax_cross_entropy,
-    squared_error,
+    absolute_error, accuracy, cosine_distance, cosine_similarity, huber, kl_divergence, mse,
+    sigmoid_binary_cross_entropy, smoothed_cross_entropy, softmax_cross_entropy, squared_error,
 };
+pub use metrics::{Average, confusion_matrix, top_k_accuracy};
 pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};
+pub use mlp::{Activation, GatedMlp, Mlp};
+pub use norm::{GroupNorm, LayerNorm, RmsNorm};
+pub use number::Number;
 pub use quantized::{QuantizedLinear, quantize};
+pub use recurrent::{GruCell, LstmCell, LstmState};
+pub use rotary::Rotary;
+pub use summary::{Summary, SummaryRow, summary};

@@ -14,6 +14,7 @@ mod joined;
 mod known;
 mod lax;
 mod lax_products;
+mod layers;
 mod linalg;
 mod mlp;
 mod nn;

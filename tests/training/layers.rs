@@ -82,7 +82,7 @@ fn losses_refuse_what_does_not_fit() {
         aval(f32s, &[784, 10]),
         aval(f32s, &[32, 512]),
         expect![[r#"
-            error[shape]: matmul: contracting sizes differ: lhs axis 1 is 512, rhs axis 0 is 784
+            error[shape]: Linear: x f32[32,512] has 512 features in its last axis, `weight` f32[784,10] takes 784
               lhs: f32[32,512]
               rhs: f32[784,10]"#]],
     );

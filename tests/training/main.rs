@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod blocks;
 mod checkpoints;
 mod layers;
 mod loop_of_design;

@@ -1,0 +1,127 @@
+//! A model's leaves in a table.
+
+use crate::core::{DType, Shape};
+use crate::tree::{self, Tree};
+use std::fmt;
+
+/// The leaves of a model, as [`summary`] lists them; prints as a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The leaves in their order.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// One leaf of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryRow {
+    /// Where it is: `blocks[3].attn.query.weight`.
+    pub path: String,
+    /// Its sizes.
+    pub shape: Shape,
+    /// Its dtype.
+    pub dtype: DType,
+}
+
+impl SummaryRow {
+    /// How many numbers it holds.
+    pub fn parameters(&self) -> usize {
+        self.shape.size()
+    }
+
+    /// How many bytes they take, without padding.
+    pub fn bytes(&self) -> usize {
+        (self.parameters() * self.dtype.bits()).div_ceil(8)
+    }
+}
+
+/// The leaves of a model with path, shape, dtype, parameters and bytes, and their sums. The model need not
+/// exist: one from `eval_shape` will do.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let model = eval_shape(
+///     |key: random::Key| nn::Mlp::new(key, &[784, 128, 10]),
+///     random::Key::of_type(),
+/// )?;
+/// let table = nn::summary(&model);
+/// assert_eq!(table.parameters(), 101_770);
+/// assert_eq!(
+///     table.to_string(),
+///     "\
+/// leaf              shape      dtype  parameters    bytes
+/// layers[0].weight  [784,128]  f32       100,352  401,408
+/// layers[0].bias    [128]      f32           128      512
+/// layers[1].weight  [128,10]   f32         1,280    5,120
+/// layers[1].bias    [10]       f32            10       40
+/// total                                  101,770  407,080
+/// "
+/// );
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "tabulate")]
+pub fn summary<T: Tree>(model: &T) -> Summary {
+    let rows = tree::paths(model)
+        .into_iter()
+        .zip(tree::leaves(model))
+        .map(|(path, leaf)| SummaryRow { path, shape: leaf.shape().clone(), dtype: leaf.dtype() });
+    Summary { rows: rows.collect() }
+}
+
+impl Summary {
+    /// How many numbers the model holds.
+    pub fn parameters(&self) -> usize {
+        self.rows.iter().map(SummaryRow::parameters).sum()
+    }
+
+    /// How many bytes they take.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(SummaryRow::bytes).sum()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = |row: [&str; 5]| row.map(str::to_owned);
+        let mut table = vec![words(["leaf", "shape", "dtype", "parameters", "bytes"])];
+        table.extend(self.rows.iter().map(|row| {
+            let (parameters, bytes) = (grouped(row.parameters()), grouped(row.bytes()));
+            [row.path.clone(), row.shape.to_string(), row.dtype.to_string(), parameters, bytes]
+        }));
+        let (parameters, bytes) = (grouped(self.parameters()), grouped(self.bytes()));
+        table.push(["total".into(), String::new(), String::new(), parameters, bytes]);
+        let width = |column: usize| {
+            table.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+        };
+        let widths = [0, 1, 2, 3, 4].map(width);
+        for row in &table {
+            let [path, shape, dtype, parameters, bytes] = row;
+            let [a, b, c, d, e] = widths;
+            writeln!(f, "{path:a$}  {shape:b$}  {dtype:c$}  {parameters:>d$}  {bytes:>e$}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A count in groups of three digits.
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn digits_come_in_threes() {
+        let texts = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+}
