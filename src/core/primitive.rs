@@ -190,6 +190,12 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
     /// `Unsupported` where there is no such rule.
     fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched>;
 
+    /// The bytes of the only result, where they are known without operands: applied outside of any trace, it is copied to
+    /// the device instead of compiled. Otherwise `x * 0.1` would compile a program for every other number.
+    fn on_host(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Writes the operation in StableHLO.
     ///
     /// # Errors

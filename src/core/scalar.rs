@@ -49,6 +49,41 @@ impl Scalar {
         }
     }
 
+    /// The bytes of one element of `dtype` on the host, rounded or wrapped as in [`Scalar::stablehlo`]; `None` for dtypes
+    /// narrower than a byte and floats of eight bits, to which only the plugin rounds.
+    pub(crate) fn host_bytes(self, dtype: DType) -> Option<Vec<u8>> {
+        let float = |value: f64| match dtype.real() {
+            DType::F64 => Some(value.to_le_bytes().to_vec()),
+            DType::F32 => Some((value as f32).to_le_bytes().to_vec()),
+            DType::F16 => Some(half::f16::from_f64(value).to_le_bytes().to_vec()),
+            DType::BF16 => Some(half::bf16::from_f64(value).to_le_bytes().to_vec()),
+            _ => None,
+        };
+        match dtype {
+            DType::Bool => Some(vec![u8::from(self.as_f64() != 0.0)]),
+            _ if dtype.is_integer() && dtype.bits() < 8 => None,
+            // Two's complement: the low bytes are the number modulo the dtype's range.
+            _ if dtype.is_integer() => {
+                Some(self.whole().to_le_bytes()[..dtype.bits() / 8].to_vec())
+            }
+            _ if dtype.is_complex() => {
+                Some([float(self.as_f64())?, float(self.imaginary())?].concat())
+            }
+            _ => float(self.as_f64()),
+        }
+    }
+
+    fn whole(self) -> i128 {
+        match self {
+            Scalar::Int(value) => value,
+            other => other.as_f64() as i128,
+        }
+    }
+
+    fn imaginary(self) -> f64 {
+        if let Scalar::Complex(_, im) = self { im } else { 0.0 }
+    }
+
     /// How the scalar stands between `dense<` and `>` for elements of `dtype`. Floats are written
     /// as hexadecimal bits, so that every value survives, infinities and NaN included.
     pub fn stablehlo(self, dtype: DType) -> String {
@@ -57,24 +92,23 @@ impl Scalar {
             DType::F32 | DType::C64 => format!("0x{:08X}", (value as f32).to_bits()),
             DType::F16 => format!("0x{:04X}", half::f16::from_f64(value).to_bits()),
             DType::BF16 => format!("0x{:04X}", half::bf16::from_f64(value).to_bits()),
+            // Powers of two have no sign: a negative number is none of them.
+            DType::F8E8M0FNU if value < 0.0 => "0xFF".to_owned(),
+            DType::F8E8M0FNU if value == 0.0 => format!("{:.17e}", value.abs()),
             // The small floats have no host type; MLIR rounds the decimal itself, and wants its point.
             _ if value.is_finite() => format!("{value:.17e}"),
             _ => format!("0x{:02X}", small_float_beyond(dtype, value)),
-        };
-        let int = match self {
-            Scalar::Int(value) => value,
-            other => other.as_f64() as i128,
         };
         match dtype {
             DType::Bool => (self.as_f64() != 0.0).to_string(),
             _ if dtype.is_integer() => {
                 // Wraps into the dtype's range as a cast does.
                 let (low, high) = dtype.int_range();
-                ((int - low).rem_euclid(high - low + 1) + low).to_string()
+                let size = high - low + 1;
+                ((self.whole().rem_euclid(size) - low).rem_euclid(size) + low).to_string()
             }
             _ if dtype.is_complex() => {
-                let im = if let Scalar::Complex(_, im) = self { im } else { 0.0 };
-                format!("({}, {})", float(dtype, self.as_f64()), float(dtype, im))
+                format!("({}, {})", float(dtype, self.as_f64()), float(dtype, self.imaginary()))
             }
             _ => float(dtype, self.as_f64()),
         }

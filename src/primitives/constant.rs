@@ -52,7 +52,16 @@ impl Primitive for Fill {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
+    fn on_host(&self) -> Option<Vec<u8>> {
+        let size: usize = self.shape.iter().product();
+        let one = self.value.host_bytes(self.dtype)?;
+        (size.checked_mul(one.len())? <= FROM_HOST).then(|| one.repeat(size))
+    }
 }
+
+/// Up to how many bytes a constant is sent from the host where no program is compiled around it. Larger ones the device
+/// fills itself.
+const FROM_HOST: usize = 64 << 10;
 
 /// An array of the given type with `value` everywhere.
 #[track_caller]

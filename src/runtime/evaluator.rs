@@ -55,24 +55,10 @@ impl Backend for Evaluator {
         results: Vec<Aval>,
         location: Loc,
     ) -> Result<Vec<Array>, Error> {
-        let mut hasher = FxHasher::default();
-        (**primitive).dyn_hash(&mut hasher);
-        for operand in operands {
-            operand.aval().hash(&mut hasher);
-        }
-        let matches = |key: &OperationKey| {
-            *key.primitive == **primitive
-                && key.operands.iter().eq(operands.iter().map(|operand| operand.aval()))
+        let outputs = match (primitive.on_host(), &results[..]) {
+            (Some(bytes), [result]) => vec![self.put(&bytes, result)?],
+            _ => self.compiled(primitive, operands, results, location)?,
         };
-        let key = || OperationKey {
-            primitive: primitive.clone(),
-            operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
-        };
-        let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single(key, results, location);
-            Executable::compile(&program, primitive.name())
-        })?;
-        let outputs = evaluate(operation.value(), operands.iter().copied())?;
         let Some(watch) = watched() else { return Ok(outputs) };
         let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
         // If it holds programs, the operation to blame is in there.
@@ -93,6 +79,36 @@ impl Backend for Evaluator {
         let outputs = evaluate(executable.value(), arguments.iter())?;
         blame(program, arguments, &outputs)?;
         Ok(outputs)
+    }
+}
+
+impl Evaluator {
+    /// Applies one operation, compiled once for each type of its operands.
+    fn compiled(
+        &self,
+        primitive: &Arc<dyn Primitive>,
+        operands: &[&Array],
+        results: Vec<Aval>,
+        location: Loc,
+    ) -> Result<Vec<Array>, Error> {
+        let mut hasher = FxHasher::default();
+        (**primitive).dyn_hash(&mut hasher);
+        for operand in operands {
+            operand.aval().hash(&mut hasher);
+        }
+        let matches = |key: &OperationKey| {
+            *key.primitive == **primitive
+                && key.operands.iter().eq(operands.iter().map(|operand| operand.aval()))
+        };
+        let key = || OperationKey {
+            primitive: primitive.clone(),
+            operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
+        };
+        let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
+            let program = single(key, results, location);
+            Executable::compile(&program, primitive.name())
+        })?;
+        evaluate(operation.value(), operands.iter().copied())
     }
 }
 

@@ -91,6 +91,38 @@ mod on_cpu {
         assert_eq!(shift_right_arithmetic(&x, &by).to_vec::<i32>().unwrap(), [-1, 0, -1]);
     }
 
+    /// Outside of programs a constant comes from the host, which rounds and wraps it as the compiler does.
+    #[test]
+    fn constants_outside_of_programs_are_those_inside() {
+        let values = [0.0, -0.0, 1.0, -1.5, 300.7, 0.1, 1e-42, 7e4, 1e39, f64::INFINITY, f64::NAN];
+        let floats = values.map(Scalar::Float);
+        let integers = [-1, 255, 1 << 31, i128::from(u64::MAX)].map(Scalar::Int);
+        let others = [Scalar::Bool(true), Scalar::Complex(0.1, -2.5)];
+        let scalars: Vec<Scalar> = floats.into_iter().chain(integers).chain(others).collect();
+        for dtype in DType::all() {
+            let all = {
+                let scalars = scalars.clone();
+                move || -> Vec<Array> {
+                    let of = |scalar: &Scalar| fill_of(*scalar, &Aval::new(dtype, [2, 1]));
+                    scalars.iter().map(of).collect()
+                }
+            };
+            let inside = jit({
+                let all = all.clone();
+                move |_: ()| all()
+            });
+            for (outside, inside) in all().iter().zip(inside.call(()).unwrap()) {
+                assert_eq!(outside.aval(), inside.aval());
+                let (outside, inside) = (outside.to_bytes().unwrap(), inside.to_bytes().unwrap());
+                assert_eq!(outside, inside, "{dtype}");
+            }
+        }
+        assert_eq!(zeros([0, 3], DType::F32).to_vec::<f32>().unwrap(), Vec::<f32>::new());
+        // So large that the device fills it itself.
+        let large = full([300, 300], 0.5f32).to_vec::<f32>().unwrap();
+        assert!(large.len() == 90_000 && large.iter().all(|&x| x == 0.5));
+    }
+
     #[test]
     fn bits_are_counted() {
         let x = i32s(&[0, 1, -1, 255]);
