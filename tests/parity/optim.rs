@@ -168,7 +168,7 @@ fn schedule(name: &str) -> Schedule {
 
 /// Row `at` of each array.
 fn rows(arrays: &[Array], at: usize) -> Vec<Array> {
-    arrays.iter().map(|x| x.index(i![at as i64])).collect()
+    arrays.iter().map(|x| x.index(i![at as isize])).collect()
 }
 
 fn stacked(rows: &[Array]) -> Array {
