@@ -16,7 +16,7 @@ const SHAPES: [&[usize]; 3] = [&[0, 2], &[], &[1, 3, 1]];
 ///     (entry.exemplars)()
 /// };
 /// assert!(exemplars_of("add").iter().any(oxidax::testing::is_elementwise));
-/// assert!(!exemplars_of("reduce_sum").iter().any(oxidax::testing::is_elementwise));
+/// assert!(!exemplars_of("sort").iter().any(oxidax::testing::is_elementwise));
 /// ```
 pub fn is_elementwise(exemplar: &Exemplar) -> bool {
     SHAPES.iter().all(|shape| in_shape(exemplar, shape).is_some())
