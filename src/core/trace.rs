@@ -245,8 +245,14 @@ pub(crate) fn at_location<R>(location: Loc, f: impl FnOnce() -> R) -> R {
 /// ```
 #[track_caller]
 pub fn from_caller<R>(f: impl FnOnce() -> R) -> R {
-    let location = LOCATION.get().or(Some(Location::caller()));
-    at_location(location, f)
+    at_location(caller_place(), f)
+}
+
+/// Where operations bound here are attributed to: the caller, or what an outer composite named. For bodies of loops, in
+/// which that is forgotten, as they are the user's as a rule.
+#[track_caller]
+pub(crate) fn caller_place() -> Loc {
+    LOCATION.get().or(Some(Location::caller()))
 }
 
 /// Whether two traced arrays are one variable of one trace.

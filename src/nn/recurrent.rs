@@ -3,6 +3,7 @@
 use super::fits::{expect_features, promoted};
 use super::init;
 use crate::control_flow::{ScanOptions, scan_with};
+use crate::core::trace::{at_location, caller_place};
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::{matmul, sigmoid};
 use crate::primitives::{concatenate, convert_element_type, slice_in_dim, tanh, zeros};
@@ -95,8 +96,9 @@ impl LstmCell {
         let dtype = promoted("LstmCell", &xs, &self.leaves());
         let start = LstmState { c: start.c.astype(dtype), h: start.h.astype(dtype) };
         let options = ScanOptions { reverse, ..ScanOptions::default() };
+        let place = caller_place();
         let step = |state: LstmState, x: Array| {
-            let next = self.forward(&state, &x);
+            let next = at_location(place, || self.forward(&state, &x));
             let y = next.h.clone();
             (next, y)
         };
@@ -189,8 +191,9 @@ impl GruCell {
         let xs = times_first("GruCell", xs);
         let start = start.astype(promoted("GruCell", &xs, &self.leaves()));
         let options = ScanOptions { reverse, ..ScanOptions::default() };
+        let place = caller_place();
         let step = |h: Array, x: Array| {
-            let next = self.forward(&h, &x);
+            let next = at_location(place, || self.forward(&h, &x));
             (next.clone(), next)
         };
         let (last, ys) = scan_with(step, start, xs, options);

@@ -1,6 +1,7 @@
 //! What the stages give.
 
 use crate::support::{number, numbers_file, shown};
+use expect_test::expect;
 use oxidax::Error;
 use oxidax::data::{
     self, Collate, HostArray, Instruments, Interleave, Padding, Record, Remainder, Source, Stream,
@@ -63,6 +64,8 @@ fn shuffling_permutes_by_seed() {
     assert_eq!(order(100, 1), order(100, 1));
     assert_ne!(order(100, 1), order(100, 2));
     assert_eq!(order(1, 3), [0, 1, 2, 3, 4, 5, 6]);
+    // Positions are resumed by drawing again: a release with other numbers could not read those of the last.
+    expect!["[3, 2, 0, 4, 5, 1, 6]"].assert_eq(&format!("{:?}", order(4, 1)));
     for seed in 0..20 {
         let mut sorted = order(3, seed);
         // An item comes no earlier than the buffer can have seen it.

@@ -54,9 +54,9 @@ impl<T: Send + 'static> Stream<T> {
     ///
     /// ```
     /// use oxidax::data::Stream;
-    /// use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+    /// use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
     /// let noisy = Stream::new([0.5, 0.5].map(Ok)).enumerate().map(|(number, x): (u64, f64)| {
-    ///     let mut random = StdRng::seed_from_u64(number);
+    ///     let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
     ///     Ok(x + random.random_range(-0.1..0.1))
     /// });
     /// let noisy: Vec<f64> = noisy.collect::<Result<_, _>>()?;

@@ -4,7 +4,7 @@ use crate::core::Error;
 use crate::data::origin::{Item, Next};
 use crate::data::position::{Anchors, Cursor, Position, epoch_seed, refused};
 use crate::data::stream::{BoxedStage, Stage, Stream};
-use rand::rngs::StdRng;
+use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl<T: Send + 'static> Stream<T> {
             capacity,
             seed,
             epoch: 0,
-            random: StdRng::seed_from_u64(seed),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
             buffer: Vec::new(),
             read: 0,
             asked: 0,
@@ -50,7 +50,7 @@ struct Shuffle<T> {
     capacity: usize,
     seed: u64,
     epoch: u64,
-    random: StdRng,
+    random: Xoshiro256PlusPlus,
     /// Items with their numbers, by which they were read.
     buffer: Vec<(u64, Item<T>)>,
     read: u64,
@@ -65,7 +65,7 @@ const NAME: &str = "shuffle";
 impl<T: Send> Shuffle<T> {
     fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
-        self.random = StdRng::seed_from_u64(epoch_seed(self.seed, epoch));
+        self.random = Xoshiro256PlusPlus::seed_from_u64(epoch_seed(self.seed, epoch));
         self.buffer.clear();
         self.anchors.clear();
         (self.read, self.asked, self.drawn) = (0, 0, 0);
