@@ -1,4 +1,8 @@
 //! How dtypes and their bytes stand in a safetensors file.
+//!
+//! Twenty of our dtypes have a name there. The other eight are written as what holds their bits, `i4` as
+//! `I8` and `c128` as pairs of `F64`, and the file's metadata says what they are: any reader of the
+//! format can read the file, and we get back what was saved.
 
 use crate::core::DType;
 use safetensors::Dtype;
@@ -28,20 +32,56 @@ const PAIRS: [(DType, Dtype); 20] = [
     (DType::C64, Dtype::C64),
 ];
 
-/// The file's dtype for ours, if it has one.
-pub(super) fn to_file(dtype: DType) -> Option<Dtype> {
-    PAIRS.iter().find(|pair| pair.0 == dtype).map(|pair| pair.1)
-}
-
 /// Our dtype for the file's, if there is one.
 pub(super) fn from_file(dtype: Dtype) -> Option<DType> {
     PAIRS.iter().find(|pair| pair.1 == dtype).map(|pair| pair.0)
 }
 
+/// What an array is called in a file.
+#[derive(Debug, PartialEq)]
+pub(super) struct Form {
+    /// The file's element type.
+    pub(super) dtype: Dtype,
+    /// The file's axis sizes: one axis more for pairs.
+    pub(super) shape: Vec<usize>,
+    /// Our dtype, if the metadata must say it.
+    pub(super) noted: Option<DType>,
+}
+
+/// How an array of this type is written.
+pub(super) fn form(dtype: DType, shape: &[usize]) -> Form {
+    let named = PAIRS.iter().find(|pair| pair.0 == dtype).map(|pair| pair.1);
+    let size = shape.iter().fold(1usize, |size, &dim| size.saturating_mul(dim));
+    match named {
+        // Four-bit elements are stored two to a byte, and only in pairs.
+        Some(named) if size.saturating_mul(dtype.bits()).is_multiple_of(8) => {
+            Form { dtype: named, shape: shape.to_vec(), noted: None }
+        }
+        _ if dtype == DType::C128 => {
+            let shape = shape.iter().copied().chain([2]).collect();
+            Form { dtype: Dtype::F64, shape, noted: Some(dtype) }
+        }
+        _ => {
+            let holder = if dtype.is_signed() { Dtype::I8 } else { Dtype::U8 };
+            Form { dtype: holder, shape: shape.to_vec(), noted: Some(dtype) }
+        }
+    }
+}
+
+/// The shape of an array that the metadata calls `dtype`, or `None` if it cannot be that.
+pub(super) fn shape_of_noted(dtype: DType, file: Dtype, shape: &[usize]) -> Option<Vec<usize>> {
+    let ours = match dtype {
+        DType::C128 => shape.split_last().filter(|(last, _)| **last == 2)?.1,
+        _ => shape,
+    };
+    let expected = Form { dtype: file, shape: shape.to_vec(), noted: Some(dtype) };
+    (form(dtype, ours) == expected).then(|| ours.to_vec())
+}
+
 /// Host bytes as the file has them: four-bit elements two to a byte, the first in the low half.
-pub(super) fn pack(bytes: Vec<u8>, dtype: DType) -> Vec<u8> {
-    match dtype {
-        DType::F4E2M1FN => {
+pub(super) fn pack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
+    match file {
+        Dtype::F4 => {
             let half = |byte: Option<&u8>| byte.map_or(0, |byte| byte & 0xf);
             bytes.chunks(2).map(|pair| half(pair.first()) | half(pair.get(1)) << 4).collect()
         }
@@ -50,11 +90,28 @@ pub(super) fn pack(bytes: Vec<u8>, dtype: DType) -> Vec<u8> {
 }
 
 /// The file's bytes as the host has them: one byte for a four-bit element.
-pub(super) fn unpack(bytes: &[u8], dtype: DType) -> Vec<u8> {
-    match dtype {
-        DType::F4E2M1FN => bytes.iter().flat_map(|byte| [byte & 0xf, byte >> 4]).collect(),
-        _ => bytes.to_vec(),
+pub(super) fn unpack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
+    match file {
+        Dtype::F4 => bytes.iter().flat_map(|byte| [byte & 0xf, byte >> 4]).collect(),
+        _ => bytes,
     }
+}
+
+/// The first element whose byte is no value of the dtype, and that byte.
+pub(super) fn foreign_byte(bytes: &[u8], dtype: DType) -> Option<(usize, u8)> {
+    if !dtype.is_bool() && dtype.bits() >= 8 {
+        return None;
+    }
+    let allowed = |byte: u8| match dtype {
+        DType::F4E2M1FN => byte < 16,
+        _ => {
+            let (least, most) = dtype.int_range();
+            let value = if dtype.is_signed() { i128::from(byte as i8) } else { i128::from(byte) };
+            (least..=most).contains(&value)
+        }
+    };
+    let at = bytes.iter().position(|&byte| !allowed(byte))?;
+    Some((at, bytes[at]))
 }
 
 #[cfg(test)]
@@ -63,17 +120,48 @@ mod tests {
 
     #[test]
     fn four_bit_elements_are_packed_low_half_first() {
-        let packed = pack(vec![1, 2, 15, 0], DType::F4E2M1FN);
+        let packed = pack(vec![1, 2, 15, 0], Dtype::F4);
         assert_eq!(packed, [0x21, 0x0f]);
-        assert_eq!(unpack(&packed, DType::F4E2M1FN), [1, 2, 15, 0]);
+        assert_eq!(unpack(packed, Dtype::F4), [1, 2, 15, 0]);
     }
 
     #[test]
-    fn every_pair_goes_both_ways_at_one_width() {
-        for (ours, files) in PAIRS {
-            assert_eq!(from_file(files), Some(ours));
-            assert_eq!(to_file(ours), Some(files));
-            assert_eq!(ours.bits(), files.bitsize());
+    fn every_dtype_has_a_form_of_its_own_bits() {
+        for dtype in DType::all() {
+            for shape in [&[][..], &[3], &[2, 5], &[0]] {
+                let Form { dtype: file, shape: stored, noted } = form(dtype, shape);
+                let size = |shape: &[usize]| shape.iter().product::<usize>();
+                assert!((size(&stored) * file.bitsize()).is_multiple_of(8), "{dtype}");
+                match noted {
+                    None => {
+                        assert_eq!((from_file(file), &stored[..]), (Some(dtype), shape));
+                        assert_eq!(dtype.bits(), file.bitsize());
+                    }
+                    Some(noted) => {
+                        assert_eq!(noted, dtype);
+                        assert_eq!(
+                            size(&stored) * file.bitsize() / 8,
+                            size(shape) * dtype.host_bytes()
+                        );
+                        assert_eq!(shape_of_noted(dtype, file, &stored).as_deref(), Some(shape));
+                        assert_eq!(shape_of_noted(dtype, Dtype::I32, &stored), None);
+                    }
+                }
+            }
         }
+        assert_eq!(form(DType::F4E2M1FN, &[3]).dtype, Dtype::U8);
+        assert_eq!(shape_of_noted(DType::C128, Dtype::F64, &[2, 3]), None);
+        // What has a name is not noted under another.
+        assert_eq!(shape_of_noted(DType::F32, Dtype::U8, &[4]), None);
+    }
+
+    #[test]
+    fn bytes_beyond_a_narrow_dtype_are_found() {
+        assert_eq!(foreign_byte(&[0, 1, 2], DType::Bool), Some((2, 2)));
+        assert_eq!(foreign_byte(&[7, 0xf8, 0xf7], DType::I4), Some((2, 0xf7)));
+        assert_eq!(foreign_byte(&[3, 4], DType::U2), Some((1, 4)));
+        assert_eq!(foreign_byte(&[15, 16], DType::F4E2M1FN), Some((1, 16)));
+        assert_eq!(foreign_byte(&[255], DType::U8), None);
+        assert_eq!(foreign_byte(&[255], DType::F8E3M4), None);
     }
 }

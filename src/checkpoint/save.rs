@@ -1,49 +1,48 @@
-//! Writing checkpoints.
+//! Writing safetensors files.
 
-use super::dtypes::{pack, to_file};
-use super::{name_of, refused};
-use crate::core::{Array, Error};
+use super::dtypes::{form, pack};
+use super::fault::{io_error, refused};
+use super::file::sync_folder;
+use super::header;
+use super::name_of;
+use crate::core::{Array, Aval, Error};
 use crate::tree::{self, Tree};
-use safetensors::tensor::{Dtype, SafeTensorError, View};
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-struct Tensor {
-    dtype: Dtype,
-    shape: Vec<usize>,
+/// An array on its way to a file.
+pub(super) struct Leaf {
+    name: String,
+    aval: Aval,
+    /// As the file has them.
     bytes: Vec<u8>,
 }
 
-impl View for Tensor {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-    fn data_len(&self) -> usize {
-        self.bytes.len()
-    }
+/// What was written: checksums, for the manifest.
+pub(super) struct Written {
+    pub(super) bytes: u64,
+    pub(super) header_crc: u32,
+    pub(super) crcs: BTreeMap<String, u32>,
 }
 
 /// Writes a tree's arrays to a safetensors file, waiting for those that are still being computed.
 ///
 /// The file appears whole or not at all: it is written beside its place, then moved there, over a
-/// file that may be there already.
+/// file that may be there already. When this returns, it is on the disk.
+///
+/// Dtypes that the format has no name for (`c128`, the two- and four-bit integers, some small floats) are
+/// written as integers or pairs of the same bits, with a note in the file's metadata: [`load`](super::load)
+/// gives back what was saved, other programs see the bits. For a whole training run, with its step and
+/// without waiting for the disk, see [`Folder`](super::Folder).
 ///
 /// Throws `Tracer` if a leaf is traced.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] naming the leaf if two leaves share a path, or if the format has no place
-/// for a leaf's dtype (`c128`, the two- and four-bit integers, some small floats); [`Error::Io`] if the
-/// file cannot be written; `Runtime` if the computation of a leaf failed.
+/// [`Error::Checkpoint`] naming the leaf if two leaves share a path; [`Error::Io`] if the file cannot be
+/// written; `Runtime` if the computation of a leaf failed.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -54,39 +53,48 @@ impl View for Tensor {
 #[track_caller]
 pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
     let path = path.as_ref();
-    let mut names = HashSet::new();
-    let mut tensors = Vec::new();
-    let paths = tree::paths(tree);
-    for (leaf_path, leaf) in paths.iter().zip(tree::leaves(tree)) {
-        let name = name_of(leaf_path);
-        if !names.insert(name) {
-            return Err(refused(path, format!("two leaves are called `{name}`")));
-        }
-        tensors.push((name, tensor(path, name, &leaf)?));
-    }
+    let leaves = gather(path, tree)?;
     let temporary = beside(path);
-    let written = write(&temporary, path, tensors);
-    if written.is_err() {
+    let moved = write(&temporary, leaves).map_err(|error| io_error(path, error)).and_then(|_| {
+        fs::rename(&temporary, path).map_err(|error| io_error(path, error))?;
+        sync_folder(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    });
+    if moved.is_err() {
         // Whatever went wrong is reported; that nothing was there to remove is not.
         drop(fs::remove_file(&temporary));
     }
-    written
+    moved
+}
+
+/// Copies a tree's arrays to the host, waiting for them.
+#[track_caller]
+pub(super) fn gather<T: Tree>(path: &Path, tree: &T) -> Result<Vec<Leaf>, Error> {
+    let mut leaves: BTreeMap<String, Leaf> = BTreeMap::new();
+    for (leaf_path, array) in tree::paths(tree).iter().zip(tree::leaves(tree)) {
+        let name = name_of(leaf_path).to_owned();
+        if name == "__metadata__" {
+            let message =
+                "a leaf is called `__metadata__`, which means something else in the format";
+            return Err(refused(path, format!("{message}\n  help: rename the field or key")));
+        }
+        if leaves.contains_key(&name) {
+            let help = "a map's keys are printed as they are, dots included: rename one of them";
+            return Err(refused(path, format!("two leaves are called `{name}`\n  help: {help}")));
+        }
+        let leaf = leaf(name.clone(), &array)?;
+        leaves.insert(name, leaf);
+    }
+    let mut leaves: Vec<Leaf> = leaves.into_values().collect();
+    // As other writers do: by alignment, widest first, then by name.
+    leaves.sort_by_key(|leaf| std::cmp::Reverse(form(leaf.aval.dtype, &leaf.aval.shape).dtype));
+    Ok(leaves)
 }
 
 #[track_caller]
-fn tensor(path: &Path, name: &str, leaf: &Array) -> Result<Tensor, Error> {
-    let unsupported = |why: &str| {
-        let help = "convert it with `astype` before saving";
-        refused(path, format!("leaf `{name}` is {}: {why}; {help}", leaf.aval()))
-    };
-    let Some(dtype) = to_file(leaf.dtype()) else {
-        return Err(unsupported("safetensors files have no such dtype"));
-    };
-    if !(leaf.size() * dtype.bitsize()).is_multiple_of(8) {
-        return Err(unsupported("four-bit elements are stored in pairs"));
-    }
-    let bytes = pack(leaf.to_bytes()?, leaf.dtype());
-    Ok(Tensor { dtype, shape: leaf.shape().to_vec(), bytes })
+fn leaf(name: String, array: &Array) -> Result<Leaf, Error> {
+    let aval = array.aval().strong();
+    let bytes = pack(array.to_bytes()?, form(aval.dtype, &aval.shape).dtype);
+    Ok(Leaf { name, aval, bytes })
 }
 
 /// A name in the same folder that no other save uses.
@@ -99,15 +107,34 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn write(temporary: &Path, path: &Path, tensors: Vec<(&str, Tensor)>) -> Result<(), Error> {
-    let io_error = |source: io::Error| Error::Io { path: path.to_path_buf(), source };
-    // Fails here, with the system's own words, if the folder cannot be written to.
-    File::create_new(temporary).map_err(io_error)?;
-    safetensors::serialize_to_file(tensors, None, temporary).map_err(|error| match error {
-        SafeTensorError::IoError(source) => io_error(source),
-        other => refused(path, other.to_string()),
-    })?;
+/// Writes a new file through to the disk. The leaves' memory is given back one by one.
+pub(super) fn write(path: &Path, leaves: Vec<Leaf>) -> io::Result<Written> {
+    let mut file = File::create_new(path)?;
+    let types = leaves.iter().map(|leaf| (&leaf.name[..], leaf.aval.dtype, &leaf.aval.shape[..]));
+    let header = header::write(types);
+    let header_crc = crc32c::crc32c(&header);
+    file.write_all(&header)?;
+    let mut bytes = header.len() as u64;
+    let mut crcs = BTreeMap::new();
+    // A write of its own for each small leaf would cost more than the leaf.
+    let mut small = Vec::new();
+    for leaf in leaves {
+        bytes += leaf.bytes.len() as u64;
+        crcs.insert(leaf.name, crc32c::crc32c(&leaf.bytes));
+        small.extend_from_slice(if leaf.bytes.len() < SMALL { &leaf.bytes } else { &[] });
+        if small.len() >= SMALL || leaf.bytes.len() >= SMALL {
+            file.write_all(&small)?;
+            small.clear();
+        }
+        if leaf.bytes.len() >= SMALL {
+            file.write_all(&leaf.bytes)?;
+        }
+    }
+    file.write_all(&small)?;
     // On the disk before it is moved: a crash must not leave an empty file under the good name.
-    File::open(temporary).and_then(|file| file.sync_all()).map_err(io_error)?;
-    fs::rename(temporary, path).map_err(io_error)
+    file.sync_all()?;
+    Ok(Written { bytes, header_crc, crcs })
 }
+
+/// Bytes from which a leaf is written by itself.
+const SMALL: usize = 1 << 18;

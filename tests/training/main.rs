@@ -1,9 +1,8 @@
-//! What stands on the public API: random keys, layers, losses, optimizers, data, checkpoints.
+//! What stands on the public API: random keys, layers, losses, optimizers, data.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod blocks;
-mod checkpoints;
 mod layers;
 mod loop_of_design;
 mod optimizers;

@@ -1,0 +1,162 @@
+//! The manifest of a checkpoint's folder: what belongs to it, with checksums, and what is no array.
+//!
+//! Two lines of JSON. The second holds the CRC-32C of the first, so that a changed step or position is
+//! noticed like a changed weight; a later version will change the first line alone.
+
+use super::fault::{Read, abridged, damaged, io_error, refused, unread};
+use super::file::open_file;
+use crate::core::Error;
+use crate::data::Position;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::Path;
+
+/// The file's name in a checkpoint's folder.
+pub(super) const NAME: &str = "manifest.jsonl";
+/// What this library writes, and the newest that it reads.
+const VERSION: u32 = 1;
+const FORMAT: &str = "oxidax checkpoint";
+/// Longer manifests are not read: notes are small.
+const LONGEST: u64 = 256 << 20;
+
+/// The first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    /// What wrote it.
+    oxidax: String,
+    pub(super) step: u64,
+    pub(super) position: Option<Position>,
+    pub(super) notes: BTreeMap<String, serde_json::Value>,
+    pub(super) files: Vec<FileRecord>,
+}
+
+/// A file of arrays.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct FileRecord {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// CRC-32C of the header with its length.
+    pub(super) header: u32,
+    /// CRC-32C of each array's bytes.
+    pub(super) arrays: BTreeMap<String, u32>,
+}
+
+/// What every version's first line has.
+#[derive(Serialize, Deserialize)]
+struct Version {
+    format: String,
+    version: u32,
+    oxidax: String,
+}
+
+#[derive(Serialize)]
+struct FirstLine<'a> {
+    format: &'static str,
+    version: u32,
+    #[serde(flatten)]
+    manifest: &'a Manifest,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LastLine {
+    crc32c: u32,
+}
+
+impl Manifest {
+    pub(super) fn new(
+        step: u64,
+        position: Option<Position>,
+        notes: BTreeMap<String, serde_json::Value>,
+        files: Vec<FileRecord>,
+    ) -> Manifest {
+        Manifest { oxidax: env!("CARGO_PKG_VERSION").into(), step, position, notes, files }
+    }
+
+    /// Writes a new file through to the disk.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), Error> {
+        let path = folder.join(NAME);
+        let first = FirstLine { format: FORMAT, version: VERSION, manifest: self };
+        let json = |error: serde_json::Error| refused(&path, format!("the manifest: {error}"));
+        let mut text = serde_json::to_vec(&first).map_err(json)?;
+        text.push(b'\n');
+        let last = serde_json::to_vec(&LastLine { crc32c: crc32c::crc32c(&text) }).map_err(json)?;
+        text.extend(last);
+        text.push(b'\n');
+        let written = File::create_new(&path).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_all()
+        });
+        written.map_err(|error| io_error(&path, error))
+    }
+
+    pub(super) fn read(folder: &Path) -> Read<Manifest> {
+        let path = folder.join(NAME);
+        let (file, len) = open_file(&path).map_err(|error| unread(&path, error))?;
+        if len > LONGEST {
+            return Err(damaged(&path, format!("{len} bytes are no manifest, at most {LONGEST}")));
+        }
+        let mut text = Vec::new();
+        file.take(LONGEST).read_to_end(&mut text).map_err(|error| unread(&path, error))?;
+        let cut = |what: &str| damaged(&path, format!("the {len} bytes are cut short: {what}"));
+        let body = text.strip_suffix(b"\n").ok_or_else(|| cut("the last line has no end"))?;
+        let end = body.iter().rposition(|&byte| byte == b'\n');
+        let end = end.ok_or_else(|| cut("there is no line with the checksum"))? + 1;
+        let (first, last) = (&text[..end], &body[end..]);
+        let last: LastLine = serde_json::from_slice(last).map_err(|error| {
+            damaged(&path, format!("the checksum: {}", abridged(&error.to_string())))
+        })?;
+        let found = crc32c::crc32c(first);
+        if found != last.crc32c {
+            let message = format!(
+                "it was changed: its first line has the CRC-32C {found:08x}, {:08x} when it was written",
+                last.crc32c
+            );
+            return Err(damaged(&path, message));
+        }
+        // From here on the line is what somebody meant to write.
+        let json = |error: serde_json::Error| {
+            refused(&path, format!("the first line: {}", abridged(&error.to_string())))
+        };
+        let version: Version = serde_json::from_slice(first).map_err(json)?;
+        if version.format != FORMAT {
+            let found = abridged(&version.format);
+            return Err(refused(&path, format!("the format is `{found}`, not `{FORMAT}`")).into());
+        }
+        if version.version != VERSION {
+            let message = format!(
+                "format version {}, written by oxidax {}; oxidax {} reads version {VERSION}\n  \
+                 help: use the oxidax that wrote it, or a newer one; the files of arrays are plain \
+                 safetensors, and load one by one",
+                version.version,
+                abridged(&version.oxidax),
+                env!("CARGO_PKG_VERSION")
+            );
+            return Err(refused(&path, message).into());
+        }
+        Ok(serde_json::from_slice(first).map_err(json)?)
+    }
+}
+
+/// A file's path in a folder, if the name is that of a file and of nothing else.
+pub(super) fn inside(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
+    let mut parts = Path::new(name).components();
+    let plain = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
+    (plain && parts.next().is_none() && !name.contains(['\\', '\0'])).then(|| folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_lie_inside() {
+        let folder = Path::new("run");
+        assert_eq!(inside(folder, "a.safetensors"), Some(folder.join("a.safetensors")));
+        for name in ["", ".", "..", "../a", "/a", "a/b", "a/", "./a", "a\\b", "a\0b"] {
+            assert_eq!(inside(folder, name), None, "{name:?}");
+        }
+    }
+}

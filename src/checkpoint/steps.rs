@@ -1,0 +1,235 @@
+//! The folder of a run on the disk: one folder per step, made, replaced and removed by renaming.
+//!
+//! Whatever is under way has a name that begins with a dot. So at every instant the names without a dot are
+//! whole checkpoints, and what is left behind by a process that was killed can be told apart and put right.
+
+use super::fault::{io_error, refused};
+use super::file::sync_folder;
+use super::manifest::{FileRecord, Manifest};
+use super::save::{self, Leaf};
+use crate::core::Error;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file of arrays in a step's folder.
+const ARRAYS: &str = "arrays.safetensors";
+
+/// States of a step's folder that are under way.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// Being written.
+    Written,
+    /// The old one, while a new one of the same step takes its place.
+    Replaced,
+    /// Being removed.
+    Removed,
+}
+
+impl Stage {
+    const ALL: [Stage; 3] = [Stage::Written, Stage::Replaced, Stage::Removed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Stage::Written => "written",
+            Stage::Replaced => "replaced",
+            Stage::Removed => "removed",
+        }
+    }
+
+    fn path(self, folder: &Path, step: u64) -> PathBuf {
+        folder.join(format!(".{}.{}", name(step), self.name()))
+    }
+}
+
+fn name(step: u64) -> String {
+    format!("step-{step:09}")
+}
+
+/// Where the checkpoint of a step lies.
+pub(super) fn path(folder: &Path, step: u64) -> PathBuf {
+    folder.join(name(step))
+}
+
+/// The step of a name that [`name`] gives.
+fn step_of(text: &str) -> Option<u64> {
+    let step = text.strip_prefix("step-")?.parse().ok()?;
+    (name(step) == text).then_some(step)
+}
+
+/// The step and stage of a name that begins with a dot.
+fn leftover(text: &str) -> Option<(u64, Stage)> {
+    let (step, stage) = text.strip_prefix('.')?.split_once('.')?;
+    let stage = Stage::ALL.into_iter().find(|known| known.name() == stage)?;
+    Some((step_of(step)?, stage))
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, Error> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|error| io_error(folder, error))?;
+    Ok(entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+/// The steps that have a folder, the oldest first.
+pub(super) fn list(folder: &Path) -> Result<Vec<u64>, Error> {
+    let found = names(folder)?.into_iter().filter_map(|name| step_of(&name));
+    let mut steps: Vec<u64> = found.filter(|step| path(folder, *step).is_dir()).collect();
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Puts right what a process left behind that was killed.
+pub(super) fn clean(folder: &Path) -> Result<(), Error> {
+    let mut changed = false;
+    for (step, stage) in names(folder)?.iter().filter_map(|name| leftover(name)) {
+        let (aside, place) = (stage.path(folder, step), path(folder, step));
+        changed = true;
+        match stage {
+            Stage::Replaced if !place.exists() => {
+                fs::rename(&aside, &place).map_err(|error| io_error(&aside, error))?;
+            }
+            Stage::Written | Stage::Replaced | Stage::Removed => delete(&aside)?,
+        }
+    }
+    if changed { sync_folder(folder) } else { Ok(()) }
+}
+
+fn delete(path: &Path) -> Result<(), Error> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(path, error)),
+    };
+    let deleted = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    deleted.map_err(|error| io_error(path, error))
+}
+
+/// Removes a checkpoint: at once gone under its name, and then from the disk.
+pub(super) fn remove(folder: &Path, step: u64) -> Result<(), Error> {
+    let aside = Stage::Removed.path(folder, step);
+    delete(&aside)?;
+    fs::rename(path(folder, step), &aside).map_err(|error| io_error(&path(folder, step), error))?;
+    sync_folder(folder)?;
+    delete(&aside)
+}
+
+/// Writes a checkpoint. It is there, whole, when its folder has its name; until then the old one of the same step is.
+pub(super) fn write(folder: &Path, leaves: Vec<Leaf>, mut manifest: Manifest) -> Result<(), Error> {
+    let (temporary, place) =
+        (Stage::Written.path(folder, manifest.step), path(folder, manifest.step));
+    delete(&temporary)?;
+    let written = fill(&temporary, leaves, &mut manifest)
+        .and_then(|()| put(folder, &temporary, &place, manifest.step));
+    if written.is_err() {
+        // The first error is the one to tell; what it left is removed when the folder is opened again.
+        drop(delete(&temporary));
+    }
+    written
+}
+
+fn fill(temporary: &Path, leaves: Vec<Leaf>, manifest: &mut Manifest) -> Result<(), Error> {
+    fs::create_dir(temporary).map_err(|error| io_error(temporary, error))?;
+    let arrays = temporary.join(ARRAYS);
+    let written = save::write(&arrays, leaves).map_err(|error| io_error(&arrays, error))?;
+    manifest.files = vec![FileRecord {
+        name: ARRAYS.into(),
+        bytes: written.bytes,
+        header: written.header_crc,
+        arrays: written.crcs,
+    }];
+    manifest.write(temporary)?;
+    sync_folder(temporary)
+}
+
+fn put(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), Error> {
+    let replaced = Stage::Replaced.path(folder, step);
+    let occupied = fs::symlink_metadata(place).ok();
+    if occupied.as_ref().is_some_and(|metadata| !metadata.is_dir()) {
+        let message = "a file of this name is in the way of the checkpoint\n  help: move it away";
+        return Err(refused(place, message));
+    }
+    if occupied.is_some() {
+        delete(&replaced)?;
+        fs::rename(place, &replaced).map_err(|error| io_error(place, error))?;
+    }
+    if let Err(error) = fs::rename(temporary, place) {
+        // Back, if it can be; else opening the folder does it.
+        drop(fs::rename(&replaced, place));
+        return Err(io_error(place, error));
+    }
+    sync_folder(folder)?;
+    delete(&replaced)
+}
+
+/// Which checkpoints stay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keep {
+    /// So many of the newest.
+    pub(super) last: Option<usize>,
+    /// All whose step is a multiple of this.
+    pub(super) every: Option<u64>,
+}
+
+impl Keep {
+    /// The steps that go. Damaged ones do not count as kept, and go with those that are older than the kept.
+    fn superfluous(self, steps: &[u64], damaged: &BTreeSet<u64>) -> Vec<u64> {
+        let Some(last) = self.last else { return Vec::new() };
+        let sound: Vec<u64> =
+            steps.iter().copied().filter(|step| !damaged.contains(step)).collect();
+        let Some(&oldest) = sound.get(sound.len().saturating_sub(last.max(1))) else {
+            return Vec::new();
+        };
+        let stays = |step: u64| {
+            step >= oldest
+                || !damaged.contains(&step)
+                    && self.every.is_some_and(|every| step.is_multiple_of(every))
+        };
+        steps.iter().copied().filter(|step| !stays(*step)).collect()
+    }
+
+    pub(super) fn prune(self, folder: &Path, damaged: &BTreeSet<u64>) -> Result<(), Error> {
+        let superfluous = self.superfluous(&list(folder)?, damaged);
+        superfluous.into_iter().try_for_each(|step| remove(folder, step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_steps_and_nothing_else_does() {
+        for step in [0, 7, 999_999_999, 1_000_000_000, u64::MAX] {
+            assert_eq!(step_of(&name(step)), Some(step));
+        }
+        for text in ["step-7", "step-+00000007", "step-", "step-000000007x", "model"] {
+            assert_eq!(step_of(text), None, "{text}");
+        }
+        assert!(matches!(leftover(".step-000000007.written"), Some((7, Stage::Written))));
+        for text in
+            ["step-000000007", ".step-000000007", ".step-7.written", ".lock", ".step-000000007.x"]
+        {
+            assert!(leftover(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_newest_and_the_multiples_stay() {
+        let superfluous = |last, every, steps: &[u64], damaged: &[u64]| {
+            Keep { last, every }.superfluous(steps, &damaged.iter().copied().collect())
+        };
+        let steps = [100, 150, 200, 250, 300];
+        assert_eq!(superfluous(None, None, &steps, &[]), []);
+        assert_eq!(superfluous(Some(2), None, &steps, &[]), [100, 150, 200]);
+        assert_eq!(superfluous(Some(2), Some(100), &steps, &[]), [150]);
+        assert_eq!(superfluous(Some(9), None, &steps, &[]), []);
+        assert_eq!(superfluous(Some(0), None, &steps, &[]), [100, 150, 200, 250]);
+        // 300 and 200 are damaged: two sound ones stay, and 200 lies between them.
+        assert_eq!(superfluous(Some(2), Some(100), &steps, &[200, 300]), []);
+        assert_eq!(superfluous(Some(2), None, &steps, &[100, 300]), [100, 150]);
+        assert_eq!(superfluous(Some(2), Some(100), &steps, &[100]), [100, 150]);
+        assert_eq!(superfluous(Some(2), None, &[], &[]), []);
+        assert_eq!(superfluous(Some(2), None, &[100], &[100]), []);
+    }
+}
