@@ -60,12 +60,15 @@ mod on_cpu {
     /// Trains to the end from wherever the folder's last checkpoint stands, and says what it does.
     fn train(path: &Path, say: &mut dyn FnMut(String)) -> Result<(), Error> {
         let mut folder = Folder::open(path)?.keep_last(2).keep_every(32);
-        let (mut run, mut data, mut done) = (begin(), batches(), 0);
-        if let Some(restored) = folder.restore_latest(&run)? {
-            assert!(restored.passed_over.is_empty(), "{:?}", restored.passed_over);
-            (run, done) = (restored.state, restored.step);
-            data = data.resume(&restored.position.unwrap())?;
-        }
+        let template = eval_shape(begin, ())?;
+        let (mut run, mut data, mut done) = match folder.restore_latest(&template)? {
+            Some(restored) => {
+                assert!(restored.passed_over.is_empty(), "{:?}", restored.passed_over);
+                let data = batches().resume(&restored.position.unwrap())?;
+                (restored.state, data, restored.step)
+            }
+            None => (jit(begin).call()?, batches(), 0),
+        };
         say(format!("from {done}"));
         let step = jit(step);
         while done < STEPS {

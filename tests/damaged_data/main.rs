@@ -6,14 +6,16 @@
 //! used is what the kernel says of the whole process, so this is a program of its own, with one test.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
+mod mutations;
 #[path = "../data/support.rs"]
 mod support;
 
+use mutations::{damaged, most_used};
 use oxidax::data::{
     self, File, ImageFolder, Npy, Position, Rows, Source, TfExample, TfRecords, TokenWidth, Tokens,
 };
+use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use support::{examples, gzipped, tfrecord_bytes};
@@ -26,50 +28,6 @@ const MOST_KIB: u64 = 16 << 10;
 fn fixture(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/files"));
     std::fs::read(folder.join(name)).unwrap()
-}
-
-/// The most memory that was ever in use, in KiB. (An allocation that the machine does not have ends the test, used or
-/// not.)
-fn most_used() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
-}
-
-fn damaged(good: &[u8], random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
-    let mut bytes = good.to_vec();
-    for _ in 0..random.random_range(1..4) {
-        if bytes.is_empty() {
-            break;
-        }
-        // Headers are at both ends, so those are hit more often.
-        let at = match random.random_range(0..4) {
-            0 => random.random_range(0..bytes.len().min(24)),
-            1 => bytes.len() - 1 - random.random_range(0..bytes.len().min(64)),
-            _ => random.random_range(0..bytes.len()),
-        };
-        let end = (at + random.random_range(1..9)).min(bytes.len());
-        match random.random_range(0..8) {
-            0 => bytes.truncate(at),
-            1 => bytes[at] ^= 1 << random.random_range(0..8),
-            2 => bytes[at] = random.random(),
-            3 => bytes[at..end].fill(0xff),
-            4 => bytes[at..end].fill(0),
-            5 => {
-                let lie: u64 =
-                    [1 << 31, 1 << 40, u64::MAX >> 1, u64::MAX - 3][random.random_range(0..4)];
-                let lie = lie.to_le_bytes();
-                let fits = lie.len().min(bytes.len() - at);
-                bytes[at..at + fits].copy_from_slice(&lie[..fits]);
-            }
-            6 => drop(bytes.drain(at..end)),
-            _ => {
-                let piece = bytes[at..].to_vec();
-                bytes.extend(piece);
-            }
-        }
-    }
-    bytes
 }
 
 /// Reads damaged copies of the good files in memory.
