@@ -99,7 +99,7 @@ pub(super) fn parse(json: &[u8], available: u64) -> Result<BTreeMap<String, Entr
     let Raw { metadata, mut arrays } = serde_json::from_str(text)
         .map_err(|error| format!("the header: {}", abridged(&error.to_string())))?;
     let mut noted = noted_dtypes(&metadata)?;
-    arrays.sort_by(|a, b| a.1.data_offsets.cmp(&b.1.data_offsets));
+    arrays.sort_by_key(|array| array.1.data_offsets);
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for (name, info) in arrays {

@@ -220,16 +220,16 @@ mod tests {
             Keep { last, every }.superfluous(steps, &damaged.iter().copied().collect())
         };
         let steps = [100, 150, 200, 250, 300];
-        assert_eq!(superfluous(None, None, &steps, &[]), []);
+        assert_eq!(superfluous(None, None, &steps, &[]), [0u64; 0]);
         assert_eq!(superfluous(Some(2), None, &steps, &[]), [100, 150, 200]);
         assert_eq!(superfluous(Some(2), Some(100), &steps, &[]), [150]);
-        assert_eq!(superfluous(Some(9), None, &steps, &[]), []);
+        assert_eq!(superfluous(Some(9), None, &steps, &[]), [0u64; 0]);
         assert_eq!(superfluous(Some(0), None, &steps, &[]), [100, 150, 200, 250]);
         // 300 and 200 are damaged: two sound ones stay, and 200 lies between them.
-        assert_eq!(superfluous(Some(2), Some(100), &steps, &[200, 300]), []);
+        assert_eq!(superfluous(Some(2), Some(100), &steps, &[200, 300]), [0u64; 0]);
         assert_eq!(superfluous(Some(2), None, &steps, &[100, 300]), [100, 150]);
         assert_eq!(superfluous(Some(2), Some(100), &steps, &[100]), [100, 150]);
-        assert_eq!(superfluous(Some(2), None, &[], &[]), []);
-        assert_eq!(superfluous(Some(2), None, &[100], &[100]), []);
+        assert_eq!(superfluous(Some(2), None, &[], &[]), [0u64; 0]);
+        assert_eq!(superfluous(Some(2), None, &[100], &[100]), [0u64; 0]);
     }
 }
