@@ -1,5 +1,7 @@
 """Layers over sequences: attention, rotary positions, recurrent cells, blocks. Flax has no rotary positions and no grouped heads: their formulas are here."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -61,7 +63,7 @@ def _grouped(x, leaves, rotary):
         maps[:2] = [turned(m, jnp.arange(x.shape[1]), 10000.0, rotary) for m in maps[:2]]
     q, k, v = maps
     k, v = (jnp.repeat(m, q.shape[2] // m.shape[2], axis=2) for m in (k, v))
-    scores = jnp.einsum("btnh,bsnh->bnts", q, k) / np.sqrt(q.shape[-1])
+    scores = jnp.einsum("btnh,bsnh->bnts", q, k) / math.sqrt(q.shape[-1])
     t = x.shape[1]
     scores = jnp.where(jnp.tril(jnp.ones((t, t), bool)), scores, -1e30)
     return jnp.einsum("btnh,nhf->btf", jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores), v), wo) + bo

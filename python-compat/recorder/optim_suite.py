@@ -24,7 +24,10 @@ NEAR = {"rtol": 1e-5, "atol": 2e-6}
 MUON = {"rtol": 1e-4, "atol": 1e-4}
 # A unit in the last place of bf16 at the size of the parameters.
 BF16 = {"rtol": 8e-3, "atol": 8e-3}
-CURVE = {"rtol": 2e-6, "atol": 1e-8}
+# At the end of a curve what is left is the difference of numbers near its top, 0.5.
+CURVE = {"rtol": 2e-6, "atol": 6e-8}
+# Optax holds every number of an injected optimizer as f32: 1 - 0.999 is off by 5e-5 of itself.
+INJECTED = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def build(stride: int, quick: bool) -> Suite:
@@ -37,8 +40,9 @@ def build(stride: int, quick: bool) -> Suite:
     numbers = {"weight_decay": 0.1, "nesterov": False, "beta": 0.9, "adam_learning_rate": 0.05, "adam_weight_decay": 0.01, "ns_steps": 4}
     _case(suite, "muon_options", contrib.muon(0.02, **numbers), tolerance=MUON)
     _case(suite, "apply_if_finite", optax.apply_if_finite(optax.adam(0.05), 3), broken=True)
-    _case(suite, "inject_hyperparams", optax.inject_hyperparams(optax.adamw)(learning_rate=0.05), change=True)
-    for name, rule in (("adamw", optax.adamw(0.02)), ("momentum", optax.sgd(0.05, momentum=0.9)), ("rmsprop", optax.rmsprop(0.01))):
+    _case(suite, "inject_hyperparams", optax.inject_hyperparams(optax.adamw)(learning_rate=0.05), change=True, tolerance=INJECTED)
+    # With an eps of 1e-8 RMSProp parts f32 from f64 by 1.5e-3 over these steps; with this one by 3e-7.
+    for name, rule in (("adamw", optax.adamw(0.02)), ("momentum", optax.sgd(0.05, momentum=0.9)), ("rmsprop", optax.rmsprop(0.01, eps=1e-3))):
         _trained(suite, name, rule)
     counts = np.arange(0, 121, dtype=np.int32)
     for name, schedule in _schedules().items():

@@ -177,8 +177,8 @@ pub fn kl_divergence(log_predictions: &Array, targets: &Array) -> Array {
     reduce_sum(&mul(targets, log_targets - log_predictions), &[-1])
 }
 
-/// The cosine of the angle between two vectors, over the last axis. A vector shorter than `epsilon` counts as
-/// one of that length.
+/// The cosine of the angle between two vectors, over the last axis. Where the squared length of a vector is less than
+/// `epsilon`, that stands in its place, as in Optax.
 ///
 /// Throws `Op` (shape) if the shapes differ, or there is no axis.
 #[track_caller]
@@ -188,7 +188,7 @@ pub fn cosine_similarity(predictions: &Array, targets: &Array, epsilon: f64) -> 
     let unit = |x: &Array| {
         let square = reduce_sum(&mul(x, x), &[-1]).expand_dims(-1);
         // The derivative of the root at 0 would be infinite.
-        let safe = maximum(square, epsilon * epsilon);
+        let safe = maximum(square, epsilon);
         mul(x, rsqrt(&safe))
     };
     reduce_sum(&mul(unit(predictions), unit(targets)), &[-1])

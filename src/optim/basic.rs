@@ -189,7 +189,10 @@ impl Rule for Decay {
     }
 }
 
-struct Stateless(Arc<dyn Fn(&str, &Array, &Array) -> Array + Send + Sync>);
+struct Stateless(Arc<Change>);
+
+/// From a leaf's path, update and parameter to its next update.
+type Change = dyn Fn(&str, &Array, &Array) -> Array + Send + Sync;
 
 impl fmt::Debug for Stateless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use crate::primitives::{clamp, convert_element_type, full_like, lt, maximum, sqr
 /// Every element between `-max_delta` and `max_delta`.
 pub fn clip(max_delta: f64) -> Optimizer {
     stateless(move |_, update, _| {
-        clamp(&full_like(update, -max_delta), update, &full_like(update, max_delta))
+        clamp(full_like(update, -max_delta), update, full_like(update, max_delta))
     })
 }
 

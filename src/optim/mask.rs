@@ -17,7 +17,10 @@ use std::sync::Arc;
 /// let optimizer = numbers.decay_where(bias.not().and(optim::Mask::min_rank(2)));
 /// ```
 #[derive(Clone)]
-pub struct Mask(Arc<dyn Fn(&str, &Aval) -> bool + Send + Sync>);
+pub struct Mask(Arc<Pick>);
+
+/// Whether a leaf of this path and type belongs to a mask.
+type Pick = dyn Fn(&str, &Aval) -> bool + Send + Sync;
 
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

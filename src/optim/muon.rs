@@ -117,7 +117,7 @@ struct Orthogonal(Muon);
 
 impl Rule for Orthogonal {
     fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        for leaf in leaves.iter().filter(|leaf| leaf.parameter.rank() != 2) {
+        if let Some(leaf) = leaves.iter().find(|leaf| leaf.parameter.rank() != 2) {
             let message = format!("it is {}, no matrix", leaf.parameter.aval());
             let help = "leave it out of `matrices`";
             throw_tree(&leaf.path, message, help, memory.place);

@@ -176,6 +176,11 @@ impl Tree for State {
                 None => slot.values.iter().for_each(|value| visitor.leaf(value)),
                 Some(paths) => {
                     for (path, value) in paths.list().iter().zip(&slot.values) {
+                        // A model that is one array has no name below the accumulator's.
+                        if path.is_empty() {
+                            visitor.leaf(value);
+                            continue;
+                        }
                         visitor.enter(Key::Entry(path));
                         visitor.leaf(value);
                         visitor.exit();

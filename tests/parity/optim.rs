@@ -103,7 +103,7 @@ fn optimizer(name: &str) -> Optimizer {
         }
         "trained_adamw" => optim::adamw(0.02),
         "trained_momentum" => optim::momentum(RATE, 0.9),
-        "trained_rmsprop" => optim::rmsprop(0.01),
+        "trained_rmsprop" => optim::RmsProp { eps: 1e-3, ..optim::RmsProp::new(0.01) }.optimizer(),
         other => panic!("no optimizer for {other}"),
     }
 }
