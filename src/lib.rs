@@ -137,4 +137,6 @@ mod pages {
     struct Contributing;
     #[doc = include_str!("../docs/data.md")]
     struct Data;
+    #[doc = include_str!("../docs/checkpoints.md")]
+    struct Checkpoints;
 }

@@ -4,6 +4,8 @@ use crate::support::{names, refused};
 use checkpoint::{Folder, Snapshot};
 use expect_test::expect;
 use oxidax::prelude::*;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 
 #[test]
 fn one_process_at_a_time_has_a_folder_open() {
@@ -72,7 +74,10 @@ mod on_cpu {
             |stream: data::Stream<i32>| stream.collect::<Result<Vec<i32>, _>>().unwrap();
         let mut batches = numbered();
         let head: Vec<i32> = batches.by_ref().take(3).map(Result::unwrap).collect();
-        let numbers = [0.1, 1.0 / 3.0, f64::MAX, 5e-324, 2.2250738585072011e-308];
+        // Of these a reader of JSON that rounds twice gets some wrong.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        let numbers = (0..1000).map(|_| f64::from_bits(random.random()));
+        let numbers: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
         let state = run(3);
         let snapshot = Snapshot::new(3, &state).position(batches.position());
         let snapshot = snapshot.note("numbers", &numbers).note("seed", &u64::MAX);
@@ -83,7 +88,7 @@ mod on_cpu {
         let restored = folder.restore_latest(&run(0)).unwrap().unwrap();
         assert_eq!((restored.step, restored.passed_over.len()), (3, 0));
         assert_eq!(bits(&restored.state), bits(&run(3)));
-        assert_eq!(restored.note::<[f64; 5]>("numbers").unwrap(), numbers);
+        assert_eq!(restored.note::<Vec<f64>>("numbers").unwrap(), numbers);
         assert_eq!(restored.note::<u64>("seed").unwrap(), u64::MAX);
         assert_eq!(restored.note::<String>("name").unwrap(), "é\n\"");
         assert_eq!(restored.note::<Option<f64>>("nan").unwrap(), None);
