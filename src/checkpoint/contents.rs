@@ -4,6 +4,7 @@ use super::fault::{Read, abridged, damaged, listed, refused, unread};
 use super::file::{ArrayFile, open_file};
 use super::header::Entry;
 use super::manifest::{self, Manifest, inside};
+use super::steps;
 use crate::core::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -43,9 +44,15 @@ impl Contents {
             () if there(INDEX) => Contents::indexed(&path.join(INDEX)),
             () if there(SINGLE) => Contents::single(&path.join(SINGLE)),
             () => {
+                let newest = steps::list(path).ok().and_then(|steps| steps.last().copied());
+                let help = match newest.map(|step| steps::path(Path::new(""), step)) {
+                    Some(newest) => {
+                        format!("name a step's folder; the newest is `{}`", newest.display())
+                    }
+                    None => "name the file, if it is called otherwise".into(),
+                };
                 let message = format!(
-                    "the folder has none of `{}`, `{INDEX}` and `{SINGLE}`\n  help: name the file, if it \
-                     is called otherwise",
+                    "the folder has none of `{}`, `{INDEX}` and `{SINGLE}`\n  help: {help}",
                     manifest::NAME
                 );
                 Err(damaged(path, message))

@@ -218,7 +218,7 @@ mod tests {
         refused(
             &format!("{{{array},{array}}}"),
             8,
-            expect!["the header: `a` stands there twice at line 1 column 109"],
+            expect!["the header: `a` stands there twice at line 1 column 57"],
         );
         refused(&format!("{{{array}}}"), 12, expect!["12 bytes of elements, the header says 8"]);
         let gap = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;

@@ -3,7 +3,7 @@
 use super::dtypes::{form, pack};
 use super::fault::{io_error, refused};
 use super::file::sync_folder;
-use super::header;
+use super::header::{self, LONGEST_HEADER};
 use super::name_of;
 use crate::core::{Array, Aval, Error};
 use crate::tree::{self, Tree};
@@ -55,6 +55,8 @@ pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
     let path = path.as_ref();
     let leaves = gather(path, tree)?;
     let temporary = beside(path);
+    // Names are used once by a process, so this is left of one that had our number and was killed.
+    drop(fs::remove_file(&temporary));
     let moved = write(&temporary, leaves).map_err(|error| io_error(path, error)).and_then(|_| {
         fs::rename(&temporary, path).map_err(|error| io_error(path, error))?;
         sync_folder(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
@@ -109,9 +111,17 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Writes a new file through to the disk. The leaves' memory is given back one by one.
 pub(super) fn write(path: &Path, leaves: Vec<Leaf>) -> io::Result<Written> {
-    let mut file = File::create_new(path)?;
     let types = leaves.iter().map(|leaf| (&leaf.name[..], leaf.aval.dtype, &leaf.aval.shape[..]));
     let header = header::write(types);
+    if header.len() as u64 > LONGEST_HEADER {
+        let message = format!(
+            "the names and shapes of {} leaves take {} bytes, and the format reads {LONGEST_HEADER}",
+            leaves.len(),
+            header.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let mut file = File::create_new(path)?;
     let header_crc = crc32c::crc32c(&header);
     file.write_all(&header)?;
     let mut bytes = header.len() as u64;

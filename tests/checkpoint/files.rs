@@ -36,6 +36,30 @@ fn files_that_are_no_checkpoints_are_refused() {
     ]);
 }
 
+#[test]
+fn dtypes_that_arrays_cannot_have_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let header = r#"{"w":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}"#;
+    std::fs::write(&path, file_of(header, &[0; 3])).unwrap();
+    let template = BTreeMap::from([("w".to_string(), Array::of_type(Aval::new(DType::F32, [4])))]);
+    refused(
+        checkpoint::load(&path, &template),
+        folder.path(),
+        expect![
+            "error[checkpoint]: DIR/model.safetensors: leaf `w` is F6_E2M3[4], which arrays cannot be, expected f32[4]"
+        ],
+    );
+    refused(
+        checkpoint::arrays(&path),
+        folder.path(),
+        expect![
+            "error[checkpoint]: DIR/model.safetensors: `w` is F6_E2M3[4], which arrays cannot be"
+        ],
+    );
+    assert!(checkpoint::open(&path).unwrap().types().unwrap().is_empty());
+}
+
 mod on_cpu {
     use super::*;
 
@@ -106,6 +130,18 @@ mod on_cpu {
         assert_eq!(view.data(), saved["c128 [3]"].to_bytes().unwrap());
         assert_eq!(others.tensor("i4 [3]").unwrap().dtype(), safetensors::Dtype::I8);
         assert_eq!(others.tensor("f4_e2m1fn [4, 4]").unwrap().data().len(), 8);
+    }
+
+    #[test]
+    fn what_a_killed_process_of_our_number_left_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        for number in 0..100 {
+            let name = format!(".model.safetensors.{}-{number}.tmp", std::process::id());
+            std::fs::write(folder.path().join(name), "half").unwrap();
+        }
+        checkpoint::save(&path, &model(3)).unwrap();
+        assert_eq!(bits(&checkpoint::load(&path, &model(3)).unwrap()), bits(&model(3)));
     }
 
     #[test]

@@ -111,6 +111,13 @@ mod on_cpu {
         // A step's folder is read without the lock, and by any reader of safetensors.
         let part = checkpoint::open(folder.path_of(3)).unwrap().only(["weight"]);
         assert_eq!(bits(&part.load(&run(0)).unwrap().weight), bits(&run(3).weight));
+        refused(
+            checkpoint::open(dir.path()),
+            dir.path(),
+            expect![[r#"
+            error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors.index.json` and `model.safetensors`
+              help: name a step's folder; the newest is `step-000000003`"#]],
+        );
         let arrays = checkpoint::arrays(folder.path_of(3).join("arrays.safetensors")).unwrap();
         assert_eq!(arrays.into_keys().collect::<Vec<_>>(), ["key", "weight"]);
     }

@@ -7,9 +7,9 @@ mod on_cpu {
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeMap;
-    use std::io::{BufRead, BufReader, Write};
+    use std::io::{BufRead, BufReader, Lines, Write};
     use std::path::Path;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, ChildStdout, Command, Stdio};
     use std::time::Duration;
 
     const STEPS: u64 = 90;
@@ -123,16 +123,33 @@ mod on_cpu {
         }
     }
 
-    /// Runs a child and kills it when it has said `lines` lines and so much time has gone by; `None` if it came to its
-    /// end before.
-    fn killed(path: &Path, lines: usize, after: Duration) -> (Said, bool) {
+    fn start(path: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "killed::on_cpu::child", "--ignored", "--nocapture"])
             .env(FOLDER, path)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+        let out = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, out)
+    }
+
+    #[test]
+    fn a_folder_is_locked_until_its_process_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, mut out) = start(folder.path());
+        out.find(|line| line.as_ref().unwrap().starts_with("from")).unwrap().unwrap();
+        let error = Folder::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("process {} has the folder open", child.id())), "{error}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        Folder::open(folder.path()).unwrap();
+    }
+
+    /// Runs a child and kills it when it has said `lines` lines and so much time has gone by. Whether it came to its
+    /// end before.
+    fn killed(path: &Path, lines: usize, after: Duration) -> (Said, bool) {
+        let (mut child, mut out) = start(path);
         let mut said = Said::default();
         let mut heard = 0;
         while heard < lines {
