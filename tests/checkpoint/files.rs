@@ -4,7 +4,8 @@ use crate::support::{bits, file_of, refused};
 use expect_test::expect;
 use oxidax::core::bind1;
 use oxidax::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 #[derive(Tree, Clone, Debug)]
 struct Model {
@@ -142,6 +143,36 @@ mod on_cpu {
         }
         checkpoint::save(&path, &model(3)).unwrap();
         assert_eq!(bits(&checkpoint::load(&path, &model(3)).unwrap()), bits(&model(3)));
+    }
+
+    /// All dtypes that PyTorch and the format share (`python-compat/checkpoint_files.py`); bytes count up from 0.
+    #[test]
+    fn what_torch_saved_is_read_and_written_to_the_same_bytes() {
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/checkpoint/published/torch.safetensors");
+        let arrays = checkpoint::arrays(path).unwrap();
+        assert_eq!(arrays.len(), 20);
+        let dtypes: BTreeSet<DType> = arrays.values().map(Array::dtype).collect();
+        assert_eq!(dtypes.len(), 20);
+        for (name, array) in &arrays {
+            let bytes = array.to_bytes().unwrap();
+            let expected: Vec<u8> = match array.dtype() {
+                DType::Bool => vec![0, 1, 0, 1],
+                // Two to a byte, the first in the low half.
+                DType::F4E2M1FN => vec![0, 0, 1, 0, 2, 0, 3, 0],
+                _ => (0..bytes.len() as u8).collect(),
+            };
+            assert_eq!(bytes, expected, "{name}: {}", array.aval());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let ours = folder.path().join("ours.safetensors");
+        checkpoint::save(&ours, &arrays).unwrap();
+        // The elements stand in the order of the reference writer: by alignment, then by name.
+        let elements = |path: &Path| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes[bytes.len() - 244..].to_vec()
+        };
+        assert_eq!(elements(&ours), elements(Path::new(path)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs that are killed and go on: bit for bit the run that was never killed.
 
 mod on_cpu {
+    use crate::support::names;
     use checkpoint::{Folder, Snapshot};
     use data::{Source, Synthetic};
     use oxidax::prelude::*;
@@ -176,7 +177,7 @@ mod on_cpu {
         assert_ne!(first, last);
 
         let mut random = Xoshiro256PlusPlus::seed_from_u64(20);
-        let (mut kills, mut resumed) = (0, 0);
+        let (mut kills, mut resumed, mut interrupted) = (0, 0, 0);
         while kills < KILLS {
             let folder = tempfile::tempdir().unwrap();
             let (mut kept, mut seen) = (0, BTreeMap::new());
@@ -186,6 +187,8 @@ mod on_cpu {
                 let longest = if lines == 0 { 200_000 } else { 6_000 };
                 let after = Duration::from_micros(random.random_range(0..longest));
                 let (said, ended) = killed(folder.path(), lines, after);
+                interrupted +=
+                    usize::from(names(folder.path()).iter().any(|name| name.starts_with('.')));
                 if let Some(from) = said.from {
                     assert!(from >= kept, "it went on from step {from}, {kept} had been kept");
                     resumed += usize::from(from > 0);
@@ -206,6 +209,10 @@ mod on_cpu {
             seen.extend(said.losses);
             assert_eq!(seen, expected.losses);
         }
+        assert!(
+            interrupted > KILLS / 5,
+            "only {interrupted} of {kills} hit a checkpoint under way"
+        );
         assert!(resumed > KILLS / 2, "only {resumed} of {kills} went on from a checkpoint");
     }
 }

@@ -113,6 +113,50 @@ mod on_cpu {
         assert_eq!(bits(&checkpoint::load(folder.path(), &all).unwrap()), bits(&all));
     }
 
+    #[derive(Tree)]
+    struct Block {
+        ln_1: nn::LayerNorm,
+        qkv: nn::Linear,
+        out: nn::Linear,
+    }
+
+    #[derive(Tree)]
+    struct Gpt2 {
+        wte: nn::Embedding,
+        blocks: Vec<Block>,
+    }
+
+    /// A tiny GPT-2 in four files (`python-compat/checkpoint_files.py`), whose element `i` of the `k`-th array is
+    /// `k + i / 1024`.
+    #[test]
+    fn what_transformers_saved_is_read() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/checkpoint/published"));
+        let arrays = checkpoint::arrays(folder).unwrap();
+        assert_eq!(arrays.len(), 28);
+        for (k, (name, array)) in arrays.iter().enumerate() {
+            let expected = (0..array.size()).map(|i| k as f32 + i as f32 / 1024.0);
+            assert_eq!(array.to_vec::<f32>().unwrap(), expected.collect::<Vec<f32>>(), "{name}");
+        }
+        let model = || {
+            let linear = |n_out| nn::Linear::new(random::key(0), 8, n_out);
+            let block = |_| Block { ln_1: nn::LayerNorm::new(8), qkv: linear(24), out: linear(8) };
+            let wte = nn::Embedding::new(random::key(0), 20, 8);
+            Gpt2 { wte, blocks: (0..2).map(block).collect() }
+        };
+        let template = eval_shape(model, ()).unwrap();
+        let reader = checkpoint::open(folder).unwrap().rename("transformer.*", "*");
+        let reader = reader.rename("h.*.*", "blocks[*].*");
+        let reader =
+            reader.rename("*.attn.c_attn.*", "*.qkv.*").rename("*.attn.c_proj.*", "*.out.*");
+        let reader = reader.rename("*.ln_1.weight", "*.ln_1.scale");
+        let reader = reader.ignore(["*.mlp.*", "*.ln_2.*", "ln_f.*", "wpe.*"]);
+        let loaded = reader.load(&template).unwrap();
+        let stored = |name: &str| bits(&arrays[&format!("transformer.{name}")]);
+        assert_eq!(bits(&loaded.wte), stored("wte.weight"));
+        assert_eq!(bits(&loaded.blocks[1].qkv.weight), stored("h.1.attn.c_attn.weight"));
+        assert_eq!(bits(&loaded.blocks[0].out.bias), stored("h.0.attn.c_proj.bias"));
+    }
+
     #[test]
     fn a_folder_with_a_single_file_is_opened() {
         let folder = tempfile::tempdir().unwrap();
