@@ -64,7 +64,8 @@ pub struct Folder {
     keep: Keep,
     /// Steps whose checkpoints were found to be damaged.
     damaged: BTreeSet<u64>,
-    writing: Option<JoinHandle<Result<(), Error>>>,
+    /// The thread that writes, and its step.
+    writing: Option<(u64, JoinHandle<Result<(), Error>>)>,
     /// Held for its lock.
     _lock: File,
 }
@@ -148,15 +149,15 @@ impl Folder {
         }
         let leaves = gather(&place, snapshot.state)?;
         let manifest = Manifest::new(step, snapshot.position, snapshot.notes, Vec::new());
-        // Whatever was known of the one that is replaced no longer holds.
-        self.damaged.remove(&step);
-        let (folder, keep, damaged) = (self.path.clone(), self.keep, self.damaged.clone());
+        let (folder, keep, mut damaged) = (self.path.clone(), self.keep, self.damaged.clone());
         let write = move || {
             steps::write(&folder, leaves, manifest)?;
+            damaged.remove(&step);
             keep.prune(&folder, &damaged)
         };
         let thread = thread::Builder::new().name(format!("checkpoint of step {step}"));
-        self.writing = Some(thread.spawn(write).map_err(|error| io_error(&place, error))?);
+        let thread = thread.spawn(write).map_err(|error| io_error(&place, error))?;
+        self.writing = Some((step, thread));
         Ok(())
     }
 
@@ -166,14 +167,16 @@ impl Folder {
     /// [`Error::Io`] or [`Error::Checkpoint`] with what the thread met: a full disk, a folder that is gone. The
     /// checkpoints before are as they were.
     pub fn wait(&mut self) -> Result<(), Error> {
-        match self.writing.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => {
-                let message = "the thread that writes panicked, which is a bug in oxidax";
-                Err(refused(&self.path, message))
-            }
+        let Some((step, thread)) = self.writing.take() else { return Ok(()) };
+        let outcome = thread.join().unwrap_or_else(|_| {
+            let message = "the thread that writes panicked, which is a bug in oxidax";
+            Err(refused(&self.path_of(step), message))
+        });
+        if outcome.is_ok() {
+            // One that was damaged has been replaced.
+            self.damaged.remove(&step);
         }
+        outcome
     }
 
     /// The newest checkpoint that is whole, or `None` if nothing was ever saved. Those that were damaged are passed
@@ -222,7 +225,11 @@ impl Folder {
             let message = format!("step {step} was not saved here, or removed; there is {there}");
             return Err(refused(&self.path, message));
         }
-        Ok(self.read(step, template)?)
+        let read = self.read(step, template);
+        if read.as_ref().is_err_and(|fault| fault.damage) {
+            self.damaged.insert(step);
+        }
+        Ok(read?)
     }
 
     /// Removes the checkpoints of all steps after `step`: to go on from there otherwise.

@@ -239,7 +239,11 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A checkpoint does not fit the tree that it is loaded into, or is damaged.
+    /// A checkpoint does not fit the tree that it is loaded into, or is damaged; or its folder is in use.
+    ///
+    /// Why: the message names each leaf, what was expected and what was found, or the bytes that were changed. Fix:
+    /// load into the tree that was saved, or by rules ([`checkpoint::open`](crate::checkpoint::open)); of a damaged
+    /// one, use the one before, as [`Folder`](crate::checkpoint::Folder) does.
     Checkpoint {
         /// The file.
         path: PathBuf,
