@@ -11,3 +11,4 @@ mod precision;
 mod quantized;
 mod randomness;
 mod transformations;
+mod watching;
