@@ -82,7 +82,7 @@
 //! [`catch`] return the [`Error`], which names the operation, the numbers, your line and the
 //! transforms under way.
 //!
-//! **On top.** [`random`], [`nn`], [`optim`], [`data`] and [`checkpoint`] are what a training program needs.
+//! **On top.** [`random`], [`nn`], [`optim`], [`data`], [`checkpoint`] and [`train`] are what a training program needs.
 //!
 //! # Devices
 //!
@@ -114,6 +114,7 @@ pub mod random;
 mod runtime;
 pub mod stablehlo;
 pub mod testing;
+pub mod train;
 pub mod transforms;
 pub mod tree;
 

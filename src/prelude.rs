@@ -16,4 +16,4 @@ pub use crate::ops::*;
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, debug, nn, optim, random};
+pub use crate::{checkpoint, data, debug, nn, optim, random, train};

@@ -15,10 +15,8 @@
 
 use anyhow::ensure;
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use oxidax::prelude::*;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// Trains a multilayer perceptron and saves it, or evaluates the saved one.
 #[derive(Parser)]
@@ -38,6 +36,9 @@ struct Options {
     /// Write every step's loss to this file, one a line.
     #[arg(long)]
     losses: Option<PathBuf>,
+    /// Draw the losses: a file ending in .svg or .png.
+    #[arg(long)]
+    chart: Option<PathBuf>,
 }
 
 #[derive(Tree, Clone)]
@@ -102,10 +103,9 @@ fn main() -> anyhow::Result<()> {
 
     let n_steps = u64::from(epochs) * (train.len() / batch_size) as u64;
     ensure!(n_steps > 0, "{} images and {epochs} epochs make no step", train.len());
-    let style = "{bar:40} {pos}/{len} steps, {elapsed}, {msg}";
-    let bar = ProgressBar::new(n_steps).with_style(ProgressStyle::with_template(style)?);
-    let mut losses: Vec<Array> = Vec::new();
-    let start = Instant::now();
+    let mut progress = train::Progress::new(n_steps);
+    let mut metrics = train::Metrics::new();
+    let mut number = 0;
     for epoch in 0..epochs {
         let key = random::fold_in(random::key(1), epoch);
         let order = random::permutation(key, train.len()).to_vec::<i32>()?;
@@ -113,17 +113,15 @@ fn main() -> anyhow::Result<()> {
         for batch in train.select(order).batch(batch_size).prefetch(2) {
             let loss;
             (model, state, loss) = step.call(model, state, batch?)?; // moved: donated
-            // The step before has finished by now: reading its loss waits for nothing.
-            if let Some(previous) = losses.last() {
-                bar.set_message(format!("loss {:.4}", previous.item::<f32>()?));
-            }
-            losses.push(loss);
-            bar.inc(1);
+            // Losses are read when they have arrived: neither of these waits.
+            metrics.scalar(number, "loss", &loss)?;
+            progress.inc(&loss)?;
+            number += 1;
         }
     }
-    let losses: Vec<f32> = losses.iter().map(|loss| loss.item()).collect::<Result<_, _>>()?;
-    let seconds = start.elapsed().as_secs_f64();
-    bar.finish();
+    let pace = progress.finish()?;
+    let history = metrics.finish()?;
+    let losses: Vec<f64> = history.get("loss").iter().map(|&(_, loss)| loss).collect();
     let compile = step.stats().compile_time.as_secs_f64();
     let accuracy = accuracy.call(&model, &test)?.item::<f32>()?;
     let last = &losses[losses.len() - train.len() / batch_size..];
@@ -131,16 +129,19 @@ fn main() -> anyhow::Result<()> {
     println!(
         "loss           {:.4} -> {:.4}",
         losses[0],
-        last.iter().sum::<f32>() / last.len() as f32
+        last.iter().sum::<f64>() / last.len() as f64
     );
     println!("test accuracy  {accuracy:.4}");
     println!("compile        {compile:.2} s");
-    println!("step           {:.3} ms", 1e3 * (seconds - compile) / n_steps as f64);
+    println!("step           {:.3} ms", 1e3 * pace.step.as_secs_f64());
     checkpoint::save(&options.checkpoint, &model)?;
     println!("saved          {}", options.checkpoint.display());
     if let Some(path) = &options.losses {
-        let lines: Vec<String> = losses.iter().map(f32::to_string).collect();
+        let lines: Vec<String> = losses.iter().map(f64::to_string).collect();
         std::fs::write(path, lines.join("\n") + "\n")?;
+    }
+    if let Some(path) = &options.chart {
+        history.chart("Training loss", ["loss"]).save(path)?;
     }
     Ok(())
 }

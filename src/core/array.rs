@@ -25,6 +25,11 @@ pub trait Buffer: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the computation that makes the elements met.
     fn ready(&self) -> Result<(), Error>;
+    /// Whether the elements are there, or never will be.
+    ///
+    /// # Errors
+    /// If the plugin cannot tell.
+    fn is_ready(&self) -> Result<bool, Error>;
     /// For `runtime` to find its own type again.
     fn as_any(&self) -> &dyn Any;
     /// The same, to be changed by its only owner.
@@ -258,6 +263,26 @@ impl Array {
         match &self.kind {
             Kind::Concrete(buffer) => buffer.ready().map(|()| self),
             Kind::Traced { .. } => Ok(self),
+        }
+    }
+
+    /// Whether reading the elements would not wait: they are there, or their computation has failed, which
+    /// reading will tell. Traced arrays are ready.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let y = full([64, 64], 0.5f32).matmul(&full([64, 64], 2.0f32));
+    /// y.block_until_ready()?;
+    /// assert!(y.is_ready()?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Runtime` if the plugin cannot tell.
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        match &self.kind {
+            Kind::Concrete(buffer) => buffer.is_ready(),
+            Kind::Traced { .. } => Ok(true),
         }
     }
 }

@@ -16,6 +16,10 @@ impl Buffer for UniqueBuffer {
         refuse_inside("waiting for an array")?;
         self.wait().map_err(|error| runtime_error("waiting for an array", &error))
     }
+    fn is_ready(&self) -> Result<bool, Error> {
+        let is_ready = self.ready_event().and_then(|event| event.is_ready());
+        is_ready.map_err(|error| runtime_error("asking whether an array is there", &error))
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }

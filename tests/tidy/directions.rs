@@ -49,7 +49,7 @@ const BELOW_JIT: &[&str] = &[
 ];
 
 /// Rooms that see only what a user sees: public modules and what `lib.rs` re-exports.
-const USERS: &[&str] = &["nn", "optim", "data", "checkpoint"];
+const USERS: &[&str] = &["nn", "optim", "data", "checkpoint", "train"];
 
 /// Rooms that may use anything: tests, and a list of re-exports. Nothing may use them in turn.
 const FREE: &[&str] = &["testing", "prelude"];

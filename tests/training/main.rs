@@ -10,3 +10,4 @@ mod precision;
 mod quantized;
 mod randomness;
 mod transformations;
+mod watching;

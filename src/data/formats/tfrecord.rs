@@ -239,11 +239,19 @@ impl TfRecordWriter {
         written.map_err(|error| io_error(&self.path, error))
     }
 
+    /// Hands what is left in memory to the system, so that readers see every record so far.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be written.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|error| io_error(&self.path, error))
+    }
+
     /// Writes what is left in memory. Without it, errors at the end go unnoticed.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.writer.flush().map_err(|error| io_error(&self.path, error))
+        self.flush()
     }
 }

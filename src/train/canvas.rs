@@ -1,0 +1,169 @@
+//! Two surfaces to draw on: SVG's text, and pixels.
+
+use font8x8::legacy::BASIC_LEGACY;
+use image::{ImageFormat, Rgb, RgbImage, imageops};
+use std::fmt::Write as _;
+use std::io::Cursor;
+
+/// A colour, as red, green and blue.
+pub(super) type Colour = [u8; 3];
+
+/// Where a text lies beside its point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Anchor {
+    Middle,
+    End,
+}
+
+/// A surface in units of pixels of the finished picture, from the top left.
+pub(super) trait Canvas {
+    /// Straight lines from point to point.
+    fn line(&mut self, points: &[(f64, f64)], width: f64, colour: Colour);
+    /// Text whose middle height lies at the point.
+    fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str, colour: Colour);
+}
+
+/// A picture as SVG.
+pub(super) struct Svg(String);
+
+impl Svg {
+    pub(super) fn new(width: u32, height: u32) -> Svg {
+        Svg(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+        ))
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.0.push_str("</svg>\n");
+        self.0.into_bytes()
+    }
+}
+
+fn hex([r, g, b]: Colour) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            // XML has no other control characters, not even as references.
+            _ if character.is_control() => escaped.push(' '),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+impl Canvas for Svg {
+    fn line(&mut self, points: &[(f64, f64)], width: f64, colour: Colour) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let (points, colour) = (points.join(" "), hex(colour));
+        let written = writeln!(
+            self.0,
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" \
+             stroke-linejoin=\"round\"/>"
+        );
+        written.expect("a string takes everything");
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str, colour: Colour) {
+        let anchor = match anchor {
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let (text, colour) = (escaped(text), hex(colour));
+        let written = writeln!(
+            self.0,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" dominant-baseline=\"central\" \
+             fill=\"{colour}\">{text}</text>"
+        );
+        written.expect("a string takes everything");
+    }
+}
+
+/// Drawn so many times as large, and made smaller in the end: edges become smooth.
+const FINER: u32 = 3;
+
+/// A picture of pixels.
+pub(super) struct Pixels {
+    image: RgbImage,
+}
+
+impl Pixels {
+    pub(super) fn new(width: u32, height: u32) -> Pixels {
+        Pixels { image: RgbImage::from_pixel(width * FINER, height * FINER, Rgb([255; 3])) }
+    }
+
+    /// The picture as PNG.
+    pub(super) fn finish(self) -> Result<Vec<u8>, String> {
+        let (width, height) = (self.image.width() / FINER, self.image.height() / FINER);
+        let small = imageops::resize(&self.image, width, height, imageops::FilterType::Triangle);
+        let mut bytes = Cursor::new(Vec::new());
+        small.write_to(&mut bytes, ImageFormat::Png).map_err(|error| error.to_string())?;
+        Ok(bytes.into_inner())
+    }
+
+    fn dot(&mut self, x: f64, y: f64, colour: Colour) {
+        if x < 0.0 || y < 0.0 {
+            return;
+        }
+        if let Some(pixel) = self.image.get_pixel_mut_checked(x as u32, y as u32) {
+            *pixel = Rgb(colour);
+        }
+    }
+}
+
+impl Canvas for Pixels {
+    fn line(&mut self, points: &[(f64, f64)], width: f64, colour: Colour) {
+        let finer = f64::from(FINER);
+        let radius = width * finer / 2.0;
+        let reach = radius.ceil() as i32;
+        let ends: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x * finer, y * finer)).collect();
+        for pair in ends.windows(2) {
+            let ((x, y), (u, v)) = (pair[0], pair[1]);
+            // A disc at every pixel of the way.
+            let n = (u - x).abs().max((v - y).abs()).ceil().max(1.0);
+            for at in 0..=n as u32 {
+                let part = f64::from(at) / n;
+                let (x, y) = (x + (u - x) * part, y + (v - y) * part);
+                for (dx, dy) in
+                    (-reach..=reach).flat_map(|dx| (-reach..=reach).map(move |dy| (dx, dy)))
+                {
+                    let (dx, dy) = (f64::from(dx), f64::from(dy));
+                    if dx * dx + dy * dy <= radius * radius {
+                        self.dot(x + dx, y + dy, colour);
+                    }
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str, colour: Colour) {
+        // Letters of 8 by 8 dots; what is not ASCII shows as a question mark.
+        let letters: Vec<usize> =
+            text.chars().map(|c| if c.is_ascii() { c as usize } else { '?' as usize }).collect();
+        let width = 8.0 * letters.len() as f64;
+        let left = match anchor {
+            Anchor::Middle => x - width / 2.0,
+            Anchor::End => x - width,
+        };
+        let finer = f64::from(FINER);
+        for (at, &letter) in letters.iter().enumerate() {
+            for (row, bits) in BASIC_LEGACY[letter].iter().enumerate() {
+                for column in (0..8).filter(|column| bits >> column & 1 == 1) {
+                    let corner = (left + (8 * at + column) as f64, y - 4.0 + row as f64);
+                    for (dx, dy) in (0..FINER).flat_map(|dx| (0..FINER).map(move |dy| (dx, dy))) {
+                        let (dx, dy) = (f64::from(dx), f64::from(dy));
+                        self.dot(corner.0 * finer + dx, corner.1 * finer + dy, colour);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! TensorBoard's event files.
+
+use super::metrics::{Row, Sink};
+use super::{io_error, make_parent};
+use crate::core::Error;
+use crate::data::TfRecordWriter;
+use prost::Message;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Field numbers of `tensorflow/core/util/event.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Event {
+    #[prost(double, tag = "1")]
+    pub(super) wall_time: f64,
+    #[prost(int64, tag = "2")]
+    pub(super) step: i64,
+    #[prost(oneof = "What", tags = "3, 5, 7")]
+    pub(super) what: Option<What>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum What {
+    #[prost(string, tag = "3")]
+    FileVersion(String),
+    #[prost(message, tag = "5")]
+    Summary(Summary),
+    #[prost(message, tag = "7")]
+    SessionLog(SessionLog),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) value: Vec<SummaryValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SummaryValue {
+    #[prost(string, tag = "1")]
+    pub(super) tag: String,
+    #[prost(float, tag = "2")]
+    pub(super) simple_value: f32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SessionLog {
+    /// 1 is START: what other files of the folder say from this event's step on is void.
+    #[prost(int32, tag = "1")]
+    pub(super) status: i32,
+}
+
+const START: i32 = 1;
+
+pub(super) struct Events {
+    path: PathBuf,
+    writer: TfRecordWriter,
+}
+
+impl Events {
+    pub(super) fn create(folder: &Path, first_step: u64) -> Result<Events, Error> {
+        // Two files of one process and second must not be one.
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = since.map_or(0.0, |since| since.as_secs_f64());
+        let name = format!(
+            "events.out.tfevents.{:010}.oxidax.{}.{number}",
+            seconds as u64,
+            std::process::id()
+        );
+        let path = folder.join(name);
+        make_parent(&path)?;
+        let mut events = Events { writer: TfRecordWriter::create(&path)?, path };
+        let version = What::FileVersion("brain.Event:2".to_owned());
+        events.write(seconds, 0, version)?;
+        if first_step > 0 {
+            events.write(seconds, first_step, What::SessionLog(SessionLog { status: START }))?;
+        }
+        events.flush()?;
+        Ok(events)
+    }
+
+    fn write(&mut self, wall_time: f64, step: u64, what: What) -> Result<(), Error> {
+        let step = i64::try_from(step).map_err(|_| {
+            Error::data("tensorboard", format!("step {step} is beyond {}, the largest", i64::MAX))
+        })?;
+        self.writer.write(&Event { wall_time, step, what: Some(what) }.encode_to_vec())
+    }
+}
+
+impl Sink for Events {
+    fn row(&mut self, row: &Row) -> Result<(), Error> {
+        let value = |(name, value): &(std::sync::Arc<str>, f64)| SummaryValue {
+            tag: name.to_string(),
+            simple_value: *value as f32,
+        };
+        let summary = Summary { value: row.values.iter().map(value).collect() };
+        self.write(row.time, row.step, What::Summary(summary))
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|error| match error {
+            Error::Io { source, .. } => io_error(&self.path, source),
+            other => other,
+        })
+    }
+}
