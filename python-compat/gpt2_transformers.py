@@ -1,4 +1,4 @@
-"""Trains a small GPT-2 with `transformers`, saves it in Hugging Face's layout, and records what it computes: `fixtures/gpt2/`.
+"""Trains a small GPT-2 with `transformers`, saves it in Hugging Face's layout, and records what it computes: `fixtures/gpt2_transformers/`.
 
 The folder is the `--weights DIR` of `examples/gpt2` and what `tests/gpt2` compares with: `config.json`, the weights in shards, `vocab.json`,
 `merges.txt` and `tokenizer.json`; beside them `recorded.safetensors` and `recorded.json`, see `python-compat/README.md`.
@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel
 
 HERE = Path(__file__).resolve().parent
-FOLDER = HERE / "fixtures" / "gpt2"
+FOLDER = HERE / "fixtures" / "gpt2_transformers"
 TEXT = HERE.parent / "examples/gpt2/data/tragedies.txt.gz"
 
 END_OF_TEXT = "<|endoftext|>"

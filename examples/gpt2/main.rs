@@ -89,6 +89,9 @@ struct Train {
     /// Measure the held-out loss, on 20 batches, every so many steps.
     #[arg(long, default_value_t = 500)]
     eval_every: u32,
+    /// How many held-out batches to measure at the end [all].
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
+    held_out: u64,
     /// Write every step's loss to this file, one a line.
     #[arg(long)]
     losses: Option<PathBuf>,
@@ -254,10 +257,12 @@ impl Train {
             }
             if done.is_multiple_of(self.eval_every.max(1)) && done < recipe.steps {
                 println!("step {done:>6}  held out {:.4}", measure(&model, 20)?);
-                since = Instant::now();
+                (since, before) = (Instant::now(), done);
             }
         }
-        println!("held out  {:.4}", measure(&model, u64::MAX)?);
+        if self.held_out > 0 {
+            println!("held out  {:.4}", measure(&model, self.held_out)?);
+        }
         if let Some(path) = &self.losses {
             let lines: Result<Vec<String>, _> =
                 losses.iter().map(|loss| loss.item::<f32>().map(|loss| loss.to_string())).collect();

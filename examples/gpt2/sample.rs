@@ -2,7 +2,7 @@
 //! values of what it has seen.
 
 use super::model::Gpt2;
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use oxidax::prelude::*;
 
 /// How the next token is chosen.
@@ -60,11 +60,9 @@ pub(crate) fn continued(
 ) -> anyhow::Result<Vec<u32>> {
     ensure!(!prompt.is_empty(), "a prompt needs a token to begin with");
     let [vocabulary, positions] = [&model.wte, &model.wpe].map(|table| table.weight.shape()[0]);
-    let unknown = prompt.iter().find(|&&token| token as usize >= vocabulary);
-    ensure!(
-        unknown.is_none(),
-        "token {unknown:?} of a prompt, of {vocabulary} that the model knows"
-    );
+    if let Some(unknown) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
+        bail!("token {unknown} of a prompt; the model knows {vocabulary}");
+    }
     let mut text: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
     let end = text.len() + n;
     for part in 0u32.. {
