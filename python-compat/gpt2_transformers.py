@@ -132,6 +132,7 @@ def main() -> None:
     arrays = {}
     tokens = batch(2, 32)
     arrays["tokens"] = tokens
+    model.zero_grad()  # what the last step left
     output = model(tokens, labels=tokens)
     output.loss.backward()
     arrays |= {"logits": output.logits, "loss": output.loss}

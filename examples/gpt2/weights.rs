@@ -27,6 +27,10 @@ struct Stored {
     n_layer: usize,
     layer_norm_epsilon: f64,
     #[serde(default)]
+    bos_token_id: Option<usize>,
+    #[serde(default)]
+    eos_token_id: Option<usize>,
+    #[serde(default)]
     n_inner: Option<usize>,
     #[serde(default = "gelu_by_tanh")]
     activation_function: String,
@@ -98,6 +102,8 @@ pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)
 /// Writes a model where [`load`] and `transformers` find it.
 pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    // Of the published vocabulary the last token ends a text; `transformers` supposes that of any.
+    let end = (config.vocabulary == 50257).then_some(50256);
     let stored = Stored {
         model_type: "gpt2".into(),
         vocab_size: config.vocabulary,
@@ -106,6 +112,8 @@ pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Resu
         n_head: config.heads,
         n_layer: config.layers,
         layer_norm_epsilon: config.epsilon,
+        bos_token_id: end,
+        eos_token_id: end,
         n_inner: None,
         activation_function: gelu_by_tanh(),
         scale_attn_weights: true,

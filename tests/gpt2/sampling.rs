@@ -1,6 +1,6 @@
 //! Texts with a cache of keys and values: the same as without, whatever the layers and the temperature.
 
-use super::model::Gpt2;
+use super::model::{Cache, Gpt2};
 use super::recorded::{difference, model, stacked};
 use super::sample::{Sampling, continued, writer};
 use oxidax::prelude::*;
@@ -8,14 +8,21 @@ use oxidax::prelude::*;
 const FULL: nn::DTypePolicy = nn::DTypePolicy::full();
 const PROMPT: [u32; 5] = [40, 41, 200, 300, 17];
 
-/// Tokens after a prompt without a cache: everything is looked at again for each.
+/// Tokens after a prompt without a cache: everything is looked at again for each. What stands behind the text,
+/// filled up to one length so that one program serves, is never seen.
 fn uncached(model: &Gpt2, prompt: &[u32], n: usize, how: Sampling, keys: &random::Key) -> Vec<u32> {
+    let length = prompt.len() + n;
+    let next = jit(move |model: Gpt2, tokens: Array, last: Array, key: random::Key| {
+        let logits = model.forward(&tokens, None);
+        how.choose(&dynamic_index_in_dim(&logits, &last, 1), key)
+    });
     let mut text: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
     for at in 0..n {
-        let tokens = Array::from_slice(&text, [1, text.len()]).unwrap();
-        let logits = model.forward(&tokens, None).index(i![.., -1]);
+        let filled = [&text[..], &vec![7; length - text.len()]].concat();
+        let tokens = Array::from_slice(&filled, [1, length]).unwrap();
+        let last = Array::from_slice(&[text.len() as i32 - 1], []).unwrap();
         let key = tree::map(keys, |data| data.index(i![at as isize]));
-        text.push(how.choose(&logits, key).to_vec::<i32>().unwrap()[0]);
+        text.extend(next.call(model, tokens, last, key).unwrap().to_vec::<i32>().unwrap());
     }
     text[prompt.len()..].iter().map(|&token| token as u32).collect()
 }
@@ -49,13 +56,16 @@ mod on_cpu {
         let ids: Vec<i32> = (0..24).map(|n| n * 37 % 512).collect();
         let tokens = Array::from_slice(&ids, [2, 12]).unwrap();
         for model in [model(), stacked(model())] {
-            let whole = model.forward(&tokens, None);
+            let forward = jit(|model: Gpt2, tokens: Array| model.forward(&tokens, None));
+            let whole = forward.call(&model, &tokens).unwrap();
+            let decode =
+                jit(|model: Gpt2, tokens: Array, cache: Cache| model.decode(&tokens, &cache));
             let mut cache = model.cache(2, 12);
             let mut seen = 0;
             for length in [5, 1, 1, 4, 1] {
                 let part = tokens.index(i![.., seen as isize..(seen + length) as isize]);
                 let logits;
-                (logits, cache) = model.decode(&part, &cache);
+                (logits, cache) = decode.call(&model, part, cache).unwrap();
                 seen += length;
                 let expected = whole.index(i![.., seen as isize - 1]);
                 assert!(difference(&logits, &expected) < 1e-5);
