@@ -74,17 +74,19 @@ impl<T: Tree + Clone> Layers<T> {
         }
     }
 
-    /// A random key for each layer, if there is one for all.
-    pub(crate) fn keys(&self, key: Option<random::Key>) -> Layers<Option<random::Key>> {
-        let n = self.len();
-        match (self, key) {
-            (Layers::Unrolled { .. }, Some(key)) => {
-                Layers::Unrolled { each: random::split(key, n).into_iter().map(Some).collect() }
+    /// Each layer's own of the keys `[n, …]`, if there are any.
+    pub(crate) fn keys(&self, keys: Option<random::Key>) -> Layers<Option<random::Key>> {
+        match self {
+            Layers::Unrolled { each } => {
+                let row = |at: usize| keys.as_ref().map(|keys| row(keys, at));
+                Layers::Unrolled { each: (0..each.len()).map(row).collect() }
             }
-            (Layers::Unrolled { .. }, None) => Layers::Unrolled { each: vec![None; n] },
-            (Layers::Stacked { .. }, key) => {
-                Layers::Stacked { all: key.map(|key| random::split_batch(key, [n])) }
-            }
+            Layers::Stacked { .. } => Layers::Stacked { all: keys },
         }
     }
+}
+
+/// The keys `[…]` at a place of an array of keys, `[n, …]`.
+pub(crate) fn row(keys: &random::Key, at: usize) -> random::Key {
+    random::Key::from_data(keys.data().index(i![at as isize]))
 }

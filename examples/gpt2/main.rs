@@ -226,8 +226,7 @@ impl Train {
             recipe.warmup,
             recipe.steps
         );
-        let key =
-            (self.dropout > 0.0).then(|| random::fold_in(random::key(i64::from(self.seed)), 1));
+        let (drops, seed) = (self.dropout > 0.0, i64::from(self.seed));
         let (step, schedule) = (recipe.step(), recipe.schedule());
         let mut state = recipe.optimizer().init(&model);
         let mut losses: Vec<Array> = Vec::new();
@@ -235,7 +234,8 @@ impl Train {
         let measure = self.held_out_loss(corpus);
         for batch in corpus.batches(*batch, u64::from(self.seed))?.take(recipe.steps.into()) {
             let (next, loss);
-            (next, state, loss) = step.call(model, state, batch?, key.clone())?; // moved: donated
+            let key = drops.then(|| random::fold_in(random::key(seed), 1 + losses.len() as i64));
+            (next, state, loss) = step.call(model, state, batch?, key)?; // moved: donated
             model = next;
             losses.push(loss);
             let done = losses.len() as u32;

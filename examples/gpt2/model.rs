@@ -4,7 +4,7 @@
 //!
 //! Radford, Wu, Child, Luan, Amodei, Sutskever: Language models are unsupervised multitask learners (2019).
 
-use super::layers::Layers;
+use super::layers::{Layers, row};
 use oxidax::prelude::*;
 
 /// The sizes of a model.
@@ -104,10 +104,14 @@ impl Gpt2 {
     pub(crate) fn forward(&self, tokens: &Array, key: Option<random::Key>) -> Array {
         let [_, t] = tokens.dims();
         self.expect_room(t);
-        let [first, layers] = random_keys(key);
+        // All at once: a compiler hashes keys of keys of keys anew for every element that is dropped.
+        let n = self.h.len();
+        let keys = key.map(|key| random::split_batch(key, [n + 1, 3]));
+        let first = keys.as_ref().map(|keys| row(&row(keys, n), 0));
         let x = self.wte.forward(tokens) + self.wpe.weight.index(i![..t as isize]);
         let x = self.drop.forward(&x, first);
-        let keys = self.h.keys(layers);
+        let keys = keys.map(|keys| random::Key::from_data(keys.data().index(i![..-1])));
+        let keys = self.h.keys(keys);
         let (x, _) = self.h.fold(x, &keys, |x, block, key| (block.forward(&x, key), ()));
         self.wte.attend(&self.ln_f.forward(&x))
     }
@@ -168,9 +172,10 @@ impl Block {
         }
     }
 
-    fn forward(&self, x: &Array, key: Option<random::Key>) -> Array {
-        let [attn, mlp] = random_keys(key);
-        let x = x + self.attn.forward(&self.ln_1.forward(x), attn);
+    /// `[b, t, width]` of the same; three keys, `[3]`, if elements are dropped.
+    fn forward(&self, x: &Array, keys: Option<random::Key>) -> Array {
+        let [weights, attn, mlp] = [0, 1, 2].map(|at| keys.as_ref().map(|keys| row(keys, at)));
+        let x = x + self.attn.forward(&self.ln_1.forward(x), [weights, attn]);
         &x + self.mlp.forward(&self.ln_2.forward(&x), mlp)
     }
 
@@ -182,9 +187,9 @@ impl Block {
 }
 
 impl Attention {
-    fn forward(&self, x: &Array, key: Option<random::Key>) -> Array {
+    fn forward(&self, x: &Array, drop: [Option<random::Key>; 2]) -> Array {
         let [query, keys, values] = self.parts(x);
-        self.attend(&query, &keys, &values, &zeros([], DType::I32), key)
+        self.attend(&query, &keys, &values, &zeros([], DType::I32), drop)
     }
 
     /// The same, with keys and values of earlier tokens; `x` begins at position `from`.
@@ -192,7 +197,7 @@ impl Attention {
         let [query, keys, values] = self.parts(x);
         let keys = dynamic_update_slice_in_dim(&past.0, &keys, from, 1);
         let values = dynamic_update_slice_in_dim(&past.1, &values, from, 1);
-        (self.attend(&query, &keys, &values, from, None), (keys, values))
+        (self.attend(&query, &keys, &values, from, [None, None]), (keys, values))
     }
 
     /// Queries, keys and values `[b, t, heads, h]`.
@@ -202,26 +207,26 @@ impl Attention {
         [0, 1, 2].map(|part| reshape(&parts[part], [b, t, self.heads, c / self.heads]))
     }
 
-    /// What queries from position `from` on find among the keys up to their own.
+    /// What queries from position `from` on find among the keys up to their own; dropped are some of what they
+    /// look at, and of what they find.
     fn attend(
         &self,
         query: &Array,
         keys: &Array,
         values: &Array,
         from: &Array,
-        key: Option<random::Key>,
+        [of_weights, of_result]: [Option<random::Key>; 2],
     ) -> Array {
         let ([b, t, n, h], [_, s, _, _]) = (query.dims(), keys.dims());
-        let [weights_key, result_key] = random_keys(key);
         let scores = einsum("bqnh,bknh->bnqk", [query, keys]).astype(DType::F32);
         let row = broadcasted_iota(DType::I32, [t, s], 0) + from;
         let seen = le(broadcasted_iota(DType::I32, [t, s], 1), row);
         let scores = where_(&seen, scores / (h as f64).sqrt(), f64::NEG_INFINITY);
         let weights = softmax(&scores, -1).astype(values.dtype());
-        let weights = self.drop.forward(&weights, weights_key);
+        let weights = self.drop.forward(&weights, of_weights);
         let mixed = einsum("bnqk,bknh->bqnh", [&weights, values]);
         let y = self.c_proj.forward(&reshape(&mixed, [b, t, n * h]));
-        self.drop.forward(&y, result_key)
+        self.drop.forward(&y, of_result)
     }
 }
 
@@ -233,11 +238,4 @@ impl Mlp {
 
 fn norm(config: &Config) -> nn::LayerNorm {
     nn::LayerNorm { epsilon: config.epsilon.into(), ..nn::LayerNorm::new(config.width) }
-}
-
-fn random_keys<const N: usize>(key: Option<random::Key>) -> [Option<random::Key>; N] {
-    match key {
-        Some(key) => key.split().map(Some),
-        None => [const { None }; N],
-    }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Recipe {
     pub(crate) bf16: bool,
 }
 
-/// Model, optimizer state, tokens and those one place later, and a key if elements are dropped.
+/// Model, optimizer state, tokens and those one place later, and the step's own key if elements are dropped.
 pub(crate) type Arguments = (Gpt2, optim::State, (Array, Array), Option<random::Key>);
 pub(crate) type Step = Jit<Arguments, (Gpt2, optim::State, Array)>;
 
@@ -68,7 +68,6 @@ impl Recipe {
                   state: optim::State,
                   batch: (Array, Array),
                   key: Option<random::Key>| {
-                let key = key.map(|key| random::fold_in(key, state.count()));
                 let (loss, gradients) = mean_gradients(&model, batch, key, policy, parts);
                 let (updates, state) = optimizer.update(&gradients, &state, &model);
                 (optim::apply_updates(&model, &updates), state, loss)
