@@ -9,7 +9,7 @@
 //!
 //! `DIR` is a folder as Hugging Face has it: `config.json`, `model.safetensors` or its shards, and `tokenizer.json` or
 //! `vocab.json` with `merges.txt`; any of the four sizes. What `train` saves is such a folder. README.md beside this
-//! file tells how long it takes and what comes out.
+//! file tells more.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -40,7 +40,7 @@ struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Train from scratch, or on from saved weights; save the model.
-    Train(Train),
+    Train(Box<Train>),
     /// Write on from a prompt.
     Sample(Sample),
 }
