@@ -1,0 +1,202 @@
+//! Folders in Hugging Face's layout: `config.json`, and `model.safetensors` or its shards.
+//!
+//! Matrices of GPT-2 are stored `[in, out]`, as `nn::Linear` has them; the head is not stored, since it is the
+//! token embedding.
+
+use super::model::{Config, Gpt2};
+use anyhow::{Context, bail, ensure};
+use oxidax::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+/// What files of the whole language model put in front of names, and files of its trunk do not.
+const PREFIX: &str = "transformer.";
+
+/// `config.json`, as far as it decides what is computed.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    model_type: String,
+    vocab_size: usize,
+    n_positions: usize,
+    n_embd: usize,
+    n_head: usize,
+    n_layer: usize,
+    layer_norm_epsilon: f64,
+    #[serde(default)]
+    bos_token_id: Option<usize>,
+    #[serde(default)]
+    eos_token_id: Option<usize>,
+    #[serde(default)]
+    n_inner: Option<usize>,
+    #[serde(default = "gelu_by_tanh")]
+    activation_function: String,
+    #[serde(default = "yes")]
+    scale_attn_weights: bool,
+    #[serde(default)]
+    scale_attn_by_inverse_layer_idx: bool,
+    #[serde(default)]
+    add_cross_attention: bool,
+    #[serde(default = "yes")]
+    tie_word_embeddings: bool,
+}
+
+fn gelu_by_tanh() -> String {
+    "gelu_new".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Which file holds which leaf.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// A model with the weights of a folder, in `f32`.
+pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)> {
+    let config = Config { dropout, ..config(folder)? };
+    let mut found = BTreeMap::new();
+    for file in files(folder)? {
+        for (name, array) in checkpoint::arrays(&file)? {
+            let name = name.strip_prefix(PREFIX).unwrap_or(&name).to_owned();
+            // The mask of causal attention, which older files keep.
+            if name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") {
+                continue;
+            }
+            let twice = found.insert(name, array).is_some();
+            ensure!(!twice, "{}: a leaf that was there already", file.display());
+        }
+    }
+    if let Some(head) = found.remove("lm_head.weight") {
+        let tied = found.get("wte.weight").map(Array::to_bytes).transpose()?;
+        let same = tied.is_some_and(|table| head.to_bytes().is_ok_and(|head| head == table));
+        ensure!(same, "{}: `lm_head.weight` is not `wte.weight`", folder.display());
+    }
+    let template =
+        eval_shape(move |key: random::Key| Gpt2::new(key, &config), random::Key::of_type())?;
+    let mut faults = Vec::new();
+    let mut leaves = Vec::new();
+    for (path, leaf) in tree::paths(&template).iter().zip(tree::leaves(&template)) {
+        let name = name_of(path);
+        match found.remove(&name) {
+            None => faults.push(format!("`{name}` {} is missing", leaf.aval())),
+            Some(array) if array.shape() != leaf.shape() || !array.dtype().is_float() => {
+                faults.push(format!("`{name}` is {}, expected {}", array.aval(), leaf.aval()));
+            }
+            Some(array) => leaves.push(array.astype(DType::F32)),
+        }
+    }
+    faults.extend(
+        found.iter().map(|(name, array)| format!("`{name}` {} belongs nowhere", array.aval())),
+    );
+    ensure!(faults.is_empty(), "{}: {}", folder.display(), listed(&faults));
+    Ok((tree::unflatten(&template, leaves), config))
+}
+
+/// Writes a model where [`load`] and `transformers` find it.
+pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    // Of the published vocabulary the last token ends a text; `transformers` supposes that of any.
+    let end = (config.vocabulary == 50257).then_some(50256);
+    let stored = Stored {
+        model_type: "gpt2".into(),
+        vocab_size: config.vocabulary,
+        n_positions: config.positions,
+        n_embd: config.width,
+        n_head: config.heads,
+        n_layer: config.layers,
+        layer_norm_epsilon: config.epsilon,
+        bos_token_id: end,
+        eos_token_id: end,
+        n_inner: None,
+        activation_function: gelu_by_tanh(),
+        scale_attn_weights: true,
+        scale_attn_by_inverse_layer_idx: false,
+        add_cross_attention: false,
+        tie_word_embeddings: true,
+    };
+    fs::write(folder.join("config.json"), serde_json::to_string_pretty(&stored)? + "\n")?;
+    let model = Gpt2 { h: model.h.unrolled(), ..model.clone() };
+    let names = tree::paths(&model).into_iter().map(|path| format!("{PREFIX}{}", name_of(&path)));
+    let leaves: BTreeMap<String, Array> = names.zip(tree::leaves(&model)).collect();
+    Ok(checkpoint::save(folder.join(SINGLE), &leaves)?)
+}
+
+/// The name in a file of the leaf at a path: `h.3.ln_1.weight` for `h.each[3].ln_1.scale`.
+pub(crate) fn name_of(path: &str) -> String {
+    path.replace("h.each[", "h.").replace(']', "").replace(".scale", ".weight")
+}
+
+fn config(folder: &Path) -> anyhow::Result<Config> {
+    let path = folder.join("config.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+    let stored: Stored =
+        serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    let Stored { vocab_size, n_positions, n_embd, n_head, n_layer, .. } = stored;
+    let mut odd = Vec::new();
+    let mut refuse = |is: bool, what: String| {
+        if is {
+            odd.push(what)
+        }
+    };
+    refuse(stored.model_type != "gpt2", format!("model_type is `{}`", stored.model_type));
+    let gelu = ["gelu_new", "gelu_pytorch_tanh"].contains(&stored.activation_function.as_str());
+    refuse(!gelu, format!("activation_function is `{}`", stored.activation_function));
+    let inner = stored.n_inner.unwrap_or(4 * n_embd);
+    refuse(inner != 4 * n_embd, format!("n_inner is {inner}, not {}", 4 * n_embd));
+    refuse(!stored.scale_attn_weights, "scale_attn_weights is false".into());
+    refuse(
+        stored.scale_attn_by_inverse_layer_idx,
+        "scale_attn_by_inverse_layer_idx is true".into(),
+    );
+    refuse(stored.add_cross_attention, "add_cross_attention is true".into());
+    refuse(!stored.tie_word_embeddings, "tie_word_embeddings is false".into());
+    refuse([vocab_size, n_positions, n_embd, n_head, n_layer].contains(&0), "a size is 0".into());
+    let divides = n_head != 0 && n_embd.is_multiple_of(n_head);
+    refuse(!divides, format!("n_embd {n_embd} is not divisible into {n_head} heads"));
+    ensure!(odd.is_empty(), "{}: not a GPT-2 as published: {}", path.display(), listed(&odd));
+    Ok(Config {
+        vocabulary: vocab_size,
+        positions: n_positions,
+        width: n_embd,
+        heads: n_head,
+        layers: n_layer,
+        epsilon: stored.layer_norm_epsilon,
+        dropout: 0.0,
+    })
+}
+
+/// The files with weights: one, or those that the index names.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (single, index) = (folder.join(SINGLE), folder.join(INDEX));
+    if single.exists() {
+        return Ok(vec![single]);
+    }
+    if !index.exists() {
+        bail!("{} holds neither {SINGLE} nor {INDEX}", folder.display());
+    }
+    let text = fs::read_to_string(&index).with_context(|| format!("{}", index.display()))?;
+    let parsed: Index =
+        serde_json::from_str(&text).with_context(|| format!("{}", index.display()))?;
+    let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
+    let outside = |name: &&String| Path::new(name).file_name() != Some(name.as_ref());
+    if let Some(name) = names.iter().find(outside) {
+        bail!("{}: `{name}` is not the name of a file beside it", index.display());
+    }
+    Ok(names.iter().map(|name| folder.join(name)).collect())
+}
+
+fn listed(faults: &[String]) -> String {
+    const MOST: usize = 6;
+    let mut text = faults[..faults.len().min(MOST)].join("; ");
+    if faults.len() > MOST {
+        text += &format!("; and {} more", faults.len() - MOST);
+    }
+    text
+}

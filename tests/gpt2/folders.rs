@@ -1,0 +1,154 @@
+//! Folders with weights: as Hugging Face writes them, and damaged.
+
+use super::recorded::{difference, folder, model};
+use super::weights;
+use oxidax::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+type Weights = BTreeMap<String, Array>;
+
+/// The recorded weights by name, out of their shards.
+fn shards() -> Weights {
+    let files = (1..=3).map(|n| folder().join(format!("model-0000{n}-of-00003.safetensors")));
+    files.flat_map(|file| checkpoint::arrays(file).unwrap()).collect()
+}
+
+/// A folder with the recorded `config.json`, changed, and these weights in one file.
+fn folder_with(weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
+    let made = tempfile::tempdir().unwrap();
+    let config = std::fs::read_to_string(folder().join("config.json")).unwrap();
+    let changed = config.replace(change.0, change.1);
+    assert!(change.0 == change.1 || changed != config, "{} is not in config.json", change.0);
+    std::fs::write(made.path().join("config.json"), changed).unwrap();
+    checkpoint::save(made.path().join("model.safetensors"), weights).unwrap();
+    made
+}
+
+/// What is said of a folder that is refused.
+fn refusal(folder: &Path) -> String {
+    format!("{:#}", weights::load(folder, 0.0).err().expect("the folder is refused"))
+}
+
+mod on_cpu {
+    use super::*;
+
+    fn expect_model(folder: &Path, tolerance: f64) {
+        let (found, expected) = (weights::load(folder, 0.0).unwrap().0, model());
+        for (found, expected) in tree::leaves(&found).iter().zip(tree::leaves(&expected)) {
+            assert_eq!(found.dtype(), DType::F32);
+            assert!(difference(found, &expected) <= tolerance);
+        }
+    }
+
+    #[test]
+    fn one_file_is_read_as_shards_are() {
+        let weights = shards();
+        assert_eq!(weights.len(), 40);
+        assert!(weights.contains_key("transformer.h.0.attn.c_attn.weight"));
+        expect_model(folder_with(&weights, ("", "")).path(), 0.0);
+    }
+
+    /// The published files hold the trunk's names, without `transformer.`, and the mask of each layer.
+    #[test]
+    fn the_names_of_the_published_files_are_understood() {
+        let mut published: Weights = shards()
+            .into_iter()
+            .map(|(name, leaf)| (name.strip_prefix("transformer.").unwrap().to_owned(), leaf))
+            .collect();
+        for layer in 0..3 {
+            published.insert(format!("h.{layer}.attn.bias"), ones([1, 1, 256, 256], DType::F32));
+            published.insert(format!("h.{layer}.attn.masked_bias"), zeros([], DType::F32));
+        }
+        published.insert("lm_head.weight".into(), published["wte.weight"].clone());
+        expect_model(folder_with(&published, ("", "")).path(), 0.0);
+        published.insert("lm_head.weight".into(), &published["wte.weight"] + 1.0);
+        let refused = refusal(folder_with(&published, ("", "")).path());
+        assert!(refused.ends_with("`lm_head.weight` is not `wte.weight`"), "{refused}");
+    }
+
+    #[test]
+    fn narrow_weights_are_widened() {
+        for (dtype, tolerance) in [(DType::F16, 1e-3), (DType::BF16, 5e-3)] {
+            let narrow = shards().into_iter().map(|(name, leaf)| (name, leaf.astype(dtype)));
+            expect_model(folder_with(&narrow.collect(), ("", "")).path(), tolerance);
+        }
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded_again() {
+        let (model, config) = weights::load(&folder(), 0.0).unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let stacked = crate::model::Gpt2 { h: model.h.stacked(), ..model };
+        weights::save(saved.path(), &stacked, &config).unwrap();
+        expect_model(saved.path(), 0.0);
+        assert_eq!(weights::load(saved.path(), 0.0).unwrap().1, config);
+    }
+
+    #[test]
+    fn leaves_that_do_not_fit_are_named() {
+        let mut weights = shards();
+        let taken = weights.remove("transformer.h.1.ln_2.bias").unwrap();
+        weights.insert("transformer.h.1.ln_3.bias".into(), taken);
+        let short = weights["transformer.wpe.weight"].index(i![..-1]);
+        weights.insert("transformer.wpe.weight".into(), short);
+        let refused = refusal(folder_with(&weights, ("", "")).path());
+        let expected = "`wpe.weight` is f32[255,48], expected f32[256,48]; `h.1.ln_2.bias` f32[48] is missing; \
+                        `h.1.ln_3.bias` f32[48] belongs nowhere";
+        assert!(refused.ends_with(expected), "{refused}");
+    }
+
+    #[test]
+    fn other_models_are_refused_by_what_they_compute() {
+        let weights = shards();
+        let changes = [
+            ("\"gpt2\"", "\"gpt_neo\"", "model_type is `gpt_neo`"),
+            ("gelu_new", "relu", "activation_function is `relu`"),
+            ("\"n_inner\": null", "\"n_inner\": 100", "n_inner is 100, not 192"),
+            (
+                "inverse_layer_idx\": false",
+                "inverse_layer_idx\": true",
+                "scale_attn_by_inverse_layer_idx is true",
+            ),
+            (
+                "tie_word_embeddings\": true",
+                "tie_word_embeddings\": false",
+                "tie_word_embeddings is false",
+            ),
+            ("\"n_head\": 4", "\"n_head\": 5", "n_embd 48 is not divisible into 5 heads"),
+            ("\"n_head\": 4", "\"n_head\": 0", "a size is 0"),
+            ("\"vocab_size\"", "\"vocabulary\"", "missing field `vocab_size`"),
+        ];
+        for (from, to, expected) in changes {
+            let refused = refusal(folder_with(&weights, (from, to)).path());
+            assert!(refused.contains(expected), "{refused}");
+            assert!(refused.contains("config.json"), "{refused}");
+        }
+        // More layers than the file has.
+        let refused = refusal(folder_with(&weights, ("\"n_layer\": 3", "\"n_layer\": 4")).path());
+        assert!(refused.contains("`h.3.ln_1.weight` f32[48] is missing"), "{refused}");
+        assert!(refused.ends_with("and 6 more"), "{refused}");
+    }
+
+    #[test]
+    fn folders_without_weights_are_refused() {
+        let made = folder_with(&shards(), ("", ""));
+        std::fs::remove_file(made.path().join("model.safetensors")).unwrap();
+        let refused = refusal(made.path());
+        let expected = "holds neither model.safetensors nor model.safetensors.index.json";
+        assert!(refused.ends_with(expected), "{refused}");
+
+        let index = made.path().join("model.safetensors.index.json");
+        std::fs::write(&index, r#"{"weight_map": {"wte.weight": "a.safetensors"}}"#).unwrap();
+        assert!(refusal(made.path()).contains("a.safetensors"));
+        std::fs::write(&index, r#"{"weight_map": {"wte.weight": "../a.safetensors"}}"#).unwrap();
+        let refused = refusal(made.path());
+        assert!(
+            refused.ends_with("`../a.safetensors` is not the name of a file beside it"),
+            "{refused}"
+        );
+        std::fs::write(&index, "{}").unwrap();
+        assert!(refusal(made.path()).contains("missing field `weight_map`"));
+        assert!(refusal(&made.path().join("nowhere")).contains("nowhere"));
+    }
+}
