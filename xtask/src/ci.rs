@@ -19,7 +19,17 @@ const STEPS: &[Step] = &[
     Step {
         name: "data in object stores",
         action: Action::Run(
-            &["cargo", "test", "-p", "oxidax", "--features", "remote", "--test", "data", "remote"],
+            // Of the whole workspace, so that dependencies are those of `tests`.
+            &[
+                "cargo",
+                "test",
+                "--workspace",
+                "--features",
+                "oxidax/remote",
+                "--test",
+                "data",
+                "remote",
+            ],
             &[],
         ),
     },

@@ -13,8 +13,19 @@ const NO_TPU_HERE: &[(&str, &str)] = &[
     ("TPU_SKIP_MDS_QUERY", "1"),
 ];
 
-/// Tests that need libtpu, each a package and a target.
-const TESTS: [(&str, &str); 2] = [("oxidax-pjrt", "suite"), ("oxidax", "primitives")];
+/// Tests that need libtpu. Of the whole workspace: with `--package` cargo would build its dependencies once more, with
+/// the features that this package alone asks for.
+const TESTS: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--features",
+    "oxidax/libtpu-tests,oxidax-pjrt/libtpu-tests",
+    "--test",
+    "suite",
+    "--test",
+    "primitives",
+    "tpu::",
+];
 
 /// Installs the pinned libtpu, if it is not there yet, and runs the tests that need it.
 pub(crate) fn compile_only() -> Result<()> {
@@ -31,17 +42,14 @@ pub(crate) fn compile_only() -> Result<()> {
     let printed = String::from_utf8(installed.stdout).context("the path of libtpu")?;
     let library = printed.lines().next_back().context("the command printed no path of libtpu")?;
 
-    for (package, target) in TESTS {
-        let test = ["test", "-p", package, "--features", "libtpu-tests", "--test", target, "tpu::"];
-        eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", test.join(" "));
-        let status = Command::new("cargo")
-            .args(test)
-            .env("OXIDAX_TEST_LIBTPU", library)
-            .envs(NO_TPU_HERE.iter().copied())
-            .current_dir(root())
-            .status()
-            .context("starting cargo test")?;
-        ensure!(status.success(), "the tests of {package} ended with {status}");
-    }
+    eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", TESTS.join(" "));
+    let status = Command::new("cargo")
+        .args(TESTS)
+        .env("OXIDAX_TEST_LIBTPU", library)
+        .envs(NO_TPU_HERE.iter().copied())
+        .current_dir(root())
+        .status()
+        .context("starting cargo test")?;
+    ensure!(status.success(), "the tests with libtpu ended with {status}");
     Ok(())
 }
