@@ -6,11 +6,10 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
 };
-use crate::primitives::arithmetic::{div, maximum, minimum, mul};
-use crate::primitives::comparison::{eq, ne};
-use crate::primitives::constant::{full_like, ones_like, zeros_like};
+use crate::primitives::arithmetic::{maximum, minimum, mul, sub};
+use crate::primitives::comparison::eq;
+use crate::primitives::constant::full_like;
 use crate::primitives::iota::broadcasted_iota;
-use crate::primitives::logic::bitwise_and;
 use crate::primitives::reduce::choose;
 use crate::primitives::rules::{batched, move_axis};
 use crate::primitives::select::select;
@@ -23,16 +22,17 @@ fn chosen_tangent(x: &Array, y: &Array, dx: &Array, along: Along) -> Array {
     let before = predecessors(y, along.axis, along.reverse, 0.0);
     let places = broadcasted_iota(DType::I32, x.shape(), along.axis);
     let first = if along.reverse { x.shape()[along.axis].saturating_sub(1) } else { 0 };
-    let is_own = eq(x, y);
-    // Nothing comes before the first.
-    let is_before = bitwise_and(eq(&before, y), ne(places, first));
-    let share = |mine: &Array, other: &Array| {
-        let whole = select(mine, &ones_like(x), &zeros_like(x));
-        div(whole, select(other, &full_like(x, 2), &ones_like(x)))
-    };
+    let (is_first, is_own) = (eq(places, first), eq(x, y));
+    let [none, half, all] = [0.0, 0.5, 1.0].map(|share| full_like(x, share));
+    // Only whether it is the element's own is asked of it: a compiler that computes `x` or `y` twice may round them
+    // differently, and what is not its own is the one's before, which nobody is before the first.
+    let shared = select(&eq(&before, y), &half, &all);
+    let own = select(&is_own, &shared, &none);
+    let own = select(&is_first, &all, &own);
     let recurrence = LinearRecurrence { axis: along.axis, reverse: along.reverse };
-    let own = mul(share(&is_own, &is_before), dx);
-    bind1(recurrence, [&share(&is_before, &is_own), &own])
+    let earlier = sub(&all, &own);
+    let own = mul(&own, dx);
+    bind1(recurrence, [&earlier, &own])
 }
 
 /// Running maximum along an axis.
