@@ -124,22 +124,43 @@ struct Moments(Adam);
 
 impl Rule for Moments {
     fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("mu", leaves, |leaf| empty(leaf, self.0.mu_dtype));
-        memory.make("nu", leaves, |leaf| empty_square(leaf, self.0.nu_dtype));
+        make_moments(leaves, memory, self.0.mu_dtype, self.0.nu_dtype);
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
         let Adam { b1, b2, eps, eps_root, nesterov, .. } = self.0;
-        let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
-        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+        with_moments(leaves, memory, |leaf, mu, nu| {
             *mu = mix(&leaf.update, mu, b1);
             *nu = mix(&absolute_square(&leaf.update), nu, b2);
             let mean = mean_hat(step, mu, &leaf.update, b1, nesterov);
             leaf.update = mean / root(&step.debias(nu, b2), eps_root, eps);
-        }
-        memory.keep(mus);
-        memory.keep(nus);
+        });
     }
+}
+
+/// Memory for the mean of a leaf's updates, `mu`, and of their squares, `nu`.
+pub(super) fn make_moments(
+    leaves: &[Leaf],
+    memory: &mut Memory<'_>,
+    mu_dtype: Option<DType>,
+    nu_dtype: Option<DType>,
+) {
+    memory.make("mu", leaves, |leaf| empty(leaf, mu_dtype));
+    memory.make("nu", leaves, |leaf| empty_square(leaf, nu_dtype));
+}
+
+/// Changes each leaf together with what [`make_moments`] made for it.
+pub(super) fn with_moments(
+    leaves: &mut [Leaf],
+    memory: &mut Memory<'_>,
+    change: impl Fn(&mut Leaf, &mut Array, &mut Array),
+) {
+    let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
+    for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+        change(leaf, mu, nu);
+    }
+    memory.keep(mus);
+    memory.keep(nus);
 }
 
 /// `(1 - decay)·x + decay·mean`.

@@ -1,6 +1,6 @@
 //! Adam's kin: AdaMax, AdaBelief, RAdam, Lion.
 
-use super::adam::{absolute_square, empty_square, mean_hat, mix, root};
+use super::adam::{absolute_square, make_moments, mean_hat, mix, root, with_moments};
 use super::basic::{decay_where, empty, scale_by_learning_rate};
 use super::leaves::Leaf;
 use super::mask::Mask;
@@ -118,19 +118,15 @@ struct AdaMax {
 
 impl Rule for AdaMax {
     fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("mu", leaves, |leaf| empty(leaf, None));
-        memory.make("nu", leaves, |leaf| empty_square(leaf, None));
+        make_moments(leaves, memory, None, None);
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
-        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+        with_moments(leaves, memory, |leaf, mu, nu| {
             *mu = mix(&leaf.update, mu, self.b1);
             *nu = maximum(abs(&leaf.update) + self.eps, &*nu * self.b2);
             leaf.update = step.debias(mu, self.b1) / &*nu;
-        }
-        memory.keep(mus);
-        memory.keep(nus);
+        });
     }
 }
 
@@ -144,20 +140,16 @@ struct Belief {
 
 impl Rule for Belief {
     fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("mu", leaves, |leaf| empty(leaf, None));
-        memory.make("nu", leaves, |leaf| empty_square(leaf, None));
+        make_moments(leaves, memory, None, None);
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
-        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+        with_moments(leaves, memory, |leaf, mu, nu| {
             *mu = mix(&leaf.update, mu, self.b1);
             let surprise = absolute_square(&(&leaf.update - &*mu));
             *nu = mix(&surprise, nu, self.b2) + self.eps_root;
             leaf.update = step.debias(mu, self.b1) / root(&step.debias(nu, self.b2), 0.0, self.eps);
-        }
-        memory.keep(mus);
-        memory.keep(nus);
+        });
     }
 }
 
@@ -171,8 +163,7 @@ struct Rectified {
 
 impl Rule for Rectified {
     fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("mu", leaves, |leaf| empty(leaf, None));
-        memory.make("nu", leaves, |leaf| empty_square(leaf, None));
+        make_moments(leaves, memory, None, None);
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
@@ -184,17 +175,14 @@ impl Rule for Rectified {
         let factor = limit / ((limit - 4.0) * (limit - 2.0));
         let rectified = sqrt(&((&length - 4.0) * (&length - 2.0) * factor / &length));
         let known = ge(&length, self.threshold);
-        let (mut mus, mut nus) = (memory.take("mu", leaves), memory.take("nu", leaves));
-        for ((leaf, mu), nu) in leaves.iter_mut().zip(&mut mus).zip(&mut nus) {
+        with_moments(leaves, memory, |leaf, mu, nu| {
             *mu = mix(&leaf.update, mu, self.b1);
             *nu = mix(&absolute_square(&leaf.update), nu, self.b2);
             let plain = mean_hat(step, mu, &leaf.update, self.b1, false);
             let scale = convert_element_type(&rectified, plain.dtype());
             let adapted = &plain * scale / root(&step.debias(nu, self.b2), 0.0, self.eps);
             leaf.update = where_(&known, &adapted, &plain);
-        }
-        memory.keep(mus);
-        memory.keep(nus);
+        });
     }
 }
 

@@ -65,13 +65,8 @@ fn refused(gradients: Model, state_of: Model, optimizer: optim::Optimizer, expec
         },
         (gradients, state, model()),
     );
-    let error = outcome.unwrap_err().to_string();
-    assert!(error.contains(file!()), "{error}");
-    let lines: Vec<&str> = error
-        .lines()
-        .filter(|line| !line.contains("-->") && !line.contains("while tracing"))
-        .collect();
-    expected.assert_eq(&lines.join("\n"));
+    let error = outcome.unwrap_err();
+    expected.assert_eq(&crate::told(&error, file!()));
 }
 
 #[test]
