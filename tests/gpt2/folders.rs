@@ -27,7 +27,12 @@ fn folder_with(weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
 
 /// What is said of a folder that is refused.
 fn refusal(folder: &Path) -> String {
-    format!("{:#}", weights::load(folder, 0.0).err().unwrap_or_else(|| panic!("{} is not refused", folder.display())))
+    format!(
+        "{:#}",
+        weights::load(folder, 0.0)
+            .err()
+            .unwrap_or_else(|| panic!("{} is not refused", folder.display()))
+    )
 }
 
 mod on_cpu {

@@ -353,7 +353,7 @@ mod on_cpu {
         metrics.flush()?;
         let history = metrics.history();
         assert!(history.names().all(|name| history.get(name)[0].1 == 1.0));
-        let error = metrics.scalar(99, "x", &full([2], 1f32)).unwrap_err().to_string();
+        let error = metrics.scalar(99, "x", full([2], 1f32)).unwrap_err().to_string();
         assert_eq!(error, "error[data]: scalar: `x` is f32[2], not one real number: pass its mean");
         let traced = jit(|x: Array| {
             let error = Metrics::new().scalar(0, "x", &x).unwrap_err().to_string();
