@@ -4,7 +4,7 @@
 //! cargo run --release --example gpt2 -- train                       a character-level baby GPT on four tragedies
 //! cargo run --release --example gpt2 -- sample --weights target/gpt2 --prompt HAMLET.
 //! cargo run --release --example gpt2 -- sample --weights DIR --prompt "To be" --temperature 0
-//! cargo run --release --example gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16
+//! cargo run --release --example gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16 --run runs/tuned
 //! ```
 //!
 //! `DIR` is a folder as Hugging Face has it: `config.json`, `model.safetensors` or its shards, and `tokenizer.json` or
@@ -15,6 +15,7 @@
 
 mod layers;
 mod model;
+mod run;
 mod sample;
 mod text;
 mod tokenizer;
@@ -59,6 +60,12 @@ struct Train {
     /// Where the model is saved.
     #[arg(long, default_value = "target/gpt2")]
     out: PathBuf,
+    /// Keep checkpoints, metrics and a chart of the losses in this folder; called again, go on from there.
+    #[arg(long)]
+    run: Option<PathBuf>,
+    /// With `--run`, save a checkpoint every so many steps.
+    #[arg(long, default_value_t = 500)]
+    save_every: u32,
     /// A published size instead of layers, heads and width: gpt2, gpt2-medium, gpt2-large, gpt2-xl.
     #[arg(long)]
     size: Option<String>,
@@ -173,7 +180,7 @@ impl Train {
             tokenizer.len()
         );
         if recipe.steps > 0 {
-            model = self.train(model, &corpus)?;
+            model = run::train(self, model, &corpus)?;
         }
         weights::save(&self.out, &model, &config)?;
         tokenizer.save(&self.out)?;
@@ -216,75 +223,6 @@ impl Train {
             "{layers} layers of width {width} in {heads} heads: a size is 0, or the heads do not divide the width"
         );
         Ok(Config { vocabulary, positions: block, width, heads, layers, epsilon: 1e-5, dropout })
-    }
-
-    fn train(&self, mut model: Gpt2, corpus: &text::Corpus) -> anyhow::Result<Gpt2> {
-        let Train { recipe, batch, .. } = self;
-        ensure!(
-            recipe.warmup < recipe.steps,
-            "a warm-up of {} in {} steps",
-            recipe.warmup,
-            recipe.steps
-        );
-        let (drops, seed) = (self.dropout > 0.0, i64::from(self.seed));
-        let (step, schedule) = (recipe.step(), recipe.schedule());
-        let mut state = recipe.optimizer().init(&model);
-        let mut losses: Vec<Array> = Vec::new();
-        let (mut since, mut before) = (Instant::now(), 0);
-        let measure = self.held_out_loss(corpus);
-        for batch in corpus.batches(*batch, u64::from(self.seed))?.take(recipe.steps.into()) {
-            let (next, loss);
-            let key = drops.then(|| random::fold_in(random::key(seed), 1 + losses.len() as i64));
-            (next, state, loss) = step.call(model, state, batch?, key)?; // moved: donated
-            model = next;
-            losses.push(loss);
-            let done = losses.len() as u32;
-            let log =
-                done == 1 || done.is_multiple_of(self.log_every.max(1)) || done == recipe.steps;
-            if log {
-                let loss = losses[losses.len() - 1].item::<f32>()?; // waits for the step
-                let rate = schedule.value(&full([], done as i32 - 1)).item::<f32>()?;
-                let each = since.elapsed().as_secs_f64() / f64::from(done - before);
-                let tokens = (self.batch * self.block) as f64 / each;
-                match done {
-                    1 => println!("compiled  {:.2} s", step.stats().compile_time.as_secs_f64()),
-                    _ => println!(
-                        "step {done:>6}  loss {loss:.4}  rate {rate:.1e}  {:.2} ms/step  {tokens:.0} tokens/s",
-                        1e3 * each
-                    ),
-                }
-                (since, before) = (Instant::now(), done);
-            }
-            if done.is_multiple_of(self.eval_every.max(1)) && done < recipe.steps {
-                println!("step {done:>6}  held out {:.4}", measure(&model, 20)?);
-                (since, before) = (Instant::now(), done);
-            }
-        }
-        if self.held_out > 0 {
-            println!("held out  {:.4}", measure(&model, self.held_out)?);
-        }
-        if let Some(path) = &self.losses {
-            let lines: Result<Vec<String>, _> =
-                losses.iter().map(|loss| loss.item::<f32>().map(|loss| loss.to_string())).collect();
-            std::fs::write(path, lines?.join("\n") + "\n")?;
-        }
-        Ok(model)
-    }
-
-    /// The mean loss of so many held-out batches at most.
-    fn held_out_loss(&self, corpus: &text::Corpus) -> impl Fn(&Gpt2, u64) -> anyhow::Result<f64> {
-        let (policy, batch) = (self.recipe.policy(), self.batch / self.recipe.accumulate);
-        let loss = jit(move |model: Gpt2, batch: (Array, Array)| {
-            train::loss(&model, &batch, None, policy)
-        });
-        let loss = loss.name("held_out");
-        move |model, most| {
-            let mut losses = Vec::new();
-            for batch in corpus.held_out(batch)?.take(most).to_device(2) {
-                losses.push(loss.call(model, batch?)?.item::<f32>()?);
-            }
-            Ok(losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64)
-        }
     }
 }
 

