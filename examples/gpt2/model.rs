@@ -104,7 +104,7 @@ impl Gpt2 {
     pub(crate) fn forward(&self, tokens: &Array, key: Option<random::Key>) -> Array {
         let [_, t] = tokens.dims();
         self.expect_room(t);
-        // All at once: a compiler hashes keys of keys of keys anew for every element that is dropped.
+        // Those of all layers at once: a loop over stacked layers takes one after the other.
         let n = self.h.len();
         let keys = key.map(|key| random::split_batch(key, [n + 1, 3]));
         let first = keys.as_ref().map(|keys| row(&row(keys, n), 0));

@@ -4,17 +4,15 @@
 //! token embedding.
 
 use super::model::{Config, Gpt2};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use oxidax::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
-/// What files of the whole language model put in front of names, and files of its trunk do not.
-const PREFIX: &str = "transformer.";
+/// The name of the token embedding, which is the head too.
+const TABLE: &str = "wte.weight";
 
 /// `config.json`, as far as it decides what is computed.
 #[derive(Serialize, Deserialize)]
@@ -52,51 +50,30 @@ fn yes() -> bool {
     true
 }
 
-/// Which file holds which leaf.
-#[derive(Deserialize)]
-struct Index {
-    weight_map: BTreeMap<String, String>,
-}
-
 /// A model with the weights of a folder, in `f32`.
 pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)> {
     let config = Config { dropout, ..config(folder)? };
-    let mut found = BTreeMap::new();
-    for file in files(folder)? {
-        for (name, array) in checkpoint::arrays(&file)? {
-            let name = name.strip_prefix(PREFIX).unwrap_or(&name).to_owned();
+    let stored = || -> anyhow::Result<checkpoint::Reader> {
+        Ok(checkpoint::open(folder)?
+            // Files of the whole language model have it in front of names, those of its trunk do not.
+            .rename("transformer.*", "*")
+            .rename("h.*.*", "h.each[*].*")
+            .rename("*ln_*.weight", "*ln_*.scale")
             // The mask of causal attention, which older files keep.
-            if name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") {
-                continue;
-            }
-            let twice = found.insert(name, array).is_some();
-            ensure!(!twice, "{}: a leaf that was there already", file.display());
-        }
+            .ignore(["*.attn.bias", "*.attn.masked_bias"])
+            .convert(["*"]))
+    };
+    let types = stored()?.types()?;
+    if let Some(head) = types.get("lm_head.weight") {
+        let names = [TABLE, "lm_head.weight"];
+        let pair = BTreeMap::from(names.map(|name| (name, Array::of_type(head.clone()))));
+        let pair = stored()?.only(names).load(&pair)?;
+        let same = pair[TABLE].to_bytes()? == pair["lm_head.weight"].to_bytes()?;
+        ensure!(same, "{}: `lm_head.weight` is not `{TABLE}`", folder.display());
     }
-    if let Some(head) = found.remove("lm_head.weight") {
-        let tied = found.get("wte.weight").map(Array::to_bytes).transpose()?;
-        let same = tied.is_some_and(|table| head.to_bytes().is_ok_and(|head| head == table));
-        ensure!(same, "{}: `lm_head.weight` is not `wte.weight`", folder.display());
-    }
-    let template =
-        eval_shape(move |key: random::Key| Gpt2::new(key, &config), random::Key::of_type())?;
-    let mut faults = Vec::new();
-    let mut leaves = Vec::new();
-    for (path, leaf) in tree::paths(&template).iter().zip(tree::leaves(&template)) {
-        let name = name_of(path);
-        match found.remove(&name) {
-            None => faults.push(format!("`{name}` {} is missing", leaf.aval())),
-            Some(array) if array.shape() != leaf.shape() || !array.dtype().is_float() => {
-                faults.push(format!("`{name}` is {}, expected {}", array.aval(), leaf.aval()));
-            }
-            Some(array) => leaves.push(array.astype(DType::F32)),
-        }
-    }
-    faults.extend(
-        found.iter().map(|(name, array)| format!("`{name}` {} belongs nowhere", array.aval())),
-    );
-    ensure!(faults.is_empty(), "{}: {}", folder.display(), listed(&faults));
-    Ok((tree::unflatten(&template, leaves), config))
+    let new = move |key: random::Key| Gpt2::new(key, &config);
+    let template = eval_shape(new, random::Key::of_type())?;
+    Ok((stored()?.ignore(["lm_head.weight"]).load(&template)?, config))
 }
 
 /// Writes a model where [`load`] and `transformers` find it.
@@ -123,12 +100,13 @@ pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Resu
     };
     fs::write(folder.join("config.json"), serde_json::to_string_pretty(&stored)? + "\n")?;
     let model = Gpt2 { h: model.h.unrolled(), ..model.clone() };
-    let names = tree::paths(&model).into_iter().map(|path| format!("{PREFIX}{}", name_of(&path)));
+    let names =
+        tree::paths(&model).into_iter().map(|path| format!("transformer.{}", name_of(&path)));
     let leaves: BTreeMap<String, Array> = names.zip(tree::leaves(&model)).collect();
-    Ok(checkpoint::save(folder.join(SINGLE), &leaves)?)
+    Ok(checkpoint::save(folder.join("model.safetensors"), &leaves)?)
 }
 
-/// The name in a file of the leaf at a path: `h.3.ln_1.weight` for `h.each[3].ln_1.scale`.
+/// The name in a file of the leaf at a path, as [`load`] reads it: `h.3.ln_1.weight` for `h.each[3].ln_1.scale`.
 pub(crate) fn name_of(path: &str) -> String {
     path.replace("h.each[", "h.").replace(']', "").replace(".scale", ".weight")
 }
@@ -160,7 +138,7 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
     refuse([vocab_size, n_positions, n_embd, n_head, n_layer].contains(&0), "a size is 0".into());
     let divides = n_head != 0 && n_embd.is_multiple_of(n_head);
     refuse(!divides, format!("n_embd {n_embd} is not divisible into {n_head} heads"));
-    ensure!(odd.is_empty(), "{}: not a GPT-2 as published: {}", path.display(), listed(&odd));
+    ensure!(odd.is_empty(), "{}: not a GPT-2 as published: {}", path.display(), odd.join("; "));
     Ok(Config {
         vocabulary: vocab_size,
         positions: n_positions,
@@ -170,33 +148,4 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
         epsilon: stored.layer_norm_epsilon,
         dropout: 0.0,
     })
-}
-
-/// The files with weights: one, or those that the index names.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let (single, index) = (folder.join(SINGLE), folder.join(INDEX));
-    if single.exists() {
-        return Ok(vec![single]);
-    }
-    if !index.exists() {
-        bail!("{} holds neither {SINGLE} nor {INDEX}", folder.display());
-    }
-    let text = fs::read_to_string(&index).with_context(|| format!("{}", index.display()))?;
-    let parsed: Index =
-        serde_json::from_str(&text).with_context(|| format!("{}", index.display()))?;
-    let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
-    let outside = |name: &&String| Path::new(name).file_name() != Some(name.as_ref());
-    if let Some(name) = names.iter().find(outside) {
-        bail!("{}: `{name}` is not the name of a file beside it", index.display());
-    }
-    Ok(names.iter().map(|name| folder.join(name)).collect())
-}
-
-fn listed(faults: &[String]) -> String {
-    const MOST: usize = 6;
-    let mut text = faults[..faults.len().min(MOST)].join("; ");
-    if faults.len() > MOST {
-        text += &format!("; and {} more", faults.len() - MOST);
-    }
-    text
 }

@@ -41,8 +41,9 @@ impl Contents {
         let there = |name: &str| path.join(name).exists();
         match () {
             () if there(manifest::NAME) => Contents::checkpoint(path),
-            () if there(INDEX) => Contents::indexed(&path.join(INDEX)),
+            // As `transformers` chooses, if both are there.
             () if there(SINGLE) => Contents::single(&path.join(SINGLE)),
+            () if there(INDEX) => Contents::indexed(&path.join(INDEX)),
             () => {
                 let newest = steps::list(path).ok().and_then(|steps| steps.last().copied());
                 let help = match newest.map(|step| steps::path(Path::new(""), step)) {
@@ -52,7 +53,7 @@ impl Contents {
                     None => "name the file, if it is called otherwise".into(),
                 };
                 let message = format!(
-                    "the folder has none of `{}`, `{INDEX}` and `{SINGLE}`\n  help: {help}",
+                    "the folder has none of `{}`, `{SINGLE}` and `{INDEX}`\n  help: {help}",
                     manifest::NAME
                 );
                 Err(damaged(path, message))

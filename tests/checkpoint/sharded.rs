@@ -19,7 +19,7 @@ fn indices_that_are_none_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refuse = |expected| refused(checkpoint::open(folder.path()), folder.path(), expected);
     refuse(expect![[r#"
-        error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors.index.json` and `model.safetensors`
+        error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors` and `model.safetensors.index.json`
           help: name the file, if it is called otherwise"#]]);
     index(folder.path(), r#"{"a": "x.safetensors", "a": "y.safetensors"}"#);
     refuse(expect![
@@ -161,6 +161,9 @@ mod on_cpu {
     fn a_folder_with_a_single_file_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         checkpoint::save(folder.path().join("model.safetensors"), &first()).unwrap();
+        assert_eq!(bits(&checkpoint::load(folder.path(), &first()).unwrap()), bits(&first()));
+        // An index that an older, larger model left is not looked at.
+        index(folder.path(), "{}");
         assert_eq!(bits(&checkpoint::load(folder.path(), &first()).unwrap()), bits(&first()));
     }
 

@@ -98,9 +98,13 @@ mod on_cpu {
         let short = weights["transformer.wpe.weight"].index(i![..-1]);
         weights.insert("transformer.wpe.weight".into(), short);
         let refused = refusal(folder_with(&weights, ("", "")).path());
-        let expected = "`wpe.weight` is f32[255,48], expected f32[256,48]; `h.1.ln_2.bias` f32[48] is missing; \
-                        `h.1.ln_3.bias` f32[48] belongs nowhere";
-        assert!(refused.ends_with(expected), "{refused}");
+        for expected in [
+            "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], expected f32[256,48]",
+            "`h.each[1].ln_2.bias` (f32[48]) is missing",
+            "`h.each[1].ln_3.bias` (f32[48]) belongs to no leaf",
+        ] {
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 
     #[test]
@@ -131,8 +135,8 @@ mod on_cpu {
         }
         // More layers than the file has.
         let refused = refusal(folder_with(&weights, ("\"n_layer\": 3", "\"n_layer\": 4")).path());
-        assert!(refused.contains("`h.3.ln_1.weight` f32[48] is missing"), "{refused}");
-        assert!(refused.ends_with("and 6 more"), "{refused}");
+        assert!(refused.contains("`h.each[3].ln_1.scale` (f32[48]) is missing"), "{refused}");
+        assert!(refused.contains("and 4 more"), "{refused}");
     }
 
     #[test]
@@ -140,18 +144,16 @@ mod on_cpu {
         let made = folder_with(&shards(), ("", ""));
         std::fs::remove_file(made.path().join("model.safetensors")).unwrap();
         let refused = refusal(made.path());
-        let expected = "holds neither model.safetensors nor model.safetensors.index.json";
-        assert!(refused.ends_with(expected), "{refused}");
+        assert!(
+            refused.contains("`model.safetensors` and `model.safetensors.index.json`"),
+            "{refused}"
+        );
 
         let index = made.path().join("model.safetensors.index.json");
         std::fs::write(&index, r#"{"weight_map": {"wte.weight": "a.safetensors"}}"#).unwrap();
         assert!(refusal(made.path()).contains("a.safetensors"));
         std::fs::write(&index, r#"{"weight_map": {"wte.weight": "../a.safetensors"}}"#).unwrap();
-        let refused = refusal(made.path());
-        assert!(
-            refused.ends_with("`../a.safetensors` is not the name of a file beside it"),
-            "{refused}"
-        );
+        assert!(refusal(made.path()).contains("../a.safetensors"));
         std::fs::write(&index, "{}").unwrap();
         assert!(refusal(made.path()).contains("missing field `weight_map`"));
         assert!(refusal(&made.path().join("nowhere")).contains("nowhere"));
