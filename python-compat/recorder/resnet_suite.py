@@ -125,19 +125,19 @@ def step(net, dtype):
     decay = optax.add_decayed_weights(RECIPE["weight_decay"], lambda params: jax.tree.map(lambda leaf: leaf.ndim > 1, params))
     rule = optax.chain(decay, optax.sgd(RECIPE["learning_rate"], RECIPE["momentum"], nesterov=True))
 
-    def loss(params, stats):
-        x = (jnp.asarray(images, dtype) / 255 - jnp.array(MEAN, dtype)) / jnp.array(DEVIATION, dtype)
+    def loss(params, stats, images):
+        x = (images.astype(dtype) / 255 - jnp.array(MEAN, dtype)) / jnp.array(DEVIATION, dtype)
         logits, new = model.apply({"params": params, "batch_stats": stats}, x, mutable=["batch_stats"])
         soft = optax.smooth_labels(jax.nn.one_hot(labels, net["classes"], dtype=dtype), RECIPE["label_smoothing"])
         return optax.softmax_cross_entropy(logits, soft).mean(), (logits, new["batch_stats"])
 
     @jax.jit
-    def run(params, stats):
-        (value, (logits, stats)), gradients = jax.value_and_grad(loss, has_aux=True)(params, stats)
+    def run(params, stats, images):
+        (value, (logits, stats)), gradients = jax.value_and_grad(loss, has_aux=True)(params, stats, images)
         updates, _ = rule.update(gradients, rule.init(params), params)
         return value, logits, stats, gradients, updates
 
-    value, logits, stats, gradients, updates = run(params, stats)
+    value, logits, stats, gradients, updates = run(params, stats, images)
     ordered = lambda tree, names: table([tree[module][name] for module, name, _ in names])
     names, of_stats = layout(net)
     return [np.asarray(value), np.asarray(logits), ordered(stats, of_stats), ordered(gradients, names), ordered(updates, names)]
