@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares a step of ResNet-50 with Flax's; then ResNet-18 learns Fashion-MNIST at 32x32 and must know ACCURACY of the test images. The run is
-# stopped in the middle and goes on from its checkpoint. About MINUTES on two cores, beside compiling.
+# Compares a step of ResNet-50 with Flax's; then ResNet-18 learns Fashion-MNIST at 32x32 from 3840 images, and must know 70 % of 1000 test images
+# afterwards, also when it is loaded from its checkpoint. With a number it trains by another seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -15,9 +15,12 @@ cargo test --workspace --test resnet -- --ignored --exact \
     recorded::on_cpu::a_step_of_resnet_50_is_that_of_flax | tee "$folder/compared.txt"
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"
 
-cargo run --release --example resnet -- --data "$data" --out "$folder/run" --metrics "$folder/metrics.csv" \
-    --steps 200 --batch 64 --learning-rate 0.05 --save-every 200 --test-images 2000 | tee "$folder/log"
-cargo run --release --example resnet -- --data "$data" --out "$folder/run" --eval --test-images 2000 | tee "$folder/eval.log"
+run() {
+    cargo run --release --example resnet -- --data "$data" --out "$folder/run" --test-images 1000 "$@"
+}
+run --steps 120 --batch 32 --learning-rate 0.02 --zero-init --no-augment --seed "${1:-0}" | tee "$folder/log"
+# What was saved is what was trained.
+run --eval | tee "$folder/eval.log"
 diff <(grep '^test' "$folder/log") <(grep '^test' "$folder/eval.log")
-awk '/^test accuracy/ { found = $3 } END { if (!(found > 0.78)) { print "resnet: test accuracy " found > "/dev/stderr"; exit 1 } }' "$folder/log"
+awk '/^test accuracy/ { found = $3 } END { if (!(found > 0.70)) { print "resnet: test accuracy " found > "/dev/stderr"; exit 1 } }' "$folder/log"
 grep -q 'the bottleneck is' "$folder/log"

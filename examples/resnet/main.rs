@@ -181,7 +181,7 @@ impl Options {
             let at = u64::from(done);
             metrics.scalar(at, "loss", &told.loss)?;
             metrics.scalar(at, "accuracy", &told.accuracy)?;
-            metrics.scalar(at, "rate", &schedule.value(&full([], done as i32)))?;
+            metrics.scalar(at, "rate", schedule.value(&full([], done as i32)))?;
             progress.inc(&told.loss)?;
             done += 1;
             let due = done.is_multiple_of(self.save_every.max(1)) || done == self.steps;

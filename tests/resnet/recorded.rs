@@ -214,7 +214,7 @@ mod on_cpu {
     /// In `f64`: in `f32` rounding changes the sign of a few activations among a million, and one of them moves a channel's
     /// gradient by several hundredths (`python-compat/recorder/resnet_suite.py`). Here it cannot hide anything.
     #[test]
-    #[ignore = "takes a minute, most of it XLA's compiler; examples/resnet/ci.sh asks for it"]
+    #[ignore = "fifteen seconds of work, most of it XLA's compiler: examples/resnet/ci.sh asks for it"]
     fn a_step_of_resnet_50_is_that_of_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);
