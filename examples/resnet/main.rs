@@ -89,17 +89,21 @@ fn main() -> anyhow::Result<()> {
     let size = options.size.unwrap_or(size);
     ensure!(size > 0 && batch > 0 && workers > 0, "size, batch and workers must not be 0");
     let published = Config::published(depth, classes);
-    let config =
-        published.with_context(|| format!("no network of {depth} layers was published"))?;
+    let config = published.with_context(|| {
+        format!("no network of {depth} layers was published, but of 18, 34, 50, 101 and 152")
+    })?;
     let config = Config { zero_init: options.zero_init, ..config };
     let mut run = options.begin(&config)?;
     let (mut done, mut position) = (0, None);
     let mut folder = options.out.as_ref().map(Folder::open).transpose()?.map(|f| f.keep_last(2));
-    if let Some(folder) = &mut folder
-        && let Some(restored) = folder.restore_latest(&run)?
-    {
-        (run, done, position) = (restored.state, restored.step as u32, restored.position);
-        println!("resumed    at step {done}");
+    if let Some(folder) = &mut folder {
+        let restored = folder.restore_latest(&run).with_context(|| {
+            format!("the saved run does not go on as ResNet-{depth} of {classes} classes")
+        })?;
+        if let Some(restored) = restored {
+            (run, done, position) = (restored.state, restored.step as u32, restored.position);
+            println!("resumed    at step {done}");
+        }
     }
     println!(
         "model      ResNet-{depth}, {} parameters, {classes} classes",
@@ -196,13 +200,14 @@ impl Options {
         let recent = |name: &str| {
             let all = history.get(name);
             let last = &all[all.len().saturating_sub(50)..];
-            last.iter().map(|&(_, x)| x).sum::<f64>() / last.len() as f64
+            let mean = last.iter().map(|&(_, x)| x).sum::<f64>() / last.len() as f64;
+            format!("{mean:.4} over the last {} steps", last.len())
         };
         if done > begun {
             let compile = step.stats().compile_time.as_secs_f64();
             println!("compile    {compile:.1} s");
-            println!("loss       {:.4} over the last 50 steps", recent("loss"));
-            println!("accuracy   {:.4} over the last 50 steps", recent("accuracy"));
+            println!("loss       {}", recent("loss"));
+            println!("accuracy   {}", recent("accuracy"));
         }
         if let Some(compiled) = compiled {
             let images = reading.batch as f64 / pace.step.as_secs_f64();
