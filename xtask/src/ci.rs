@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
         name: "diffusion example",
         action: Action::Run(&["bash", "examples/diffusion/ci.sh"], &[]),
     },
+    Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
     // After python-compat, which makes the Python that they compare with. They only have to run:
     // no figure passes or fails.
     Step {
