@@ -53,6 +53,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "gpt2 example", action: Action::Run(&["bash", "examples/gpt2/ci.sh"], &[]) },
     Step { name: "bert example", action: Action::Run(&["bash", "examples/bert/ci.sh"], &[]) },
+    Step {
+        name: "diffusion example",
+        action: Action::Run(&["bash", "examples/diffusion/ci.sh"], &[]),
+    },
+    Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
     // After python-compat, which makes the Python that they compare with. They only have to run:
     // no figure passes or fails.
     Step {
