@@ -62,6 +62,10 @@ const STEPS: &[Step] = &[
         name: "data benchmark",
         action: Action::Run(&["cargo", "bench", "--bench", "data", "--", "--quick"], WITH_JAX),
     },
+    Step {
+        name: "models benchmark",
+        action: Action::Run(&["cargo", "bench", "--bench", "models", "--", "--quick"], WITH_JAX),
+    },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];
 
