@@ -309,7 +309,9 @@ fn curves(extent: Extent, chart: Option<&str>) -> Result<()> {
     print_table(&["", "f32", "bf16", "apart"], &rows);
     if let Some(path) = chart {
         let title = format!("Loss of the baby GPT in {steps} steps, in nats");
-        let numbered = |losses: &[f64]| (0_u32..).map(f64::from).zip(losses.iter().copied()).collect::<Vec<_>>();
+        let numbered = |losses: &[f64]| {
+            (0_u32..).map(f64::from).zip(losses.iter().copied()).collect::<Vec<_>>()
+        };
         let chart = curves.iter().fold(train::Chart::new(title), |chart, (name, losses)| {
             chart.curve(*name, numbered(losses))
         });

@@ -116,7 +116,7 @@ class Bottleneck(nn.Module):
         y = nn.relu(ConvNorm(self.features, 1)(x))
         y = nn.relu(ConvNorm(self.features, 3, self.stride)(y))
         y = ConvNorm(4 * self.features, 1)(y)
-        if x.shape[-1] != 4 * self.features:
+        if self.stride != 1 or x.shape[-1] != 4 * self.features:
             x = ConvNorm(4 * self.features, 1, self.stride)(x)
         return nn.relu(y + x)
 
@@ -127,21 +127,21 @@ class ConvNorm(nn.Module):
     features: int
     window: int
     stride: int = 1
-    padding: object = "SAME"
 
     @nn.compact
     def __call__(self, x):
-        y = nn.Conv(self.features, (self.window,) * 2, strides=self.stride, padding=self.padding, use_bias=False)(x)
+        padding = ((self.window // 2,) * 2,) * 2
+        y = nn.Conv(self.features, (self.window,) * 2, strides=self.stride, padding=padding, use_bias=False)(x)
         return nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(y)
 
 
 class ResNet50(nn.Module):
-    """As Flax's own example of ImageNet has it."""
+    """Strides in the 3x3 convolutions, as torchvision and Flax's own example have it."""
 
     @nn.compact
     def __call__(self, x):
-        x = nn.relu(ConvNorm(64, 7, 2, ((3, 3), (3, 3)))(x))
-        x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
+        x = nn.relu(ConvNorm(64, 7, 2)(x))
+        x = nn.max_pool(x, (3, 3), strides=(2, 2), padding=((1, 1), (1, 1)))
         for stage, blocks in enumerate((3, 4, 6, 3)):
             for block in range(blocks):
                 x = Bottleneck(64 << stage, 2 if stage > 0 and block == 0 else 1)(x)
@@ -195,7 +195,7 @@ class Bert(nn.Module):
     def __call__(self, tokens, seen):
         sizes = self.sizes
         table = lambda n: nn.Embed(n, sizes["width"])
-        x = table(sizes["vocabulary"])(tokens) + table(sizes["positions"])(jnp.arange(tokens.shape[1])) + table(2)(jnp.zeros((), jnp.int32))
+        x = table(sizes["vocabulary"])(tokens) + table(sizes["positions"])(jnp.arange(tokens.shape[1])) + table(2)(jnp.zeros_like(tokens))
         x = nn.LayerNorm(epsilon=1e-12)(x)
         for _ in range(sizes["layers"]):
             x = Encoder(sizes["heads"], sizes["inner"])(x, seen[:, None, None, :])
