@@ -72,7 +72,6 @@ pub(crate) use promote::{inexact, promote_inexact};
 pub use reduce::*;
 pub use reduce_precision::*;
 pub use rng_bits::*;
-pub(crate) use rng_bits::{PARITY, ROTATIONS};
 pub use rng_generator::{RandomAlgorithm, RngBitGenerator, rng_bit_generator};
 pub use scatter::*;
 pub use select::*;

@@ -2,11 +2,10 @@
 
 use super::draw::{cast, constant, draw};
 use super::key::Key;
-use crate::control_flow::while_loop;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
-    PARITY, ROTATIONS, add, bitwise_and, bitwise_or, bitwise_xor, broadcast_to, eq, fill_of, iota,
-    lt, reshape, shift_left, shift_right_logical, slice, slice_in_dim, sub, threefry2x32, where_,
+    bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,
+    slice, slice_in_dim, threefry2x32,
 };
 
 /// The flat index of every element of `shape` as two words: the upper, which is a scalar where it is
@@ -30,33 +29,6 @@ pub(super) fn hash(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -
     threefry2x32(wide(&key[0]), wide(&key[1]), wide(high), wide(low))
 }
 
-/// As [`hash`], in a loop.
-///
-/// The rounds written out are cheap operations to a compiler, which repeats them in everything that uses their
-/// results: keys of keys of keys would be hashed anew for every number, and take minutes to compile.
-#[track_caller]
-fn hash_apart(key: &[Array; 2], low: &Array, shape: &Shape) -> [Array; 2] {
-    type State = (Array, [Array; 2], [Array; 3]);
-    let keys = [0, 1].map(|at| broadcast_to(&key[at], shape));
-    let third = bitwise_xor(bitwise_xor(&keys[0], &keys[1]), PARITY);
-    let start = [keys[0].clone(), add(broadcast_to(low, shape), &keys[1])];
-    let [k0, k1] = keys;
-    let group = |(at, [mut x0, mut x1], [k0, k1, k2]): State| {
-        let odd = eq(bitwise_and(&at, 1u32), 1u32);
-        for (even, other) in ROTATIONS[0].into_iter().zip(ROTATIONS[1]) {
-            let distance = where_(&odd, other, even);
-            x0 = add(&x0, &x1);
-            let back = sub(u32::BITS, &distance);
-            let turned = bitwise_or(shift_left(&x1, distance), shift_right_logical(&x1, back));
-            x1 = bitwise_xor(turned, &x0);
-        }
-        let next = add(&at, 1u32);
-        ((next.clone()), [add(x0, &k1), add(x1, add(&k2, next))], [k1, k2, k0])
-    };
-    let go_on = |(at, ..): State| lt(at, 5u32);
-    while_loop(go_on, group, (constant(0, DType::U32), start, [k0, k1, third])).1
-}
-
 /// Bits under the words of a key, inside a sampler.
 #[track_caller]
 pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
@@ -68,7 +40,8 @@ pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 /// shape.
 #[track_caller]
 pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
-    mixed(hash_apart(keys, &constant(0, DType::U32), keys[0].shape()), dtype)
+    let zero = constant(0, DType::U32);
+    mixed(hash(keys, &zero, &zero, keys[0].shape()), dtype)
 }
 
 /// Bits of a dtype's width from a pair of hashed words.
@@ -87,7 +60,9 @@ fn mixed([a, b]: [Array; 2], dtype: DType) -> Array {
 /// The words of the keys that a key splits into, inside a sampler.
 #[track_caller]
 pub(super) fn split_words<const N: usize>(key: &[Array; 2]) -> [[Array; 2]; N] {
-    let [a, b] = hash_apart(key, &iota(DType::U32, N), &Shape::new(&[N]));
+    let shape = Shape::new(&[N]);
+    let [high, low] = counters(&shape);
+    let [a, b] = hash(key, &high, &low, &shape);
     let word = |x: &Array, at: usize| reshape(&slice(x, &[at], &[at + 1], &[1]), []);
     std::array::from_fn(|at| [word(&a, at), word(&b, at)])
 }
@@ -98,7 +73,8 @@ pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
     let shape = keys[0].shape().insert(0, N);
     let mut lengths = vec![1; shape.rank()];
     lengths[0] = N;
-    let [a, b] = hash_apart(keys, &reshape(&iota(DType::U32, N), lengths), &shape);
+    let low = reshape(&iota(DType::U32, N), lengths);
+    let [a, b] = hash(keys, &constant(0, DType::U32), &low, &shape);
     let row = |x: &Array, at: usize| {
         reshape(&slice_in_dim(x, at as isize, at as isize + 1, 1, 0), keys[0].shape())
     };

@@ -16,6 +16,9 @@ fn put_aside(path: &Path) -> Result<(), Error> {
     if !path.exists() {
         return Ok(());
     }
+    if path.is_dir() {
+        return Err(io_error(path, std::io::ErrorKind::IsADirectory.into()));
+    }
     let numbered = |n: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{n}"));
