@@ -18,6 +18,7 @@
 //! models and the same data (`support/models/numbers.rs`), and what comes out first must be equal but for rounding.
 //! The first call traces, lowers, compiles and runs; it stands by itself. Then the sides take turns in rounds; a
 //! call ends when its result can be read. Times are lower quartiles of the rounds, ratios medians of the rounds' own.
+//! *CPU ratio* compares the processor time of all calls and threads, which others on the machine disturb less.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -29,7 +30,7 @@ mod mlp;
 #[path = "support/models/mod.rs"]
 mod models;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use models::{Call, Model, bert, gpt2, numbers, resnet};
@@ -130,37 +131,64 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
     })
 }
 
-/// Milliseconds that each of so many calls takes.
-fn timed(call: &mut Call, calls: usize) -> Result<f64> {
-    let start = Instant::now();
+/// Milliseconds of a round's calls: as the clock has them, and as processors were busy with this process.
+#[derive(Clone, Copy)]
+struct Time {
+    wall: f64,
+    cpu: f64,
+}
+
+/// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
+fn cpu_millis() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
+    // Behind the name in brackets come fields 3 and on; 14 and 15 count hundredths of a second.
+    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has a name in it")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? * 10.0)
+}
+
+fn timed(call: &mut Call, calls: usize) -> Result<Time> {
+    let (start, cpu) = (Instant::now(), cpu_millis()?);
     for _ in 0..calls {
         call()?;
     }
-    Ok(start.elapsed().as_secs_f64() * 1e3 / calls as f64)
+    let each = 1.0 / calls as f64;
+    Ok(Time { wall: start.elapsed().as_secs_f64() * 1e3 * each, cpu: (cpu_millis()? - cpu) * each })
+}
+
+/// The times by the clock.
+fn walls(times: &[Time]) -> Vec<f64> {
+    times.iter().map(|time| time.wall).collect()
 }
 
 /// A side that takes turns with us, and what it measured of a model: nothing if it does not have it.
 struct Other {
     name: &'static str,
-    process: Option<Jax>,
-    first: Option<f64>,
-    times: Vec<f64>,
+    process: Jax,
+    /// The seconds of its first call, and how far its numbers were from ours.
+    first: Option<(f64, f64)>,
+    times: Vec<Time>,
 }
 
 impl Other {
+    /// Those that are there.
     fn all() -> Result<Vec<Other>> {
-        let other = |name, process| Other { name, process, first: None, times: Vec::new() };
-        let frameworks = ["candle", "burn"].map(|name| Ok(other(name, Jax::framework(name)?)));
-        let jax = other("JAX", Jax::start("models_bench.py")?);
-        std::iter::once(Ok(jax)).chain(frameworks).collect()
+        let processes = [
+            ("JAX", Jax::start("models_bench.py")?),
+            ("candle", Jax::framework("candle")?),
+            ("burn", Jax::framework("burn")?),
+        ];
+        let other = |(name, process): (&'static str, Option<Jax>)| {
+            Some(Other { name, process: process?, first: None, times: Vec::new() })
+        };
+        Ok(processes.into_iter().filter_map(other).collect())
     }
 
-    /// Has it make a model and call it once. How far apart the numbers are that came out.
-    fn start(&mut self, entry: &Entry, parameters: usize, values: &[f64]) -> Result<f64> {
+    /// Has it make a model and call it once.
+    fn start(&mut self, entry: &Entry, parameters: usize, values: &[f64]) -> Result<()> {
         (self.first, self.times) = (None, Vec::new());
-        let Some(process) = &mut self.process else { return Ok(0.0) };
-        let answer = process.numbers(&json!({"what": "start", "start": entry.theirs}))?;
-        let [theirs, seconds, rest @ ..] = &answer[..] else { return Ok(0.0) };
+        let answer = self.process.numbers(&json!({"what": "start", "start": entry.theirs}))?;
+        let [theirs, seconds, rest @ ..] = &answer[..] else { return Ok(()) };
         let (name, title) = (self.name, &entry.title);
         ensure!(
             *theirs == parameters as f64,
@@ -178,28 +206,35 @@ impl Other {
             "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at most {:.0e}",
             entry.apart
         );
-        self.first = Some(*seconds);
-        Ok(apart)
+        self.first = Some((*seconds, apart));
+        Ok(())
     }
 
     /// A turn, if it has the model.
     fn turn(&mut self, calls: usize) -> Result<()> {
-        let Some(process) = self.process.as_mut().filter(|_| self.first.is_some()) else {
-            return Ok(());
-        };
-        self.times.extend(process.numbers(&json!({"what": "run", "calls": calls}))?);
+        if self.first.is_some() {
+            let answer = self.process.numbers(&json!({"what": "run", "calls": calls}))?;
+            let &[wall, cpu] = &answer[..] else { bail!("{} answered {answer:?}", self.name) };
+            self.times.push(Time { wall, cpu });
+        }
         Ok(())
     }
 
-    /// Its time, and ours in relation to it.
-    fn cells(&self, ours: &[f64]) -> [String; 2] {
-        match self.times.is_empty() {
-            true => ["-", "-"].map(String::from),
-            false => {
-                let time = format!("{:.1}", lower_quartile(&self.times));
-                [time, format!("{:.2}", ratio(ours, &self.times))]
-            }
-        }
+    /// Its row, if it has the model.
+    fn row(&self, title: &str, ours: &[Time], first: f64) -> Option<Vec<String>> {
+        let (their_first, apart) = self.first?;
+        let cpu = |times: &[Time]| times.iter().map(|time| time.cpu).sum::<f64>();
+        Some(vec![
+            title.to_owned(),
+            format!("{:.1}", lower_quartile(&walls(ours))),
+            self.name.to_owned(),
+            format!("{:.1}", lower_quartile(&walls(&self.times))),
+            format!("{:.2}", ratio(&walls(ours), &walls(&self.times))),
+            format!("{:.2}", cpu(ours) / cpu(&self.times)),
+            format!("{first:.1}"),
+            format!("{their_first:.1}"),
+            format!("{apart:.0e}"),
+        ])
     }
 }
 
@@ -210,35 +245,34 @@ fn apart(ours: &[f64], theirs: &[f64]) -> f64 {
     parts.fold(0.0, |most, part| if part.is_nan() || part > most { part } else { most })
 }
 
-/// A row of the table: the first calls, compared, then rounds by turns.
-fn row(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<String>> {
+/// A model's rows of the table: the first calls, compared, then rounds by turns.
+fn rows(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<Vec<String>>> {
     let Model { parameters, mut call } = (entry.ours)(extent)?;
     let start = Instant::now();
     let values = call()?;
     let first = start.elapsed().as_secs_f64();
     ensure!(values.iter().all(|x| x.is_finite()), "{}: {values:?}", entry.title);
-    let mut apart = 0.0_f64;
-    for other in others.iter_mut() {
-        apart = apart.max(other.start(entry, parameters, &values)?);
-    }
-    let mut us = Vec::new();
+    others.iter_mut().try_for_each(|other| other.start(entry, parameters, &values))?;
+    let mut ours = Vec::new();
     // The first round warms caches up.
     for round in 0..=entry.rounds {
-        us.push(timed(&mut call, entry.calls)?);
+        ours.push(timed(&mut call, entry.calls)?);
         others.iter_mut().try_for_each(|other| other.turn(entry.calls))?;
         if round == 0 {
-            us.clear();
+            ours.clear();
             others.iter_mut().for_each(|other| other.times.clear());
         }
     }
     let title = format!("{}, {:.1}M", entry.title, parameters as f64 / 1e6);
-    let mut cells = vec![title, format!("{:.1}", lower_quartile(&us))];
-    cells.extend(others.iter().flat_map(|other| other.cells(&us)));
-    cells.push(format!("{first:.1}"));
-    let their_first = others.first().and_then(|jax| jax.first);
-    cells.push(their_first.map_or("-".to_owned(), |seconds| format!("{seconds:.1}")));
-    cells.push(format!("{apart:.0e}"));
-    Ok(cells)
+    let rows: Vec<_> = others.iter().filter_map(|other| other.row(&title, &ours, first)).collect();
+    if !rows.is_empty() {
+        return Ok(rows);
+    }
+    let alone = format!("{:.1}", lower_quartile(&walls(&ours)));
+    let nothing = || "-".to_owned();
+    let first = format!("{first:.1}");
+    let cells = [title, alone, nothing(), nothing(), nothing(), nothing(), first];
+    Ok(vec![cells.into_iter().chain([nothing(), nothing()]).collect()])
 }
 
 /// The product of two random matrices of this size.
@@ -267,7 +301,7 @@ fn precision(extent: Extent) -> Result<Vec<Vec<String>>> {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..=rounds {
             for (call, times) in [&mut full, &mut half].into_iter().zip(&mut times) {
-                let time = timed(call, 1)?;
+                let time = timed(call, 1)?.wall;
                 // The first compiles.
                 if round > 0 {
                     times.push(time);
@@ -355,22 +389,22 @@ fn main() -> Result<()> {
     println!("The processor {}.\n", features());
     if !entries.is_empty() {
         let mut others = Other::all()?;
-        let rows: Vec<Vec<String>> =
-            entries.iter().map(|entry| row(entry, extent, &mut others)).collect::<Result<_>>()?;
+        let mut table = Vec::new();
+        for entry in &entries {
+            table.extend(rows(entry, extent, &mut others)?);
+        }
         let headings = [
             "model",
             "oxidax",
-            "JAX",
-            "/ JAX",
-            "candle",
-            "/ candle",
-            "burn",
-            "/ burn",
+            "beside",
+            "theirs",
+            "ratio",
+            "CPU ratio",
             "first call, s",
-            "JAX's, s",
+            "theirs, s",
             "apart",
         ];
-        print_table(&headings, &rows);
+        print_table(&headings, &table);
     }
     if !precisely.is_empty() {
         println!("In f32 and in bf16, oxidax alone:\n");

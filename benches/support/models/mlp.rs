@@ -3,7 +3,6 @@
 use super::{Model, drawn, size, trained};
 use crate::mlp;
 use anyhow::{Context as _, Result};
-use oxidax::prelude::*;
 
 /// A model that learns the same batch at each call.
 pub(crate) fn training() -> Result<Model> {
