@@ -12,10 +12,10 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
 os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
 
-SUITES = ["promotion", "random", "samplers", "mlp", "fashion", "gpt2", "ops", "lax", "special", "numpy", "linalg", "transforms", "control_flow", "collectives", "nn", "layers", "optim", "api"]
+SUITES = ["promotion", "random", "samplers", "mlp", "fashion", "gpt2", "resnet", "ops", "lax", "special", "numpy", "linalg", "transforms", "control_flow", "collectives", "nn", "layers", "optim", "api"]
 # One case in so many is recomputed by `--check`; 1 takes every case.
 STRIDE = {
-    "random": 20, "samplers": 24, "mlp": 1, "gpt2": 1, "ops": 24, "lax": 24, "special": 8, "numpy": 16, "linalg": 24, "transforms": 12, "control_flow": 8, "collectives": 6, "nn": 5, "layers": 8, "optim": 4, "api": 20,
+    "random": 20, "samplers": 24, "mlp": 1, "gpt2": 1, "resnet": 3, "ops": 24, "lax": 24, "special": 8, "numpy": 16, "linalg": 24, "transforms": 12, "control_flow": 8, "collectives": 6, "nn": 5, "layers": 8, "optim": 4, "api": 20,
 }  # fmt: skip
 
 

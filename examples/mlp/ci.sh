@@ -1,26 +1,12 @@
 #!/usr/bin/env bash
 # Trains the example on the whole of Fashion-MNIST and compares the run with JAX's: the first 100 losses
 # to 1e-4 of each, and the final test accuracy. Three epochs, 1404 steps: about two minutes on two cores,
-# beside compiling. The data are Debian's package `dataset-fashion-mnist` (30 MiB), unpacked below the
-# target folder without being installed, so no root is needed.
+# beside compiling.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-package=dataset-fashion-mnist
+data=$(examples/fashion_mnist.sh)
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fashion-mnist
-data="$folder/tree/usr/share/datasets/fashion-mnist"
-mkdir -p "$folder"
-
-if [ ! -f "$folder/unpacked" ]; then
-    echo "fetching Debian's $package into $folder"
-    rm -rf "$folder/tree" "$folder/$package"_*.deb
-    if ! (cd "$folder" && apt-get download -qq "$package"); then
-        echo "mlp: apt-get does not know $package; run \`apt-get update\` as root, on a Debian machine" >&2
-        exit 1
-    fi
-    dpkg -x "$folder/$package"_*.deb "$folder/tree"
-    touch "$folder/unpacked"
-fi
 
 # What an earlier run left must not pass for this one's.
 rm -f "$folder/losses.txt" "$folder/output.txt"

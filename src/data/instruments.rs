@@ -219,6 +219,40 @@ impl Report {
         busiest.filter(|stage| !stage.busy.is_zero()).map(|stage| stage.work)
     }
 
+    /// What has happened since an earlier report of the same pipeline: without its first steps, say, which
+    /// compile.
+    ///
+    /// ```
+    /// use oxidax::data::{Source, Synthetic};
+    /// let mut stream = Synthetic::new(10, |index| Ok(index)).stream();
+    /// let instruments = stream.instruments();
+    /// stream.next();
+    /// let first = instruments.report();
+    /// assert_eq!(stream.count(), 9);
+    /// assert_eq!(instruments.report().since(&first).items, 9);
+    /// ```
+    pub fn since(&self, earlier: &Report) -> Report {
+        let stages = self.stages.iter().map(|stage| {
+            let same = |other: &&StageReport| (other.work, other.name) == (stage.work, stage.name);
+            let (items, busy, skipped) = match earlier.stages.iter().find(same) {
+                Some(before) => (before.items, before.busy, before.skipped),
+                None => (0, Duration::ZERO, 0),
+            };
+            StageReport {
+                items: stage.items.saturating_sub(items),
+                busy: stage.busy.saturating_sub(busy),
+                skipped: stage.skipped.saturating_sub(skipped),
+                ..stage.clone()
+            }
+        });
+        Report {
+            items: self.items.saturating_sub(earlier.items),
+            waiting: self.waiting.saturating_sub(earlier.waiting),
+            stepping: self.stepping.saturating_sub(earlier.stepping),
+            stages: stages.collect(),
+        }
+    }
+
     /// Errors passed over by `on_error`.
     pub fn skipped(&self) -> u64 {
         self.stages.iter().map(|stage| stage.skipped).sum()
@@ -282,6 +316,23 @@ mod tests {
             2 items: 0.50 s stepping, 1.00 s waiting for data (67 %); the bottleneck is the source"#]]
         .assert_eq(&report.to_string());
         assert_eq!(report.skipped(), 2);
+    }
+
+    #[test]
+    fn what_happened_since_leaves_out_what_was_before() {
+        let ms = Duration::from_millis;
+        let clocks = instruments(500, 250);
+        let before = clocks.report();
+        clocks.stages[2].add(3, ms(40));
+        clocks.stages[2].skip();
+        clocks.consumed(ms(1), Some(ms(999)));
+        let since = clocks.report().since(&before);
+        assert_eq!((since.items, since.waiting, since.stepping), (1, ms(1), ms(999)));
+        assert_eq!(since.bottleneck(), Some(Work::Step), "{since}");
+        let map = since.stages.iter().find(|stage| stage.name == "map").unwrap();
+        assert_eq!((map.items, map.busy, map.skipped, map.workers), (3, ms(40), 1, 4));
+        let source = since.stages.iter().find(|stage| stage.name == "tfrecord").unwrap();
+        assert_eq!((source.items, source.busy), (0, Duration::ZERO));
     }
 
     #[test]

@@ -149,8 +149,14 @@ impl fmt::Debug for Labelled {
 impl Example {
     /// The pixels, in `0.0..=1.0`.
     pub fn pixels(&self) -> impl Iterator<Item = f32> + '_ {
-        let Rows { pixels, width, scale, .. } = &*self.rows;
-        pixels[self.row * width..][..*width].iter().map(move |&pixel| f32::from(pixel) / scale)
+        let scale = self.rows.scale;
+        self.bytes().iter().map(move |&pixel| f32::from(pixel) / scale)
+    }
+
+    /// The pixels as they are stored: a byte each, 255 the brightest in idx files.
+    pub fn bytes(&self) -> &[u8] {
+        let Rows { pixels, width, .. } = &*self.rows;
+        &pixels[self.row * width..][..*width]
     }
 
     /// The class.
@@ -198,6 +204,7 @@ mod tests {
         let (even, odd) = five().split(|row| row % 2 == 0);
         assert_eq!(labels(odd), [1, 3]);
         assert_eq!(even.row(1), (vec![2.0, 2.5], 2));
+        assert_eq!(Source::get(&even, 1).unwrap().bytes(), [4, 5]);
         assert_eq!(labels(even.select([2, 0, 2])), [4, 0, 4]);
         let error = crate::catch(|| even.select([3])).unwrap_err().to_string();
         assert!(error.starts_with("error[value]: select: row 3 of a set with 3 rows"), "{error}");

@@ -47,6 +47,10 @@ const STEPS: &[Step] = &[
         name: "mlp on Fashion-MNIST",
         action: Action::Run(&["bash", "examples/mlp/ci.sh"], &[]),
     },
+    Step {
+        name: "resnet on Fashion-MNIST",
+        action: Action::Run(&["bash", "examples/resnet/ci.sh"], &[]),
+    },
     Step { name: "gpt2 example", action: Action::Run(&["bash", "examples/gpt2/ci.sh"], &[]) },
     // After python-compat, which makes the Python that they compare with. They only have to run:
     // no figure passes or fails.

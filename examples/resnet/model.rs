@@ -1,0 +1,224 @@
+//! Residual networks for images: He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (2015), table 1.
+//!
+//! As torchvision has them (v1.5): in a bottleneck the 3x3 convolution has the stride, not the first 1x1, and shortcuts
+//! that change shape are 1x1 convolutions. Channels come last: images are `[b, height, width, 3]`.
+
+use oxidax::prelude::*;
+
+/// What decides the shapes of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// How many blocks each of the four stages has.
+    pub(crate) blocks: [usize; 4],
+    /// Whether a block is a bottleneck of 1x1, 3x3 and 1x1 convolutions, or two of 3x3.
+    pub(crate) bottleneck: bool,
+    /// Channels after the stem; each stage has twice as many as the one before.
+    pub(crate) width: usize,
+    pub(crate) classes: usize,
+    /// Whether blocks begin as their shortcuts: the scale of each block's last norm is zero at first.
+    pub(crate) zero_init: bool,
+}
+
+/// By how much a bottleneck's last convolution widens it.
+const EXPANSION: usize = 4;
+
+impl Config {
+    /// One of the published depths: 18, 34, 50, 101 and 152 layers that are convolutions or the head.
+    pub(crate) fn published(depth: usize, classes: usize) -> Option<Config> {
+        let (blocks, bottleneck) = match depth {
+            18 => ([2, 2, 2, 2], false),
+            34 => ([3, 4, 6, 3], false),
+            50 => ([3, 4, 6, 3], true),
+            101 => ([3, 4, 23, 3], true),
+            152 => ([3, 8, 36, 3], true),
+            _ => return None,
+        };
+        Some(Config { blocks, bottleneck, width: 64, classes, zero_init: false })
+    }
+}
+
+/// Which statistics a batch norm normalizes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Norms {
+    /// Those of the batch, which also move the running ones: training.
+    Batch,
+    /// The running ones: evaluation.
+    Running,
+}
+
+/// A network: its trunk, and the linear map from mean features to logits.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct ResNet {
+    pub(crate) trunk: Trunk<ConvNorm>,
+    pub(crate) head: nn::Linear,
+}
+
+/// Something for every convolution of a network: the layer itself, or the running statistics beside it.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct Trunk<T> {
+    pub(crate) stem: T,
+    pub(crate) stages: Vec<Vec<Block<T>>>,
+}
+
+/// The same for a block.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct Block<T> {
+    pub(crate) main: Vec<T>,
+    /// Where the block changes the shape; elsewhere its input is added as it is.
+    pub(crate) shortcut: Option<T>,
+}
+
+/// The running statistics of all norms: no parameters, so a tree of their own.
+pub(crate) type Stats = Trunk<nn::BatchStats>;
+
+/// A convolution without bias, and its batch norm.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct ConvNorm {
+    pub(crate) conv: nn::Conv,
+    pub(crate) norm: nn::BatchNorm,
+}
+
+impl ConvNorm {
+    /// `k` by `k`, with padding that keeps the size at stride 1. Weights are normal with variance `2 / (k² n_out)`, which keeps
+    /// that of gradients (He et al., "Delving deep into rectifiers", 2015, equation 14).
+    fn new(key: random::Key, k: usize, n_in: usize, n_out: usize, stride: usize) -> ConvNorm {
+        let numbers = nn::init::VarianceScaling {
+            scale: 2.0,
+            fan: nn::init::Fan::Out,
+            distribution: nn::init::Distribution::Normal,
+        };
+        let weight = nn::init::variance_scaling(key, [k, k, n_in, n_out], DType::F32, numbers);
+        let conv = nn::Conv {
+            strides: vec![stride; 2],
+            padding: centred(k),
+            ..nn::Conv::with_weight(weight).without_bias()
+        };
+        let norm = nn::BatchNorm { momentum: 0.9.into(), ..nn::BatchNorm::new(n_out) };
+        ConvNorm { conv, norm }
+    }
+
+    #[track_caller]
+    fn forward(&self, x: &Array, stats: &nn::BatchStats, by: Norms) -> (Array, nn::BatchStats) {
+        let y = self.conv.forward(x);
+        match by {
+            Norms::Batch => self.norm.forward_train(&y, stats),
+            Norms::Running => (self.norm.forward_eval(&y, stats), stats.clone()),
+        }
+    }
+}
+
+/// Padding on both sides alike. (`Same` would put more behind than in front at stride 2, as TensorFlow does.)
+fn centred(k: usize) -> Padding {
+    let side = (k / 2) as isize;
+    Padding::Explicit(vec![(side, side); 2])
+}
+
+impl Block<ConvNorm> {
+    fn new(
+        keys: &mut impl Iterator<Item = random::Key>,
+        config: &Config,
+        n_in: usize,
+        n: usize,
+        stride: usize,
+    ) -> Block<ConvNorm> {
+        let mut layer = |k: usize, n_in: usize, n_out: usize, stride: usize| {
+            ConvNorm::new(keys.next().expect("keys do not end"), k, n_in, n_out, stride)
+        };
+        let n_out = if config.bottleneck { EXPANSION * n } else { n };
+        let mut main = match config.bottleneck {
+            true => vec![layer(1, n_in, n, 1), layer(3, n, n, stride), layer(1, n, n_out, 1)],
+            false => vec![layer(3, n_in, n, stride), layer(3, n, n, 1)],
+        };
+        let changes = stride != 1 || n_in != n_out;
+        let shortcut = changes.then(|| layer(1, n_in, n_out, stride));
+        if config.zero_init {
+            let last = main.last_mut().expect("a block has layers");
+            last.norm.scale = last.norm.scale.as_ref().map(zeros_like);
+        }
+        Block { main, shortcut }
+    }
+
+    #[track_caller]
+    fn forward(
+        &self,
+        x: &Array,
+        stats: &Block<nn::BatchStats>,
+        by: Norms,
+    ) -> (Array, Block<nn::BatchStats>) {
+        let (mut y, mut main) = (x.clone(), Vec::new());
+        for (layer, stats) in self.main.iter().zip(&stats.main) {
+            if !main.is_empty() {
+                y = relu(&y);
+            }
+            let moved;
+            (y, moved) = layer.forward(&y, stats, by);
+            main.push(moved);
+        }
+        match (&self.shortcut, &stats.shortcut) {
+            (Some(layer), Some(stats)) => {
+                let (x, moved) = layer.forward(x, stats, by);
+                (relu(&(x + y)), Block { main, shortcut: Some(moved) })
+            }
+            _ => (relu(&(x + y)), Block { main, shortcut: None }),
+        }
+    }
+}
+
+impl ResNet {
+    /// A network with weights drawn from a key, in `f32`.
+    pub(crate) fn new(key: random::Key, config: &Config) -> ResNet {
+        let [trunk, head] = key.split();
+        let mut keys = (0..).map(|n: i64| random::fold_in(trunk.clone(), n));
+        let stem = ConvNorm::new(keys.next().expect("keys do not end"), 7, 3, config.width, 2);
+        let (mut n, mut n_in, mut stages) = (config.width, config.width, Vec::new());
+        for (at, &count) in config.blocks.iter().enumerate() {
+            let mut blocks = Vec::new();
+            for number in 0..count {
+                // The stem's pooling has halved the size already.
+                let stride = if at > 0 && number == 0 { 2 } else { 1 };
+                blocks.push(Block::new(&mut keys, config, n_in, n, stride));
+                n_in = if config.bottleneck { EXPANSION * n } else { n };
+            }
+            stages.push(blocks);
+            n *= 2;
+        }
+        let head = nn::Linear::new(head, n_in, config.classes);
+        ResNet { trunk: Trunk { stem, stages }, head }
+    }
+
+    /// Statistics to begin with: mean 0 and variance 1.
+    pub(crate) fn stats(&self) -> Stats {
+        let of = |layer: &ConvNorm| {
+            let [_, _, _, n_out] = layer.conv.weight.dims();
+            nn::BatchStats::new(n_out)
+        };
+        let of_block = |block: &Block<ConvNorm>| Block {
+            main: block.main.iter().map(of).collect(),
+            shortcut: block.shortcut.as_ref().map(of),
+        };
+        let stages = self.trunk.stages.iter();
+        Trunk {
+            stem: of(&self.trunk.stem),
+            stages: stages.map(|blocks| blocks.iter().map(of_block).collect()).collect(),
+        }
+    }
+
+    /// Logits `[b, classes]` of images `[b, height, width, 3]`, and the statistics after them.
+    #[track_caller]
+    pub(crate) fn forward(&self, images: &Array, stats: &Stats, by: Norms) -> (Array, Stats) {
+        let (x, stem) = self.trunk.stem.forward(images, &stats.stem, by);
+        let mut x = max_pool(&relu(&x), &[3, 3], &[2, 2], centred(3));
+        let mut stages = Vec::new();
+        for (blocks, stats) in self.trunk.stages.iter().zip(&stats.stages) {
+            let mut moved = Vec::new();
+            for (block, stats) in blocks.iter().zip(stats) {
+                let after;
+                (x, after) = block.forward(&x, stats, by);
+                moved.push(after);
+            }
+            stages.push(moved);
+        }
+        let features = x.mean_axes(axes([1, 2]));
+        (self.head.forward(&features), Trunk { stem, stages })
+    }
+}

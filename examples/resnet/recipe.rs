@@ -1,0 +1,143 @@
+//! The recipe: gradient descent with Nesterov's momentum, decay of kernels alone, a linear warm-up and half a cosine (Goyal et al.,
+//! "Accurate, large minibatch SGD", 2017; He et al., "Bag of tricks for image classification", 2018).
+
+use super::model::{Norms, ResNet, Stats};
+use oxidax::prelude::*;
+
+/// The numbers of a run.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Recipe {
+    /// Learning rate at the end of the warm-up, per step; 0.1 for a batch of 256 is usual, and goes with the batch.
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) learning_rate: f64,
+    #[arg(long, default_value_t = 0.9)]
+    pub(crate) momentum: f64,
+    /// Of kernels and the head's weight, not of norms and biases.
+    #[arg(long, default_value_t = 1e-4)]
+    pub(crate) weight_decay: f64,
+    /// How much of a label is spread over all classes.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) label_smoothing: f64,
+    /// Compute in bf16; parameters, statistics and the optimizer's state stay f32.
+    #[arg(long)]
+    pub(crate) bf16: bool,
+}
+
+/// All that changes from step to step.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) model: ResNet,
+    pub(crate) stats: Stats,
+    pub(crate) optimizer: optim::State,
+}
+
+/// Images `u8[b, height, width, 3]` and classes `i32[b]`.
+pub(crate) type Batch = (Array, Array);
+
+/// What a step tells.
+#[derive(Tree, Clone, Debug)]
+pub(crate) struct Told {
+    /// The mean cross entropy, in nats, of the smoothed labels: `f32[]`.
+    pub(crate) loss: Array,
+    /// The share of images whose largest logit is their class's: `f32[]`.
+    pub(crate) accuracy: Array,
+}
+
+/// What of red, green and blue is subtracted and divided by, in units of the brightest: ImageNet's mean and deviation, which the
+/// published weights expect.
+const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
+const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
+
+/// Images as the network takes them, floats, of bytes.
+pub(crate) fn normalized(images: &Array, dtype: DType) -> Array {
+    let channels = |numbers: [f64; 3]| {
+        stack(numbers.map(|number| nn::init::constant([], dtype, number)).each_ref(), 0)
+    };
+    (images.astype(dtype) / 255.0 - channels(MEAN)) / channels(DEVIATION)
+}
+
+impl Recipe {
+    pub(crate) fn policy(&self) -> nn::DTypePolicy {
+        match self.bf16 {
+            true => nn::DTypePolicy::mixed_bf16(),
+            false => nn::DTypePolicy::full(),
+        }
+    }
+
+    /// The learning rate by step: up in a line for `warmup` of the `steps`, then down to zero.
+    pub(crate) fn schedule(&self, warmup: u32, steps: u32) -> optim::Schedule {
+        let first = self.learning_rate / (f64::from(warmup) + 1.0);
+        optim::warmup_cosine_decay_schedule(first, self.learning_rate, warmup, steps, 0.0)
+    }
+
+    pub(crate) fn optimizer(&self, learning_rate: impl Into<optim::Schedule>) -> optim::Optimizer {
+        let decay = optim::add_decayed_weights(self.weight_decay);
+        optim::masked(decay, optim::Mask::min_rank(2))
+            .chain(optim::nesterov(learning_rate, self.momentum))
+    }
+
+    /// Loss, logits and moved statistics of a batch.
+    fn loss(
+        &self,
+        model: &ResNet,
+        stats: &Stats,
+        (images, labels): &Batch,
+        policy: nn::DTypePolicy,
+    ) -> (Array, (Array, Stats)) {
+        let images = policy.cast_to_compute(&normalized(images, policy.param));
+        let model = policy.cast_to_compute(model);
+        let (logits, stats) = model.forward(&images, stats, Norms::Batch);
+        let logits = policy.cast_to_output(&logits);
+        let loss = nn::smoothed_cross_entropy(&logits, labels, self.label_smoothing).mean();
+        (loss, (logits, stats))
+    }
+
+    /// Loss, logits, moved statistics and gradients of a batch.
+    pub(crate) fn gradients(
+        &self,
+        run: &Run,
+        batch: &Batch,
+        policy: nn::DTypePolicy,
+    ) -> (Array, Array, Stats, ResNet) {
+        let loss = |model: &ResNet| self.loss(model, &run.stats, batch, policy);
+        let ((loss, (logits, stats)), gradients) = value_and_grad_aux(loss)(&run.model);
+        (loss, logits, stats, gradients)
+    }
+
+    /// The step: what is given away by value comes back changed.
+    pub(crate) fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, Told)> {
+        let recipe = self.clone();
+        let step = move |run: Run, batch: Batch| {
+            let (loss, logits, stats, gradients) = recipe.gradients(&run, &batch, recipe.policy());
+            let (updates, state) = optimizer.update(&gradients, &run.optimizer, &run.model);
+            let model = optim::apply_updates(&run.model, &updates);
+            let accuracy = nn::accuracy(&logits, &batch.1);
+            (Run { model, stats, optimizer: state }, Told { loss, accuracy })
+        };
+        jit(step).name("train_step")
+    }
+
+    /// The means over images of loss and accuracy, with a batch besides; labels are not smoothed.
+    pub(crate) fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
+        let policy = self.policy();
+        let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {
+            let images = policy.cast_to_compute(&normalized(&images, policy.param));
+            let model = policy.cast_to_compute(&model);
+            let (logits, _) = model.forward(&images, &stats, Norms::Running);
+            let logits = policy.cast_to_output(&logits);
+            let right = eq(argmax(&logits, -1).astype(DType::I32), &labels);
+            Means {
+                loss: means.loss.update(&nn::softmax_cross_entropy(&logits, &labels)),
+                accuracy: means.accuracy.update(&right),
+            }
+        };
+        jit(add).name("evaluate")
+    }
+}
+
+/// Means over the images seen so far.
+#[derive(Tree, Clone, Debug, Default)]
+pub(crate) struct Means {
+    pub(crate) loss: nn::Average,
+    pub(crate) accuracy: nn::Average,
+}
