@@ -52,6 +52,7 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/resnet/ci.sh"], &[]),
     },
     Step { name: "gpt2 example", action: Action::Run(&["bash", "examples/gpt2/ci.sh"], &[]) },
+    Step { name: "bert example", action: Action::Run(&["bash", "examples/bert/ci.sh"], &[]) },
     // After python-compat, which makes the Python that they compare with. They only have to run:
     // no figure passes or fails.
     Step {

@@ -1,0 +1,124 @@
+//! BERT-type encoders: how near sentences are to each other, by a published model's own weights.
+//!
+//! ```text
+//! examples/bert/weights.sh target/minilm                            all-MiniLM-L6-v2, 91 MB
+//! cargo run --release --example bert -- --weights target/minilm "A cat sits." "A feline rests." "Stocks fell."
+//! cargo run --release --example bert -- --weights target/minilm --file LINES "Which line is nearest?"
+//! ```
+//!
+//! `--weights` takes any folder of a `BertModel` as Hugging Face has it: `config.json`, `model.safetensors` or its
+//! shards, and `tokenizer.json`. README.md beside this file tells more.
+
+#![allow(clippy::print_stdout, reason = "an example shows its results")]
+
+mod embed;
+mod model;
+mod text;
+mod weights;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use embed::Encoder;
+use oxidax::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Embeds sentences and prints how near they are to each other, or to the lines of a file.
+#[derive(Parser)]
+struct Options {
+    /// A folder with weights and tokenizer.
+    #[arg(long)]
+    weights: PathBuf,
+    /// A text file; each line that is not empty is a sentence to look among.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// How many lines of the file to print for each sentence.
+    #[arg(long, default_value_t = 5)]
+    nearest: usize,
+    /// How many sentences are computed together.
+    #[arg(long, default_value_t = 32)]
+    batch: usize,
+    /// Cut sentences to so many tokens [what the folder says].
+    #[arg(long)]
+    longest: Option<usize>,
+    /// Compute in bf16.
+    #[arg(long)]
+    bf16: bool,
+    /// Save the vectors to this file: `sentences` and `lines`, `f32[n, width]` each.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The sentences.
+    sentences: Vec<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let Options { sentences, batch, .. } = &options;
+    ensure!(*batch > 0, "a batch of 0 sentences");
+    ensure!(
+        options.file.is_some() || !sentences.is_empty(),
+        "no sentence and no `--file`: nothing to do"
+    );
+    let policy = if options.bf16 { nn::DTypePolicy::mixed_bf16() } else { nn::DTypePolicy::full() };
+    let encoder = Encoder::open(&options.weights, options.longest, policy)?;
+    let parameters: usize = tree::leaves(&encoder.model).iter().map(Array::size).sum();
+    let config = &encoder.config;
+    println!(
+        "model     {} layers, {} heads, width {}: {parameters} parameters",
+        config.layers, config.heads, config.width
+    );
+
+    let mut saved = BTreeMap::new();
+    if let Some(path) = &options.file {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        let lines: Vec<String> =
+            text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+        ensure!(!lines.is_empty(), "{} holds no line", path.display());
+        let found = encoder.embed(&lines, *batch)?;
+        println!(
+            "lines     {} at {:.0} a second; {} programs compiled in {:.1} s",
+            lines.len(),
+            lines.len() as f64 / found.computing.as_secs_f64(),
+            found.programs,
+            found.compiling.as_secs_f64()
+        );
+        if !sentences.is_empty() {
+            let asked = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
+            let (cosines, places) = nearest(&asked, &found.vectors, options.nearest)?;
+            let each = cosines.chunks(places.len() / sentences.len());
+            let mut places = places.iter();
+            for (sentence, cosines) in sentences.iter().zip(each) {
+                println!("\n{sentence}");
+                for (cosine, &place) in cosines.iter().zip(&mut places) {
+                    println!("  {cosine:6.3}  {}", lines[place as usize]);
+                }
+            }
+            saved.insert("sentences", asked);
+        }
+        saved.insert("lines", found.vectors);
+    } else {
+        let asked = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
+        let cosines = asked.matmul(&asked.swapaxes(0, 1)).to_vec::<f32>()?;
+        println!();
+        for (sentence, row) in sentences.iter().zip(cosines.chunks(sentences.len())) {
+            let row: Vec<String> = row.iter().map(|cosine| format!("{cosine:6.3}")).collect();
+            println!("{}  {sentence}", row.join(" "));
+        }
+        saved.insert("sentences", asked);
+    }
+    if let Some(path) = &options.out {
+        checkpoint::save(path, &saved)?;
+        println!("\nsaved     {}", path.display());
+    }
+    Ok(())
+}
+
+/// Cosines and places of the `n` nearest of the `lines`, `f32[l, width]`, to each of `asked`, `f32[s, width]`: row
+/// by row, the nearest first.
+fn nearest(asked: &Array, lines: &Array, n: usize) -> anyhow::Result<(Vec<f32>, Vec<i32>)> {
+    let n = n.clamp(1, lines.shape()[0]);
+    let found =
+        jit(move |asked: Array, lines: Array| top_k(&asked.matmul(&lines.swapaxes(0, 1)), n, -1));
+    let (cosines, places) = found.call(asked, lines)?;
+    Ok((cosines.to_vec()?, places.to_vec()?))
+}
