@@ -1,8 +1,9 @@
-//! JAX on this machine, measured by turns with us.
+//! JAX on this machine, measured by turns with us; and others.
 //!
 //! A script of `python-compat` (`jax_bench.py`, for one) runs with `--serve` in the Python that
 //! `OXIDAX_BENCH_PYTHON` names and takes one measurement at each request, so that both sides meet the same moments
-//! of a busy machine.
+//! of a busy machine. The program that `OXIDAX_BENCH_FRAMEWORKS` names, `benches/frameworks`, does so for candle and
+//! burn.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -14,6 +15,7 @@ const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat");
 
 /// The other side.
 pub(crate) struct Jax {
+    name: &'static str,
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -29,30 +31,48 @@ impl Jax {
             );
             return Ok(None);
         };
-        let mut process = Command::new(&python)
-            .args([&format!("{SCRIPTS}/{script}"), "--serve"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("starting {} (OXIDAX_BENCH_PYTHON)", python.display()))?;
-        let requests = process.stdin.take().context("JAX's standard input")?;
-        let answers = BufReader::new(process.stdout.take().context("JAX's standard output")?);
-        Ok(Some(Jax { process, requests, answers }))
+        let mut command = Command::new(&python);
+        command.args([&format!("{SCRIPTS}/{script}"), "--serve"]);
+        Jax::spawn("JAX", &mut command).map(Some)
     }
 
-    /// Has JAX measure something.
+    /// Starts candle or burn, by name. Without `OXIDAX_BENCH_FRAMEWORKS` there is none, and this says so.
+    #[allow(dead_code, reason = "one benchmark has them")]
+    pub(crate) fn framework(name: &'static str) -> Result<Option<Jax>> {
+        let Some(program) = std::env::var_os("OXIDAX_BENCH_FRAMEWORKS").map(PathBuf::from) else {
+            eprintln!(
+                "OXIDAX_BENCH_FRAMEWORKS is not set, so {name}'s columns are missing; `cargo build --release` in \
+                 benches/frameworks makes target/release/oxidax-frameworks there"
+            );
+            return Ok(None);
+        };
+        Jax::spawn(name, Command::new(program).arg(name)).map(Some)
+    }
+
+    fn spawn(name: &'static str, command: &mut Command) -> Result<Jax> {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = piped.spawn().with_context(|| format!("starting {name}: {command:?}"))?;
+        let requests = process.stdin.take().context("its standard input")?;
+        let answers = BufReader::new(process.stdout.take().context("its standard output")?);
+        Ok(Jax { name, process, requests, answers })
+    }
+
+    /// Has it measure something.
     fn ask(&mut self, request: &Value) -> Result<Value> {
-        writeln!(self.requests, "{request}").context("asking JAX")?;
+        let name = self.name;
+        writeln!(self.requests, "{request}").with_context(|| format!("asking {name}"))?;
         let mut answer = String::new();
-        let length = self.answers.read_line(&mut answer).context("hearing from JAX")?;
-        ensure!(length > 0, "JAX ended at {request}; its message stands above");
-        serde_json::from_str(&answer).with_context(|| format!("JAX answered `{answer}`"))
+        let length = self.answers.read_line(&mut answer);
+        let length = length.with_context(|| format!("hearing from {name}"))?;
+        ensure!(length > 0, "{name} ended at {request}; its message stands above");
+        serde_json::from_str(&answer).with_context(|| format!("{name} answered `{answer}`"))
     }
 
-    /// What JAX measured at a request, in the order in which it says.
+    /// What it measured at a request, in the order in which it says.
     pub(crate) fn numbers(&mut self, request: &Value) -> Result<Vec<f64>> {
         let answer = self.ask(request)?;
-        serde_json::from_value(answer).with_context(|| format!("JAX's answer to {request}"))
+        serde_json::from_value(answer)
+            .with_context(|| format!("{}'s answer to {request}", self.name))
     }
 }
 
@@ -60,7 +80,7 @@ impl Drop for Jax {
     fn drop(&mut self) {
         // It waits for its next request, and a process that has ended already is no matter.
         if self.process.kill().is_ok() && self.process.wait().is_err() {
-            eprintln!("JAX's process could not be waited for");
+            eprintln!("{}'s process could not be waited for", self.name);
         }
     }
 }

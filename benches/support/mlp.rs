@@ -23,7 +23,7 @@ pub(crate) struct Batch {
 pub(crate) type Arguments = (Mlp, optim::State, Batch);
 
 impl Mlp {
-    fn new(key: random::Key) -> Mlp {
+    pub(crate) fn new(key: random::Key) -> Mlp {
         let keys = random::split(key, SIZES.len() - 1);
         let pairs = keys.into_iter().zip(SIZES.windows(2));
         Mlp { layers: pairs.map(|(key, n)| nn::Linear::new(key, n[0], n[1])).collect() }
@@ -35,9 +35,13 @@ impl Mlp {
     }
 }
 
+pub(crate) fn optimizer() -> optim::Optimizer {
+    optim::adamw(1e-3)
+}
+
 /// The compiled step: loss, gradient, AdamW.
 pub(crate) fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
-    let optimizer = optim::adamw(1e-3);
+    let optimizer = optimizer();
     jit(move |model: Mlp, state: optim::State, batch: Batch| {
         let loss = |model: &Mlp| {
             nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
@@ -49,15 +53,18 @@ pub(crate) fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
     .name("train_step")
 }
 
+pub(crate) fn batch() -> Result<Batch> {
+    let pixels: Vec<f32> = (0..BATCH * SIZES[0]).map(|at| (at % 255) as f32 / 255.0).collect();
+    let labels: Vec<i32> = (0..BATCH).map(|at| (at % 10) as i32).collect();
+    Ok(Batch {
+        images: Array::from_slice(&pixels, [BATCH, SIZES[0]])?,
+        labels: Array::from_slice(&labels, [BATCH])?,
+    })
+}
+
 /// Weights drawn as the example draws them, and a batch.
 pub(crate) fn arguments() -> Result<Arguments> {
     let model = Mlp::new(random::key(0));
-    let state = optim::adamw(1e-3).init(&model);
-    let pixels: Vec<f32> = (0..BATCH * SIZES[0]).map(|at| (at % 255) as f32 / 255.0).collect();
-    let labels: Vec<i32> = (0..BATCH).map(|at| (at % 10) as i32).collect();
-    let batch = Batch {
-        images: Array::from_slice(&pixels, [BATCH, SIZES[0]])?,
-        labels: Array::from_slice(&labels, [BATCH])?,
-    };
-    Ok((model, state, batch))
+    let state = optimizer().init(&model);
+    Ok((model, state, batch()?))
 }

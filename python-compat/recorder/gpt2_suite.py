@@ -63,8 +63,10 @@ def forward(params, tokens, sizes):
     b, t = tokens.shape
 
     def norm(p, x):
-        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        return (x - mean) * jax.lax.rsqrt(variance + sizes["epsilon"]) * p["scale"] + p["bias"]
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+        y = (wide - mean) * jax.lax.rsqrt(variance + sizes["epsilon"]) * p["scale"] + p["bias"]
+        return y.astype(x.dtype)
 
     def linear(p, x):
         return x @ p["weight"] + p["bias"]

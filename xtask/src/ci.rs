@@ -72,6 +72,14 @@ const STEPS: &[Step] = &[
         name: "data benchmark",
         action: Action::Run(&["cargo", "bench", "--bench", "data", "--", "--quick"], WITH_JAX),
     },
+    Step {
+        name: "models benchmark",
+        // Without `bf16`, which takes minutes on processors that lack it.
+        action: Action::Run(
+            &["cargo", "bench", "--bench", "models", "--", "--quick", "mlp", "gpt2", "bert"],
+            WITH_JAX,
+        ),
+    },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];
 

@@ -1,0 +1,136 @@
+//! The sides of candle and burn in `benches/models.rs`.
+//!
+//! ```text
+//! cd benches/frameworks && cargo build --release
+//! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks cargo bench --bench models -- mlp bert
+//! ```
+//!
+//! Started with `candle` or `burn`, it answers each line of standard input, a request in JSON, by a line of numbers,
+//! as `python-compat/models_bench.py` does: `start` makes a model and calls it once (how many parameters it has,
+//! the seconds of that call, what came out), or answers nothing if it does not have the model; `run` calls it so
+//! often (milliseconds a call, by the clock and of processors).
+//!
+//! Both have a step of the MLP and BERT's answers, written as their users write them: with their own layers,
+//! optimizers and losses, on the processor.
+
+#![forbid(unsafe_code)]
+
+#[path = "../../support/models/numbers.rs"]
+mod numbers;
+mod of_burn;
+mod of_candle;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, Write as _};
+use std::time::Instant;
+
+/// The sizes of the MLP, and how many images a batch has.
+const MLP: [usize; 4] = [784, 1024, 1024, 10];
+const MLP_BATCH: usize = 128;
+const CLASSES: usize = 10;
+const LEARNING_RATE: f64 = 1e-3;
+const WEIGHT_DECAY: f64 = 1e-4;
+
+/// BERT's, as `support/models/bert.rs` has them.
+#[derive(Clone, Copy, Deserialize)]
+struct Bert {
+    layers: usize,
+    heads: usize,
+    width: usize,
+    inner: usize,
+    vocabulary: usize,
+    positions: usize,
+    batch: usize,
+    context: usize,
+}
+
+const EPSILON: f64 = 1e-12;
+/// How many numbers of the first embedding are compared.
+const COMPARED: usize = 8;
+
+/// Computes once, waits for it, and gives some of the numbers that came out.
+type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
+
+/// A model that is ready to run.
+struct Model {
+    parameters: usize,
+    call: Call,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
+enum Request {
+    Start { start: Start },
+    Run { calls: usize },
+}
+
+#[derive(Deserialize)]
+struct Start {
+    model: String,
+    sizes: Value,
+}
+
+/// Images `[MLP_BATCH, 784]` and their classes, as `support/mlp.rs` has them.
+fn images() -> (Vec<f32>, Vec<u8>) {
+    let pixels = (0..MLP_BATCH * MLP[0]).map(|at| (at % 255) as f32 / 255.0);
+    (pixels.collect(), (0..MLP_BATCH).map(|at| (at % CLASSES) as u8).collect())
+}
+
+fn start(framework: &str, start: Start) -> Result<Option<Model>> {
+    Ok(match (framework, start.model.as_str()) {
+        ("candle", "mlp") => Some(of_candle::mlp()?),
+        ("burn", "mlp") => Some(of_burn::mlp()),
+        ("candle", "bert") => Some(of_candle::bert(serde_json::from_value(start.sizes)?)?),
+        ("burn", "bert") => Some(of_burn::bert(serde_json::from_value(start.sizes)?)),
+        ("candle" | "burn", _) => None,
+        _ => bail!("`{framework}` is neither candle nor burn"),
+    })
+}
+
+/// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
+fn cpu_millis() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has a name in it")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? * 10.0)
+}
+
+fn main() -> Result<()> {
+    let framework = std::env::args().nth(1).context("say candle or burn")?;
+    let mut running: Option<Model> = None;
+    for line in std::io::stdin().lock().lines() {
+        let answer = match serde_json::from_str(&line?)? {
+            Request::Start { start: wanted } => {
+                running = None;
+                let mut model = start(&framework, wanted)?;
+                let begin = Instant::now();
+                let answer = match &mut model {
+                    Some(model) => {
+                        let values = (model.call)()?;
+                        let seconds = begin.elapsed().as_secs_f64();
+                        [vec![model.parameters as f64, seconds], values].concat()
+                    }
+                    None => Vec::new(),
+                };
+                running = model.or(running);
+                json!(answer)
+            }
+            Request::Run { calls } => {
+                let model = running.as_mut().context("no model runs")?;
+                let (begin, cpu) = (Instant::now(), cpu_millis()?);
+                for _ in 0..calls {
+                    (model.call)()?;
+                }
+                let each = 1.0 / calls as f64;
+                let wall = begin.elapsed().as_secs_f64() * 1e3;
+                json!([wall * each, (cpu_millis()? - cpu) * each])
+            }
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}

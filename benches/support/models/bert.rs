@@ -1,0 +1,70 @@
+//! Embeddings of sentences by `examples/bert`: the mean of their tokens, of length 1.
+
+#[path = "../../../examples/bert/model.rs"]
+#[allow(dead_code, reason = "the example also has models with a pooler, and reads published ones")]
+mod model;
+
+use super::{Model, drawn, numbers, size};
+use anyhow::{Context as _, Result};
+use model::{Bert, Config, Pooling, Texts};
+use oxidax::prelude::*;
+
+/// How large a model is, and how many sentences of how many tokens it is given.
+#[derive(Clone, Copy, serde::Serialize)]
+pub(crate) struct Sizes {
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) width: usize,
+    pub(crate) inner: usize,
+    pub(crate) vocabulary: usize,
+    pub(crate) positions: usize,
+    pub(crate) batch: usize,
+    pub(crate) context: usize,
+}
+
+/// MiniLM of 6 layers, as published for embeddings of sentences.
+pub(crate) const MINI_LM: Sizes = Sizes {
+    layers: 6,
+    heads: 12,
+    width: 384,
+    inner: 1536,
+    vocabulary: 30522,
+    positions: 512,
+    batch: 16,
+    context: 128,
+};
+
+/// How many numbers of the first sentence's embedding are compared.
+const COMPARED: usize = 8;
+
+/// A model that embeds the same sentences at each call.
+pub(crate) fn inference(sizes: Sizes) -> Result<Model> {
+    let Sizes { layers, heads, width, inner, vocabulary, positions, batch, context } = sizes;
+    let config = Config {
+        vocabulary,
+        positions,
+        kinds: 2,
+        width,
+        heads,
+        layers,
+        inner,
+        activation: nn::Activation::GeluExact,
+        epsilon: 1e-12,
+        pooling: Pooling::Mean,
+        pooler: false,
+    };
+    let model = drawn::tree(move |key| Bert::new(key, &config))?;
+    let parameters = size(&model);
+    let tokens = numbers::integers(batch * context, vocabulary);
+    let tokens = Array::from_slice(&tokens, [batch, context])?;
+    let lengths = numbers::lengths(batch, context).into_iter().map(|n| n as i32);
+    let lengths = Array::from_slice(&lengths.collect::<Vec<_>>(), [batch])?;
+    let texts = (tokens, zeros([batch, context], DType::I32), lengths);
+    let embed = jit(|model: Bert, texts: Texts| model.embed(&texts)).name("embed");
+    let call = Box::new(move || {
+        let embeddings = embed.call(&model, &texts).context("embedding sentences")?;
+        let first = embeddings.to_vec::<f32>()?;
+        Ok(first.iter().take(COMPARED).map(|&x| f64::from(x)).collect())
+    });
+    Ok(Model { parameters, call })
+}

@@ -1,0 +1,118 @@
+//! The training step of `examples/gpt2`: clipping, AdamW that decays matrices, warm-up and cosine.
+
+#[path = "../../../examples/gpt2/layers.rs"]
+#[allow(dead_code, reason = "the example also stacks its layers, and loads and saves them")]
+mod layers;
+#[path = "../../../examples/gpt2/model.rs"]
+#[allow(dead_code, reason = "the example also writes text, and has the published sizes")]
+mod model;
+#[path = "../../../examples/gpt2/text.rs"]
+#[allow(dead_code, reason = "the example also counts its tokens, and measures what is held out")]
+mod text;
+#[path = "../../../examples/gpt2/tokenizer.rs"]
+#[allow(dead_code, reason = "the example also has the tokens of published models, and saves them")]
+mod tokenizer;
+#[path = "../../../examples/gpt2/train.rs"]
+#[allow(dead_code, reason = "the example also has a command line")]
+mod train;
+
+use super::{Model, drawn, numbers, size, trained};
+use anyhow::{Context as _, Result};
+use model::{Config, Gpt2};
+use oxidax::prelude::*;
+use train::Recipe;
+
+/// How large a model and its batch are.
+#[derive(Clone, Copy, serde::Serialize)]
+pub(crate) struct Sizes {
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) width: usize,
+    pub(crate) vocabulary: usize,
+    pub(crate) positions: usize,
+    pub(crate) batch: usize,
+    pub(crate) context: usize,
+}
+
+/// The published model of 124M parameters, one window of 256 tokens.
+pub(crate) const SMALLEST: Sizes = Sizes {
+    layers: 12,
+    heads: 12,
+    width: 768,
+    vocabulary: 50257,
+    positions: 1024,
+    batch: 1,
+    context: 256,
+};
+
+/// nanoGPT's settings for a CPU.
+pub(crate) const BABY: Sizes = Sizes {
+    layers: 4,
+    heads: 4,
+    width: 128,
+    vocabulary: 65,
+    positions: 64,
+    batch: 12,
+    context: 64,
+};
+
+/// The example's recipe, that is nanoGPT's.
+fn recipe(steps: u32, bf16: bool) -> Recipe {
+    Recipe {
+        steps,
+        warmup: steps / 20,
+        learning_rate: 1e-3,
+        min_learning_rate: 1e-4,
+        weight_decay: 0.1,
+        b1: 0.9,
+        b2: 0.99,
+        clip: 1.0,
+        accumulate: 1,
+        bf16,
+    }
+}
+
+/// A model that learns the same batch at each call; `bf16` is what it computes in, its parameters and the
+/// optimizer's state stay `f32`.
+pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
+    let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
+    let config =
+        Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
+    let recipe = recipe(2000, bf16);
+    let model = drawn::tree(move |key| Gpt2::new(key, &config))?;
+    let parameters = size(&model);
+    let state = recipe.optimizer().init(&model);
+    let text = numbers::integers(batch * (context + 1), vocabulary);
+    let text = Array::from_slice(&text, [batch, context + 1])?;
+    let windows = (text.index(i![.., ..-1]), text.index(i![.., 1..]));
+    let step = recipe.step();
+    let call = trained((model, state), move |(model, state)| {
+        let result = step.call(model, state, &windows, None).context("a step of GPT-2")?;
+        Ok(((result.0, result.1), result.2))
+    });
+    Ok(Model { parameters, call })
+}
+
+/// The losses of so many steps of nanoGPT's settings for a CPU on the tragedies beside the example: the same weights
+/// and windows, whatever it computes in.
+pub(crate) fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
+    let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+    let text = text::read(&[path.into()])?;
+    let tokenizer = tokenizer::Tokenizer::characters(&text);
+    let corpus = text::Corpus::new(&text, &tokenizer, context)?;
+    let vocabulary = tokenizer.len();
+    let config =
+        Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
+    let recipe = recipe(steps, bf16);
+    let (step, fresh) = (recipe.step(), jit(move |key: random::Key| Gpt2::new(key, &config)));
+    let mut model = fresh.call(random::key(1337))?;
+    let mut state = recipe.optimizer().init(&model);
+    let mut losses: Vec<Array> = Vec::new();
+    for windows in corpus.batches(batch, 1337)?.take(steps.into()) {
+        let loss;
+        (model, state, loss) = step.call(model, state, windows?, None)?;
+        losses.push(loss);
+    }
+    losses.iter().map(|loss| Ok(f64::from(loss.item::<f32>()?))).collect()
+}

@@ -1,0 +1,41 @@
+//! Models that do a step, or an answer, at a time: the same as those of `python-compat/models_bench.py`, with
+//! the same numbers in them.
+
+pub(crate) mod bert;
+mod drawn;
+pub(crate) mod gpt2;
+pub(crate) mod mlp;
+pub(crate) mod numbers;
+pub(crate) mod resnet;
+
+use anyhow::{Context as _, Result};
+use oxidax::prelude::*;
+
+/// Computes once, waits for it, and gives some of the numbers that came out: a loss, or a part of the answer.
+pub(crate) type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
+
+/// A model that is ready to run; nothing is compiled yet.
+pub(crate) struct Model {
+    /// How many numbers are trained.
+    pub(crate) parameters: usize,
+    pub(crate) call: Call,
+}
+
+/// How many numbers a tree holds.
+pub(crate) fn size<T: Tree>(tree: &T) -> usize {
+    tree::leaves(tree).iter().map(Array::size).sum()
+}
+
+/// A training step, over and over: what it takes over from the step before goes into it by value, so its memory
+/// is the next one's.
+pub(crate) fn trained<S: 'static>(
+    start: S,
+    mut step: impl FnMut(S) -> Result<(S, Array)> + 'static,
+) -> Call {
+    let mut state = Some(start);
+    Box::new(move || {
+        let (next, loss) = step(state.take().context("an earlier step failed")?)?;
+        state = Some(next);
+        Ok(vec![f64::from(loss.item::<f32>()?)])
+    })
+}

@@ -1,0 +1,45 @@
+//! A training step of `examples/resnet`'s ResNet-50, with momentum.
+
+#[path = "../../../examples/resnet/model.rs"]
+#[allow(dead_code, reason = "the example also evaluates")]
+mod model;
+
+use super::{Model, drawn, numbers, size, trained};
+use anyhow::{Context as _, Result};
+use model::{Config, Norms, ResNet, Stats};
+use oxidax::prelude::*;
+
+const CLASSES: usize = 1000;
+
+/// How many images of which height and width.
+#[derive(Clone, Copy, serde::Serialize)]
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) side: usize,
+}
+
+/// A model that learns the same batch at each call.
+pub(crate) fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
+    let config = Config::published(50, CLASSES).context("ResNet-50 is published")?;
+    let model = drawn::tree(move |key| ResNet::new(key, &config))?;
+    let optimizer = optim::momentum(0.1, 0.9);
+    let (parameters, stats, state) = (size(&model), model.stats(), optimizer.init(&model));
+    let shape = [batch, side, side, 3];
+    let images = Array::from_slice(&numbers::numbers(shape.iter().product()), shape)?;
+    let labels = Array::from_slice(&numbers::integers(batch, CLASSES), [batch])?;
+    let step = move |model: ResNet, stats: Stats, state: optim::State, batch: (Array, Array)| {
+        let loss = |model: &ResNet| {
+            let (logits, stats) = model.forward(&batch.0, &stats, Norms::Batch);
+            (nn::softmax_cross_entropy(&logits, &batch.1).mean(), stats)
+        };
+        let ((loss, stats), gradients) = value_and_grad_aux(loss)(&model);
+        let (updates, state) = optimizer.update(&gradients, &state, &model);
+        (optim::apply_updates(&model, &updates), stats, state, loss)
+    };
+    let (step, batch) = (jit(step).name("train_step"), (images, labels));
+    let call = trained((model, stats, state), move |(model, stats, state)| {
+        let result = step.call(model, stats, state, &batch).context("a step of ResNet-50")?;
+        Ok(((result.0, result.1, result.2), result.3))
+    });
+    Ok(Model { parameters, call })
+}
