@@ -171,7 +171,8 @@ impl Options {
         let mut progress = train::Progress::new(self.steps.into()).from_step(done.into());
         let instruments = batches.instruments();
         let (begun, mut compiled, mut before) = (done, None, None::<Array>);
-        while done < self.steps && !interrupt.requested() {
+        let mut stopped = false;
+        while done < self.steps && !stopped {
             let batch = batches.next().context("there is no image")??;
             // By now the clocks have seen the step before.
             if done == begun + 1 {
@@ -188,8 +189,10 @@ impl Options {
             metrics.scalar(at, "rate", schedule.value(&full([], done as i32)))?;
             progress.inc(&told.loss)?;
             done += 1;
-            let due = done.is_multiple_of(self.save_every.max(1)) || done == self.steps;
-            if let Some(folder) = folder.as_mut().filter(|_| due || interrupt.requested()) {
+            stopped = interrupt.requested();
+            let is_last = stopped || done == self.steps;
+            let due = is_last || done.is_multiple_of(self.save_every.max(1));
+            if let Some(folder) = folder.as_mut().filter(|_| due) {
                 folder.save(Snapshot::new(done.into(), &run).position(batches.position()))?;
             }
         }
