@@ -211,8 +211,33 @@ pub(super) fn multiplied(
     rhs: DType,
     result: DType,
 ) -> (Option<DType>, DType) {
+    let widens = platform == "cpu" && !multiplies_bf16();
+    multiplied_there(platform, widens, lhs, rhs, result)
+}
+
+/// Whether this machine's processor has instructions for products in `bf16`. Those with AMX have these of AVX-512 too.
+fn multiplies_bf16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has = std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has = true;
+    has
+}
+
+/// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of the CPU's, also
+/// those that the library does not take in the end and that no instruction computes: a training step took ten times as
+/// long. In `f32` they are summed and rounded alike.
+fn multiplied_there(
+    platform: &str,
+    widens_bf16: bool,
+    lhs: DType,
+    rhs: DType,
+    result: DType,
+) -> (Option<DType>, DType) {
+    let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
     // Two-bit integers have no products on any plugin; four-bit ones none but their own on CPU.
     let product = match result {
+        DType::BF16 if widened => DType::F32,
         DType::I2 => DType::I8,
         DType::U2 => DType::U8,
         other => other,
@@ -223,7 +248,7 @@ pub(super) fn multiplied(
     let narrow = lhs.bits().min(rhs.bits()) < 8 && lhs != product;
     let other_category =
         category(lhs) != category(product) || lhs.is_unsigned() != product.is_unsigned();
-    (if mixed || narrow || other_category { Some(product) } else { None }, product)
+    (if mixed || narrow || other_category || widened { Some(product) } else { None }, product)
 }
 
 impl Primitive for DotGeneral {
@@ -476,7 +501,7 @@ mod tests {
         let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::BF16, [4, 2]));
         expect![[r#"
             %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xbf16>) -> tensor<2x3xf32>
-        "#]].assert_eq(&lowered("cpu", lhs, rhs, &how));
+        "#]].assert_eq(&lowered("cuda", lhs, rhs, &how));
         let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::F32, [4, 2]));
         expect![[r#"
             %2 = "stablehlo.convert"(%0) : (tensor<2x3x4xbf16>) -> tensor<2x3x4xf32>
@@ -485,6 +510,18 @@ mod tests {
         expect![[r#"
             %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xf32>) -> tensor<2x3xf32>
         "#]].assert_eq(&lowered("tpu", lhs, rhs, &how));
+    }
+
+    #[test]
+    fn a_processor_without_instructions_for_bf16_multiplies_f32() {
+        use DType::{BF16, F8E5M2, F16, F32, F64};
+        let there = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
+        assert_eq!(there(BF16, BF16, BF16), (Some(F32), F32));
+        assert_eq!(there(BF16, BF16, F32), (Some(F32), F32));
+        assert_eq!(there(BF16, BF16, F64), (Some(F64), F64));
+        assert_eq!(there(F8E5M2, BF16, BF16), (Some(F32), F32));
+        assert_eq!(there(F16, F16, F16), (None, F16));
+        assert_eq!(multiplied_there("cpu", false, BF16, BF16, BF16), (None, BF16));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {

@@ -173,22 +173,8 @@ fn load(
         // By default XLA's CPU compiler takes the larger of a number and NaN to be the number; the
         // StableHLO specification, and JAX, say NaN.
         options = options.with_override("xla_cpu_enable_fast_min_max", false);
-        if !multiplies_bf16() {
-            // XLA leaves products in bf16 to its library YNNPACK, also those that it does not take in the end and that
-            // no instruction computes: a training step takes ten times as long. Without the library XLA widens them.
-            options = options.with_override("xla_cpu_experimental_ynn_fusion_type", "");
-        }
     }
     runtime.client.compile_with_signature(&program, &options, signature)
-}
-
-/// Whether the processor has instructions for products in `bf16`. Those with AMX have these of AVX-512 too.
-fn multiplies_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let has = std::arch::is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    let has = true;
-    has
 }
 
 /// Keeps the text of a program that was refused, for the report; `None` if it cannot be written.

@@ -119,7 +119,7 @@ pub(crate) fn bert(sizes: Bert) -> Model {
         let counted = seen.clone().float().unsqueeze_dim::<3>(2);
         let mean = (x * counted.clone()).sum_dim(1) / counted.sum_dim(1);
         let length = (mean.clone() * mean.clone()).sum_dim(2).sqrt();
-        let embeddings = (mean / length).into_data().into_vec::<f32>();
+        let embeddings = (mean / length).into_data().try_into_vec::<f32>();
         let embeddings = embeddings.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         Ok(embeddings.into_iter().take(COMPARED).map(f64::from).collect())
     });
