@@ -32,7 +32,8 @@ impl ModuleMapper for Fill {
         param.map(|old| {
             let shape = old.dims();
             let data = TensorData::new(leaf(&name, &shape), shape);
-            Tensor::<D>::from_data(data, &old.device()).require_grad()
+            let new = Tensor::<D>::from_data(data, &old.device());
+            if old.is_require_grad() { new.require_grad() } else { new }
         })
     }
 }
