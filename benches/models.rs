@@ -30,9 +30,10 @@ mod mlp;
 #[path = "support/models/mod.rs"]
 mod models;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
+use models::clock::cpu_millis;
 use models::{Call, Model, bert, gpt2, numbers, resnet};
 use oxidax::prelude::*;
 use serde_json::{Value, json};
@@ -136,15 +137,6 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
 struct Time {
     wall: f64,
     cpu: f64,
-}
-
-/// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
-fn cpu_millis() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
-    // Behind the name in brackets come fields 3 and on; 14 and 15 count hundredths of a second.
-    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has a name in it")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    Ok(ticks.sum::<Result<f64, _>>()? * 10.0)
 }
 
 fn timed(call: &mut Call, calls: usize) -> Result<Time> {

@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
     );
     let policy = if options.bf16 { nn::DTypePolicy::mixed_bf16() } else { nn::DTypePolicy::full() };
     let encoder = Encoder::open(&options.weights, options.longest, policy)?;
-    let parameters: usize = tree::leaves(&encoder.model).iter().map(Array::size).sum();
+    let parameters = nn::summary(&encoder.model).parameters();
     let config = &encoder.config;
     println!(
         "model     {} layers, {} heads, width {}: {parameters} parameters",

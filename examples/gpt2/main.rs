@@ -170,7 +170,7 @@ impl Train {
         );
         let corpus = text::Corpus::new(&text, &tokenizer, *block)?;
         let (seen, held_out) = corpus.tokens()?;
-        let parameters: usize = tree::leaves(&model).iter().map(Array::size).sum();
+        let parameters = nn::summary(&model).parameters();
         println!(
             "model     {} layers, {} heads, width {}: {parameters} parameters",
             config.layers, config.heads, config.width

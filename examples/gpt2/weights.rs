@@ -63,8 +63,8 @@ pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)
             .ignore(["*.attn.bias", "*.attn.masked_bias"])
             .convert(["*"]))
     };
-    let types = stored()?.types()?;
-    if let Some(head) = types.get("lm_head.weight") {
+    let weights = stored()?;
+    if let Some(head) = weights.types()?.get("lm_head.weight") {
         let names = [TABLE, "lm_head.weight"];
         let pair = BTreeMap::from(names.map(|name| (name, Array::of_type(head.clone()))));
         let pair = stored()?.only(names).load(&pair)?;
@@ -73,7 +73,7 @@ pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)
     }
     let new = move |key: random::Key| Gpt2::new(key, &config);
     let template = eval_shape(new, random::Key::of_type())?;
-    Ok((stored()?.ignore(["lm_head.weight"]).load(&template)?, config))
+    Ok((weights.ignore(["lm_head.weight"]).load(&template)?, config))
 }
 
 /// Writes a model where [`load`] and `transformers` find it.

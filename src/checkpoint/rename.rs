@@ -1,21 +1,6 @@
-//! Patterns with stars, and what they make of names.
+//! Renaming rules: patterns with stars, and what they make of names.
 
-/// What the stars of a pattern stand for in `text`, if it fits: any text or none, the first ones as little as
-/// possible; everything else stands for itself. As [`Mask::paths`](crate::optim::Mask::paths) has it.
-fn captures<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
-    let mut literals = pattern.split('*');
-    let mut rest = text.strip_prefix(literals.next()?)?;
-    let Some(last) = literals.next_back() else { return rest.is_empty().then(Vec::new) };
-    // With nothing but stars between them, the leftmost place of each literal is as good as any.
-    let mut found = Vec::new();
-    for literal in literals {
-        let at = rest.find(literal)?;
-        found.push(&rest[..at]);
-        rest = &rest[at + literal.len()..];
-    }
-    found.push(rest.strip_suffix(last)?);
-    Some(found)
-}
+use crate::optim::captures;
 
 /// One renaming rule.
 #[derive(Clone, Debug)]
@@ -54,20 +39,6 @@ impl Rename {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stars_stand_for_any_text() {
-        assert_eq!(captures("h.*.attn.*", "h.10.attn.c.weight"), Some(vec!["10", "c.weight"]));
-        assert_eq!(captures("*", ""), Some(vec![""]));
-        assert_eq!(captures("a*a", "a"), None);
-        assert_eq!(captures("a*b*b", "abb"), Some(vec!["", ""]));
-        assert_eq!(captures("*b", "abab"), Some(vec!["aba"]));
-        assert_eq!(captures("abc", "abc"), Some(vec![]));
-        assert_eq!(captures("abc", "abcd"), None);
-        // Linear, where backtracking would not end.
-        let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(4000));
-        assert_eq!(captures(&pattern, &text), None);
-    }
 
     #[test]
     fn captures_fill_the_new_name_in_order() {

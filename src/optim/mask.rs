@@ -43,7 +43,7 @@ impl Mask {
     /// included, or none; everything else for itself.
     pub fn paths<S: Into<String>>(patterns: impl IntoIterator<Item = S>) -> Mask {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
-        Mask::new(move |path, _| patterns.iter().any(|pattern| fits(pattern, path)))
+        Mask::new(move |path, _| patterns.iter().any(|pattern| captures(pattern, path).is_some()))
     }
 
     /// The leaves with at least `rank` axes: `min_rank(2)` leaves out biases and scales.
@@ -77,12 +77,21 @@ impl Mask {
     }
 }
 
-/// Whether a path fits a pattern with stars.
-fn fits(pattern: &str, path: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == path };
-    let Some(tail) = path.strip_prefix(head) else { return false };
-    let ends = tail.char_indices().map(|(at, _)| at).chain([tail.len()]);
-    ends.into_iter().any(|at| fits(rest, &tail[at..]))
+/// What the stars of a pattern stand for in `text`, if it fits: any text or none, the first ones as little as
+/// possible; everything else stands for itself. [`Mask::paths`] asks whether it fits, renaming rules what it holds.
+pub(crate) fn captures<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
+    let mut literals = pattern.split('*');
+    let mut rest = text.strip_prefix(literals.next()?)?;
+    let Some(last) = literals.next_back() else { return rest.is_empty().then(Vec::new) };
+    // With nothing but stars between them, the leftmost place of each literal is as good as any.
+    let mut found = Vec::new();
+    for literal in literals {
+        let at = rest.find(literal)?;
+        found.push(&rest[..at]);
+        rest = &rest[at + literal.len()..];
+    }
+    found.push(rest.strip_suffix(last)?);
+    Some(found)
 }
 
 /// `inner` for the leaves that `mask` picks; the updates of the others pass through unchanged, and nothing
@@ -200,7 +209,7 @@ impl Rule for Partition {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::captures;
 
     #[test]
     fn stars_stand_for_any_text() {
@@ -216,7 +225,21 @@ mod tests {
             ("**", "é.x", true),
             ("", "x", false),
         ] {
-            assert_eq!(fits(pattern, path), expected, "{pattern} and {path}");
+            assert_eq!(captures(pattern, path).is_some(), expected, "{pattern} and {path}");
         }
+    }
+
+    #[test]
+    fn what_stars_stand_for_is_as_short_as_can_be() {
+        assert_eq!(captures("h.*.attn.*", "h.10.attn.c.weight"), Some(vec!["10", "c.weight"]));
+        assert_eq!(captures("*", ""), Some(vec![""]));
+        assert_eq!(captures("a*a", "a"), None);
+        assert_eq!(captures("a*b*b", "abb"), Some(vec!["", ""]));
+        assert_eq!(captures("*b", "abab"), Some(vec!["aba"]));
+        assert_eq!(captures("abc", "abc"), Some(vec![]));
+        assert_eq!(captures("abc", "abcd"), None);
+        // Linear, where backtracking would not end.
+        let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(4000));
+        assert_eq!(captures(&pattern, &text), None);
     }
 }

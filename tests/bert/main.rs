@@ -12,6 +12,9 @@ mod text;
 #[path = "../../examples/bert/weights.rs"]
 mod weights;
 
+#[path = "../support/transformers.rs"]
+mod transformers;
+
 mod folders;
 mod recorded;
 mod sentences;

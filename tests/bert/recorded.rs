@@ -2,6 +2,7 @@
 
 use super::embed::Encoder;
 use super::model::{Bert, Pooling, Texts};
+use super::transformers::difference;
 use super::weights;
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -23,17 +24,6 @@ pub(crate) fn notes(folder: &Path) -> Value {
 
 fn arrays(folder: &Path) -> BTreeMap<String, Array> {
     checkpoint::arrays(folder.join("recorded.safetensors")).unwrap()
-}
-
-/// The largest difference, in units of the largest element of `recorded`.
-pub(crate) fn difference(found: &Array, recorded: &Array) -> f64 {
-    assert_eq!(found.shape(), recorded.shape());
-    let (found, recorded) = (found.to_vec::<f32>().unwrap(), recorded.to_vec::<f32>().unwrap());
-    assert!(found.iter().all(|x| x.is_finite()), "an element is not finite");
-    let largest = recorded.iter().fold(0.0f64, |most, &y| most.max(f64::from(y).abs()));
-    let differences =
-        found.iter().zip(&recorded).map(|(&x, &y)| (f64::from(x) - f64::from(y)).abs());
-    differences.fold(0.0, f64::max) / largest
 }
 
 /// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for `layers[0].norm.scale`.

@@ -1,28 +1,19 @@
 //! Folders with weights: as Hugging Face writes them, and damaged.
 
-use super::recorded::{difference, folder, model};
+use super::recorded::{folder, model};
+use super::transformers::{self, Weights, difference};
 use super::weights;
 use oxidax::prelude::*;
-use std::collections::BTreeMap;
 use std::path::Path;
 
-type Weights = BTreeMap<String, Array>;
-
-/// The recorded weights by name, out of their shards.
+/// The recorded weights.
 fn shards() -> Weights {
-    let files = (1..=3).map(|n| folder().join(format!("model-0000{n}-of-00003.safetensors")));
-    files.flat_map(|file| checkpoint::arrays(file).unwrap()).collect()
+    transformers::shards(&folder(), 3)
 }
 
-/// A folder with the recorded `config.json`, changed, and these weights in one file.
+/// The recorded folder with its `config.json` changed, and these weights in one file.
 fn folder_with(weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
-    let made = tempfile::tempdir().unwrap();
-    let config = std::fs::read_to_string(folder().join("config.json")).unwrap();
-    let changed = config.replace(change.0, change.1);
-    assert!(change.0 == change.1 || changed != config, "{} is not in config.json", change.0);
-    std::fs::write(made.path().join("config.json"), changed).unwrap();
-    checkpoint::save(made.path().join("model.safetensors"), weights).unwrap();
-    made
+    transformers::folder_with(&folder(), weights, change)
 }
 
 /// What is said of a folder that is refused.

@@ -18,6 +18,9 @@ mod train;
 #[path = "../../examples/gpt2/weights.rs"]
 mod weights;
 
+#[path = "../support/transformers.rs"]
+mod transformers;
+
 mod folders;
 mod recorded;
 mod sampling;

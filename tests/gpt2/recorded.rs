@@ -4,6 +4,7 @@ use super::model::Gpt2;
 use super::sample::{Sampling, continued, writer};
 use super::tokenizer::Tokenizer;
 use super::train::{Recipe, loss};
+use super::transformers::difference;
 use super::weights;
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -35,17 +36,6 @@ pub(crate) fn stacked(model: Gpt2) -> Gpt2 {
 /// Tokens and those one place later, of texts `[b, t]`.
 pub(crate) fn shifted(texts: &Array) -> (Array, Array) {
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
-}
-
-/// The largest difference, in units of the largest element of `recorded`.
-pub(crate) fn difference(found: &Array, recorded: &Array) -> f64 {
-    assert_eq!(found.shape(), recorded.shape());
-    let (found, recorded) = (found.to_vec::<f32>().unwrap(), recorded.to_vec::<f32>().unwrap());
-    assert!(found.iter().all(|x| x.is_finite()), "an element is not finite");
-    let largest = recorded.iter().fold(0.0f64, |most, &y| most.max(f64::from(y).abs()));
-    let differences =
-        found.iter().zip(&recorded).map(|(&x, &y)| (f64::from(x) - f64::from(y)).abs());
-    differences.fold(0.0, f64::max) / largest
 }
 
 /// The recipe of the recorded steps: a constant learning rate.

@@ -2,10 +2,11 @@
 
 use super::layers::Layers;
 use super::model::{Block, Config, Gpt2};
-use super::recorded::{difference, recipe, stacked};
+use super::recorded::{recipe, stacked};
 use super::text;
 use super::tokenizer::Tokenizer;
 use super::train::Recipe;
+use super::transformers::difference;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::path::Path;
@@ -266,7 +267,7 @@ fn the_four_published_sizes_have_their_numbers_of_parameters() {
         let config = Config::published(name).unwrap();
         let model = |key: random::Key| Gpt2::new(key, &config);
         let model = eval_shape(model, random::Key::of_type()).unwrap();
-        tree::leaves(&model).iter().map(Array::size).sum::<usize>()
+        nn::summary(&model).parameters()
     };
     // As `transformers` counts them, the head shared.
     assert_eq!(count("gpt2"), 124_439_808);

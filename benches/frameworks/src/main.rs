@@ -15,12 +15,15 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../../support/models/clock.rs"]
+mod clock;
 #[path = "../../support/models/numbers.rs"]
 mod numbers;
 mod of_burn;
 mod of_candle;
 
 use anyhow::{Context as _, Result, bail};
+use clock::cpu_millis;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
@@ -87,14 +90,6 @@ fn start(framework: &str, start: Start) -> Result<Option<Model>> {
         ("candle" | "burn", _) => None,
         _ => bail!("`{framework}` is neither candle nor burn"),
     })
-}
-
-/// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
-fn cpu_millis() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
-    let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has a name in it")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    Ok(ticks.sum::<Result<f64, _>>()? * 10.0)
 }
 
 fn main() -> Result<()> {

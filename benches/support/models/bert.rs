@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the example also has models with a pooler, and reads published ones")]
 mod model;
 
-use super::{Model, drawn, numbers, size};
+use super::{Model, drawn, numbers};
 use anyhow::{Context as _, Result};
 use model::{Bert, Config, Pooling, Texts};
 use oxidax::prelude::*;
@@ -54,7 +54,7 @@ pub(crate) fn inference(sizes: Sizes) -> Result<Model> {
         pooler: false,
     };
     let model = drawn::tree(move |key| Bert::new(key, &config))?;
-    let parameters = size(&model);
+    let parameters = nn::summary(&model).parameters();
     let tokens = numbers::integers(batch * context, vocabulary);
     let tokens = Array::from_slice(&tokens, [batch, context])?;
     let lengths = numbers::lengths(batch, context).into_iter().map(|n| n as i32);

@@ -16,7 +16,7 @@ mod tokenizer;
 #[allow(dead_code, reason = "the example also has a command line")]
 mod train;
 
-use super::{Model, drawn, numbers, size, trained};
+use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
 use model::{Config, Gpt2};
 use oxidax::prelude::*;
@@ -80,7 +80,7 @@ pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
         Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
     let recipe = recipe(2000, bf16);
     let model = drawn::tree(move |key| Gpt2::new(key, &config))?;
-    let parameters = size(&model);
+    let parameters = nn::summary(&model).parameters();
     let state = recipe.optimizer().init(&model);
     let text = numbers::integers(batch * (context + 1), vocabulary);
     let text = Array::from_slice(&text, [batch, context + 1])?;

@@ -1,13 +1,14 @@
 //! The training step of `support/mlp.rs`, with drawn numbers in it.
 
-use super::{Model, drawn, size, trained};
+use super::{Model, drawn, trained};
 use crate::mlp;
 use anyhow::{Context as _, Result};
+use oxidax::nn;
 
 /// A model that learns the same batch at each call.
 pub(crate) fn training() -> Result<Model> {
     let (model, batch) = (drawn::tree(mlp::Mlp::new)?, mlp::batch()?);
-    let (parameters, state) = (size(&model), mlp::optimizer().init(&model));
+    let (parameters, state) = (nn::summary(&model).parameters(), mlp::optimizer().init(&model));
     let step = mlp::step();
     let call = trained((model, state), move |(model, state)| {
         let result = step.call(model, state, &batch).context("a step of the MLP")?;

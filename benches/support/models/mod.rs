@@ -2,6 +2,7 @@
 //! the same numbers in them.
 
 pub(crate) mod bert;
+pub(crate) mod clock;
 mod drawn;
 pub(crate) mod gpt2;
 pub(crate) mod mlp;
@@ -19,11 +20,6 @@ pub(crate) struct Model {
     /// How many numbers are trained.
     pub(crate) parameters: usize,
     pub(crate) call: Call,
-}
-
-/// How many numbers a tree holds.
-pub(crate) fn size<T: Tree>(tree: &T) -> usize {
-    tree::leaves(tree).iter().map(Array::size).sum()
 }
 
 /// A training step, over and over: what it takes over from the step before goes into it by value, so its memory

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the example also evaluates")]
 mod model;
 
-use super::{Model, drawn, numbers, size, trained};
+use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
 use model::{Config, Norms, ResNet, Stats};
 use oxidax::prelude::*;
@@ -23,7 +23,8 @@ pub(crate) fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
     let config = Config::published(50, CLASSES).context("ResNet-50 is published")?;
     let model = drawn::tree(move |key| ResNet::new(key, &config))?;
     let optimizer = optim::momentum(0.1, 0.9);
-    let (parameters, stats, state) = (size(&model), model.stats(), optimizer.init(&model));
+    let (parameters, stats, state) =
+        (nn::summary(&model).parameters(), model.stats(), optimizer.init(&model));
     let shape = [batch, side, side, 3];
     let images = Array::from_slice(&numbers::numbers(shape.iter().product()), shape)?;
     let labels = Array::from_slice(&numbers::integers(batch, CLASSES), [batch])?;

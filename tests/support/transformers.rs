@@ -1,0 +1,40 @@
+//! What tests against models that `transformers` saved have in common.
+
+use oxidax::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Weights by their names in files.
+pub(crate) type Weights = BTreeMap<String, Array>;
+
+/// The largest difference, in units of the largest element of `recorded`.
+pub(crate) fn difference(found: &Array, recorded: &Array) -> f64 {
+    assert_eq!(found.shape(), recorded.shape());
+    let (found, recorded) = (found.to_vec::<f32>().unwrap(), recorded.to_vec::<f32>().unwrap());
+    assert!(found.iter().all(|x| x.is_finite()), "an element is not finite");
+    let largest = recorded.iter().fold(0.0f64, |most, &y| most.max(f64::from(y).abs()));
+    let differences =
+        found.iter().zip(&recorded).map(|(&x, &y)| (f64::from(x) - f64::from(y)).abs());
+    differences.fold(0.0, f64::max) / largest
+}
+
+/// The weights of a recorded folder by name, out of its `n` shards.
+pub(crate) fn shards(recorded: &Path, n: usize) -> Weights {
+    let file = |at| recorded.join(format!("model-0000{at}-of-0000{n}.safetensors"));
+    (1..=n).flat_map(|at| checkpoint::arrays(file(at)).unwrap()).collect()
+}
+
+/// A folder with the `config.json` of a recorded one, changed, and these weights in one file.
+pub(crate) fn folder_with(
+    recorded: &Path,
+    weights: &Weights,
+    change: (&str, &str),
+) -> tempfile::TempDir {
+    let made = tempfile::tempdir().unwrap();
+    let config = std::fs::read_to_string(recorded.join("config.json")).unwrap();
+    let changed = config.replacen(change.0, change.1, 1);
+    assert!(change.0 == change.1 || changed != config, "{} is not in config.json", change.0);
+    std::fs::write(made.path().join("config.json"), changed).unwrap();
+    checkpoint::save(made.path().join("model.safetensors"), weights).unwrap();
+    made
+}
