@@ -19,13 +19,12 @@ mod figures;
 mod jax;
 
 use anyhow::{Context as _, Result, anyhow};
-use figures::{lower_quartile, print_heading, print_table, quantile, ratio};
+use figures::{difference, lower_quartile, micros_per_call, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::prelude::*;
 use oxidax_pjrt::raw::BareCall;
 use oxidax_pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue};
 use oxidax_plugin::{Config, Request, Stderr, find_or_install};
-use std::time::Instant;
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
 
@@ -46,19 +45,6 @@ struct Times {
 
 fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
     leaves.iter().map(|leaf| leaf + 1.0).collect()
-}
-
-/// A side's turn. Its first calls do not count: the turns of the others have emptied the processor's
-/// caches of what a loop of this side's calls keeps there.
-fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
-    for _ in 0..=calls / 4 {
-        call()?;
-    }
-    let start = Instant::now();
-    for _ in 0..calls {
-        call()?;
-    }
-    Ok(start.elapsed().as_secs_f64() * 1e6 / calls as f64)
 }
 
 fn fresh(leaves: usize) -> Result<Vec<Array>> {
@@ -138,11 +124,6 @@ fn measure(
         }
     }
     Ok(times)
-}
-
-/// The middle of `a[i] - b[i]`: both were measured in the same moment.
-fn difference(a: &[f64], b: &[f64]) -> f64 {
-    quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)
 }
 
 fn row(leaves: usize, times: &Times) -> Vec<String> {

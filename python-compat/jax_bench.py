@@ -186,6 +186,24 @@ def served_dispatch(leaves, donated, calls):
     return measure
 
 
+def served_spread(leaves, calls):
+    """A function that tells microseconds of an awaited call on all devices."""
+    mesh = jax.make_mesh((jax.device_count(),), ("i",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
+    plus_one = jax.jit(lambda tree: [leaf + 1 for leaf in tree], in_shardings=rows, out_shardings=rows)
+    tree = [jax.device_put(jnp.full((jax.device_count(), 4), 0.5, jnp.float32), rows) for _ in range(leaves)]
+
+    def measure():
+        for counted in (calls // 4 + 1, calls):
+            start = time.perf_counter_ns()
+            for _ in range(counted):
+                jax.block_until_ready(plus_one(tree))
+            passed = time.perf_counter_ns() - start
+        return [passed / 1000 / calls]
+
+    return measure
+
+
 def served_phases(make, arguments, compiled):
     """A function that tells the milliseconds of each phase, with JAX's caches empty if `cold`."""
 
@@ -204,10 +222,10 @@ def serve():
     for line in sys.stdin:
         request = json.loads(line)
         what = request.pop("what")
-        if what == "dispatch":
-            key = tuple(sorted(request.items()))
+        if what in ("dispatch", "spread"):
+            key = (what, *sorted(request.items()))
             if key not in dispatches:
-                dispatches[key] = served_dispatch(**request)
+                dispatches[key] = {"dispatch": served_dispatch, "spread": served_spread}[what](**request)
             answer = dispatches[key]()
         elif what == "first_step":
             answer = [first_step(1)["min"] * 1000]

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "jax-names.md"
 ARRAYS = ["ops", "primitives", "control_flow", "transforms"]
 # JAX's module, and the folders of `src` in which its functions are looked for, in this order.
 MODULES = {
-    "jax.numpy": ARRAYS, "jax.lax": ["primitives", "control_flow", "ops", "core/precision.rs", "core/axes.rs"], "jax.nn": ["ops", "primitives"], "jax.random": ["random"],
+    "jax.numpy": ARRAYS, "jax.lax": ["sharding", "primitives", "control_flow", "ops", "core/precision.rs", "core/axes.rs"], "jax.nn": ["ops", "primitives"], "jax.random": ["random"],
     "jax.scipy.special": ["ops/special", "primitives", "ops"], "jax.scipy.stats": ["ops/stats"], "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
     "jax.numpy.fft": ["ops/fft", "ops/fft.rs"],
 }  # fmt: skip

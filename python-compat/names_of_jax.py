@@ -72,7 +72,7 @@ LEFT_OUT = {
         "conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple reduce_window_shape_tuple stage",
         "deprecated": "rng_uniform",
         "particular devices": "AccuracyMode Tolerance DotAlgorithm DotAlgorithmPreset RoundingMethod precv psend pcast pbroadcast "
-        "create_token after_all scaled_dot platform_dependent with_sharding_constraint",
+        "create_token after_all scaled_dot platform_dependent",
     },
     "jax.random": {"objects of Python": "random_gamma_p"},
     "jax.nn": {"particular devices": "get_scaled_dot_general_config scaled_dot_general scaled_matmul"},

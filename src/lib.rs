@@ -82,7 +82,8 @@
 //! [`catch`] return the [`Error`], which names the operation, the numbers, your line and the
 //! transforms under way.
 //!
-//! **On top.** [`random`], [`nn`], [`optim`], [`data`], [`checkpoint`] and [`train`] are what a training program needs.
+//! **On top.** [`random`], [`nn`], [`optim`], [`data`], [`checkpoint`] and [`train`] are what a training program needs;
+//! [`distributed`] is for programs of several processes.
 //!
 //! # Devices
 //!
@@ -90,9 +91,12 @@
 //! the CPU's is installed if there is none; the README says how, and which environment variables have a
 //! say. Tracing, transforms and printing need no plugin.
 //!
+//! **Several.** [`Mesh`](core::Mesh) and [`devices`] say where arrays lie, [`jit`](jit::jit) spreads programs over them,
+//! [`shard_map`](sharding::shard_map()) is what one device computes; `docs/parallel.md` is the guide.
+//!
 //! # Not yet
 //!
-//! Several devices, and a compilation cache on disk.
+//! A compilation cache on disk.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
@@ -103,6 +107,8 @@ pub mod control_flow;
 pub mod core;
 pub mod data;
 pub mod debug;
+pub mod devices;
+pub mod distributed;
 pub mod jit;
 pub mod nn;
 pub mod ops;
@@ -112,6 +118,7 @@ pub mod prelude;
 pub mod primitives;
 pub mod random;
 mod runtime;
+pub mod sharding;
 pub mod stablehlo;
 pub mod testing;
 pub mod train;
@@ -127,6 +134,11 @@ fn default_backend() -> &'static dyn core::Backend {
     runtime::evaluator()
 }
 
+/// The one place where `core` asks for an operation: a value made to vary over axes of a mesh.
+fn vary(x: &Array, varying: &core::Varying) -> Array {
+    primitives::vary(x, varying)
+}
+
 /// The code of the pages that live outside the sources compiles with the doc tests.
 #[cfg(doctest)]
 mod pages {
@@ -138,6 +150,11 @@ mod pages {
     struct Contributing;
     #[doc = include_str!("../docs/data.md")]
     struct Data;
+    #[doc = include_str!("../docs/parallel.md")]
+    struct Parallel;
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
+    #[cfg(feature = "distributed")]
+    #[doc = include_str!("../docs/several-hosts.md")]
+    struct SeveralHosts;
 }

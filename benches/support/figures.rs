@@ -1,5 +1,8 @@
 //! Figures of repeated measurements, and the table that they are printed in.
 
+use anyhow::Result;
+use std::time::Instant;
+
 /// The value below which a quarter of the measurements lie: on a machine that others use too, the
 /// slower ones say more about them than about us.
 pub(crate) fn lower_quartile(measured: &[f64]) -> f64 {
@@ -55,4 +58,24 @@ pub(crate) fn print_heading(heading: &str) {
     let load = read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or("?");
     println!("{heading}\n{model}, {cores} cores, load {load}\n");
+}
+
+/// A side's turn. Its first calls do not count: the turns of the others have emptied the processor's
+/// caches of what a loop of this side's calls keeps there.
+#[allow(dead_code, reason = "some benchmarks measure calls")]
+pub(crate) fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    for _ in 0..=calls / 4 {
+        call()?;
+    }
+    let start = Instant::now();
+    for _ in 0..calls {
+        call()?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / calls as f64)
+}
+
+/// The middle of `a[i] - b[i]`: both were measured in the same moment.
+#[allow(dead_code, reason = "some benchmarks measure calls")]
+pub(crate) fn difference(a: &[f64], b: &[f64]) -> f64 {
+    quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)
 }

@@ -23,7 +23,13 @@ pub(crate) struct Jax {
 
 impl Jax {
     /// Starts JAX. Without `OXIDAX_BENCH_PYTHON` there is none, and this says so.
+    #[allow(dead_code, reason = "one benchmark says more")]
     pub(crate) fn start(script: &str) -> Result<Option<Jax>> {
+        Jax::start_with(script, &[])
+    }
+
+    /// The same with these environment variables.
+    pub(crate) fn start_with(script: &str, variables: &[(&str, &str)]) -> Result<Option<Jax>> {
         let Some(python) = std::env::var_os("OXIDAX_BENCH_PYTHON").map(PathBuf::from) else {
             eprintln!(
                 "OXIDAX_BENCH_PYTHON is not set, so JAX's columns are missing; \
@@ -33,6 +39,7 @@ impl Jax {
         };
         let mut command = Command::new(&python);
         command.args([&format!("{SCRIPTS}/{script}"), "--serve"]);
+        command.envs(variables.iter().copied());
         Jax::spawn("JAX", &mut command).map(Some)
     }
 

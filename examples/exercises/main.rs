@@ -1,16 +1,19 @@
-//! Two exercises in measuring: what compiling costs beside running, and what reading ahead is worth.
+//! Three exercises in measuring: what compiling costs beside running, what reading ahead is worth, and how large a batch
+//! several devices want.
 //!
 //! ```text
 //! cargo run --release --example exercises -- platforms                 every platform that has a plugin
 //! cargo run --release --example exercises -- platforms --platform cpu
 //! cargo run --release --example exercises -- pipeline                  0, 2 and 4 batches read ahead
+//! cargo run --release --example exercises -- devices                   all devices beside one, batch by batch
 //! ```
 //!
-//! Both use the same model: linear layers 784-1024-1024-10, 1024 images to a batch. README.md beside this file has
+//! All use the same model: linear layers 784-1024-1024-10, 1024 images to a batch where nothing else is said. README.md beside this file has
 //! tables and says what to look at.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
+mod devices;
 mod pipeline;
 mod platforms;
 
@@ -30,6 +33,8 @@ enum Command {
     Platforms(platforms::Options),
     /// Steps fed from disk and from memory, with and without reading ahead.
     Pipeline(pipeline::Options),
+    /// Data-parallel steps with a larger and larger batch on each device.
+    Devices(devices::Options),
 }
 
 /// Pixels of an image, and classes.
@@ -60,5 +65,6 @@ fn main() -> anyhow::Result<()> {
     match Options::parse().command {
         Command::Platforms(options) => options.run(),
         Command::Pipeline(options) => options.run(),
+        Command::Devices(options) => options.run(),
     }
 }

@@ -5,6 +5,7 @@
 //! cargo run --release --example gpt2 -- sample --weights target/gpt2 --prompt HAMLET.
 //! cargo run --release --example gpt2 -- sample --weights DIR --prompt "To be" --temperature 0
 //! cargo run --release --example gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16 --run runs/tuned
+//! OXIDAX_CPU_DEVICES=8 cargo run --release --example gpt2 -- train --mesh data=2,model=4
 //! ```
 //!
 //! `DIR` is a folder as Hugging Face has it: `config.json`, `model.safetensors` or its shards, and `tokenizer.json` or
@@ -17,6 +18,7 @@ mod layers;
 mod model;
 mod run;
 mod sample;
+mod spread;
 mod text;
 mod tokenizer;
 mod train;
@@ -104,6 +106,8 @@ struct Train {
     losses: Option<PathBuf>,
     #[command(flatten)]
     recipe: train::Recipe,
+    #[command(flatten)]
+    spread: spread::Spread,
 }
 
 #[derive(clap::Args)]

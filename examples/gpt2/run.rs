@@ -25,8 +25,17 @@ pub(crate) fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Re
         recipe.warmup,
         recipe.steps
     );
-    let (step, schedule) = (recipe.step(), recipe.schedule());
+    let schedule = recipe.schedule();
     let mut run = Run { optimizer: recipe.optimizer().init(&model), model };
+    let placed = options.spread.place(&run.model, &run.optimizer)?;
+    let step = match &placed {
+        None => recipe.step(),
+        Some(placed) => {
+            let state = placed.state.bytes_per_device();
+            println!("{}\n{state} bytes of optimizer state besides", placed.model);
+            placed.step(recipe)?
+        }
+    };
     let mut batches = corpus.batches(options.batch, u64::from(*seed))?;
     let (mut folder, mut metrics, mut done) = (None, Metrics::new(), 0);
     if let Some(path) = &options.run {
@@ -39,6 +48,10 @@ pub(crate) fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Re
         metrics = metrics.from_step(done.into());
         metrics = metrics.csv(path.join("metrics.csv"), ["loss", "held_out"])?.tensorboard(path)?;
         folder = Some(checkpoints);
+    }
+    if let Some(placed) = &placed {
+        run.model = device_put(&run.model, &placed.model)?;
+        run.optimizer = device_put(&run.optimizer, &placed.state)?;
     }
     let interrupt = Interrupt::catch()?;
     let measure = held_out_loss(options, corpus);

@@ -62,13 +62,18 @@ impl Recipe {
 
     /// The step: the new model and state, and the loss before. It is given away what it is called with by value.
     pub(crate) fn step(&self) -> Step {
+        self.step_with(Gpt2::clone)
+    }
+
+    /// The same; `gather` gives the model as it is to lie while it computes.
+    pub(crate) fn step_with(&self, gather: impl Fn(&Gpt2) -> Gpt2 + Send + Sync + 'static) -> Step {
         let (optimizer, policy, parts) = (self.optimizer(), self.policy(), self.accumulate);
         jit(
             move |model: Gpt2,
                   state: optim::State,
                   batch: (Array, Array),
                   key: Option<random::Key>| {
-                let (loss, gradients) = mean_gradients(&model, batch, key, policy, parts);
+                let (loss, gradients) = mean_gradients(&model, &gather, batch, key, policy, parts);
                 let (updates, state) = optimizer.update(&gradients, &state, &model);
                 (optim::apply_updates(&model, &updates), state, loss)
             },
@@ -91,13 +96,14 @@ pub(crate) fn loss(
 /// Loss and gradients of a batch, whose parts are taken one after the other.
 fn mean_gradients(
     model: &Gpt2,
+    gather: &dyn Fn(&Gpt2) -> Gpt2,
     batch: (Array, Array),
     key: Option<random::Key>,
     policy: nn::DTypePolicy,
     parts: usize,
 ) -> (Array, Gpt2) {
     let of_part = |batch: &(Array, Array), key: Option<random::Key>| {
-        value_and_grad(|model: &Gpt2| loss(model, batch, key.clone(), policy))(model)
+        value_and_grad(|model: &Gpt2| loss(&gather(model), batch, key.clone(), policy))(model)
     };
     if parts == 1 {
         return of_part(&batch, key);

@@ -4,10 +4,11 @@ use super::fault::{Read, abridged, damaged, listed, refused, unread};
 use super::file::{ArrayFile, open_file};
 use super::header::Entry;
 use super::manifest::{self, Manifest, inside};
+use super::pieces::Joined;
 use super::steps;
 use crate::core::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub(super) struct Contents {
     files: Vec<ArrayFile>,
     /// Which file, and the checksum if it is known.
     arrays: BTreeMap<String, (usize, Option<u32>)>,
+    /// Those that lie in pieces, which are then not among `arrays`' names.
+    wholes: BTreeMap<String, Joined>,
     pub(super) manifest: Option<Manifest>,
 }
 
@@ -64,7 +67,8 @@ impl Contents {
     fn single(path: &Path) -> Read<Contents> {
         let file = ArrayFile::open(path)?;
         let arrays = file.entries().keys().map(|name| (name.clone(), (0, None))).collect();
-        Ok(Contents { path: path.to_path_buf(), files: vec![file], arrays, manifest: None })
+        let wholes = BTreeMap::new();
+        Ok(Contents { path: path.to_path_buf(), files: vec![file], arrays, wholes, manifest: None })
     }
 
     /// A checkpoint of ours: every file is what the manifest says.
@@ -74,6 +78,7 @@ impl Contents {
             path: folder.to_path_buf(),
             files: Vec::new(),
             arrays: BTreeMap::new(),
+            wholes: BTreeMap::new(),
             manifest: None,
         };
         for record in &manifest.files {
@@ -92,8 +97,29 @@ impl Contents {
             let crcs: BTreeMap<&String, u32> = record.arrays.iter().map(|(k, v)| (k, *v)).collect();
             contents.add(file, |name| crcs.get(&name.to_owned()).copied())?;
         }
+        contents.join(&manifest)?;
         contents.manifest = Some(manifest);
         Ok(contents)
+    }
+
+    /// Finds the pieces of arrays that lie in several.
+    fn join(&mut self, manifest: &Manifest) -> Read<()> {
+        for (name, whole) in &manifest.pieces {
+            let wrong = |why: String| {
+                damaged(&self.path, format!("the pieces of `{}`: {why}", abridged(name)))
+            };
+            if self.arrays.contains_key(name) {
+                return Err(wrong("an array has that name too".into()));
+            }
+            let entries = whole.pieces.iter().map(|(piece, start)| match self.entry(piece) {
+                Some(entry) => Ok((piece.as_str(), entry, start.as_slice())),
+                None => Err(wrong(format!("`{}` is missing", abridged(piece)))),
+            });
+            let entries = entries.collect::<Result<Vec<_>, _>>()?;
+            let joined = Joined::new(&whole.shape, &entries).map_err(wrong)?;
+            self.wholes.insert(name.clone(), joined);
+        }
+        Ok(())
     }
 
     /// A model in several files, as Hugging Face's libraries save it.
@@ -104,6 +130,7 @@ impl Contents {
             path: path.to_path_buf(),
             files: Vec::new(),
             arrays: BTreeMap::new(),
+            wholes: BTreeMap::new(),
             manifest: None,
         };
         for (shard, names) in &shards {
@@ -162,16 +189,29 @@ impl Contents {
 
     /// The arrays' names, in their order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + '_ {
-        self.arrays.keys().map(String::as_str)
+        let pieces: BTreeSet<&str> = self.wholes.values().flat_map(Joined::names).collect();
+        let whole =
+            self.arrays.keys().map(String::as_str).filter(move |name| !pieces.contains(name));
+        whole.chain(self.wholes.keys().map(String::as_str))
     }
 
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        if let Some(joined) = self.wholes.get(name) {
+            return Some(&joined.entry);
+        }
         let (number, _) = self.arrays.get(name)?;
         self.files[*number].entries().get(name)
     }
 
     /// An array's elements on the host.
     pub(super) fn read(&self, name: &str) -> Read<Vec<u8>> {
+        match self.wholes.get(name) {
+            Some(joined) => joined.read(|piece| self.read_one(piece)),
+            None => self.read_one(name),
+        }
+    }
+
+    fn read_one(&self, name: &str) -> Read<Vec<u8>> {
         let (number, crc) = self.arrays[name];
         let file = &self.files[number];
         file.read(name, &file.entries()[name], crc)

@@ -4,7 +4,7 @@ use super::contents::Contents;
 use super::fault::{Read, io_error, listed, refused};
 use super::manifest::Manifest;
 use super::reader::Reader;
-use super::save::gather;
+use super::save::{Gathered, Spread, gather};
 use super::snapshot::{Restored, Snapshot};
 use super::steps::{self, Keep};
 use crate::core::Error;
@@ -23,6 +23,9 @@ const LOCK: &str = ".lock";
 /// A checkpoint is there whole or not at all: it is written under another name, through to the disk, then renamed. A process
 /// that is killed at any instant leaves the last good one, and what it had begun is removed when the folder
 /// is opened again. Checksums cover all bytes, and a checkpoint that was damaged later is passed over.
+///
+/// Arrays that are spread over a mesh are saved in the pieces that devices have, and restored to however those of the
+/// template lie, on another mesh say.
 ///
 /// Saving copies the arrays to the host and writes them from a thread of its own while training goes on; one
 /// checkpoint at a time. What that thread met is told by the next call. Dropping the folder waits for it.
@@ -147,8 +150,8 @@ impl Folder {
             );
             return Err(refused(&place, message));
         }
-        let leaves = gather(&place, snapshot.state)?;
-        let manifest = Manifest::new(step, snapshot.position, snapshot.notes, Vec::new());
+        let Gathered { leaves, pieces } = gather(&place, snapshot.state, Spread::Pieces)?;
+        let manifest = Manifest::new(step, snapshot.position, snapshot.notes, pieces);
         let (folder, keep, mut damaged) = (self.path.clone(), self.keep, self.damaged.clone());
         let write = move || {
             steps::write(&folder, leaves, manifest)?;

@@ -16,7 +16,7 @@ use std::path::Path;
 /// The file's name in a checkpoint's folder.
 pub(super) const NAME: &str = "manifest.jsonl";
 /// What this library writes, and the newest that it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const FORMAT: &str = "oxidax checkpoint";
 /// Longer manifests are not read: notes are small.
 const LONGEST: u64 = 256 << 20;
@@ -30,6 +30,20 @@ pub(super) struct Manifest {
     pub(super) position: Option<Position>,
     pub(super) notes: BTreeMap<String, serde_json::Value>,
     pub(super) files: Vec<FileRecord>,
+    /// Arrays that lie in pieces.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) pieces: Pieces,
+}
+
+/// Arrays in pieces, by name.
+pub(super) type Pieces = BTreeMap<String, Whole>;
+
+/// An array that was spread over a mesh, and was saved as its shards.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Whole {
+    pub(super) shape: Vec<usize>,
+    /// The arrays that are its pieces, and where each begins along the axes.
+    pub(super) pieces: BTreeMap<String, Vec<usize>>,
 }
 
 /// A file of arrays.
@@ -70,15 +84,18 @@ impl Manifest {
         step: u64,
         position: Option<Position>,
         notes: BTreeMap<String, serde_json::Value>,
-        files: Vec<FileRecord>,
+        pieces: Pieces,
     ) -> Manifest {
-        Manifest { oxidax: env!("CARGO_PKG_VERSION").into(), step, position, notes, files }
+        let oxidax = env!("CARGO_PKG_VERSION").into();
+        Manifest { oxidax, step, position, notes, files: Vec::new(), pieces }
     }
 
     /// Writes a new file through to the disk.
     pub(super) fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
-        let first = FirstLine { format: FORMAT, version: VERSION, manifest: self };
+        // What has no pieces, older versions read as well.
+        let version = if self.pieces.is_empty() { 1 } else { VERSION };
+        let first = FirstLine { format: FORMAT, version, manifest: self };
         let json = |error: serde_json::Error| refused(&path, format!("the manifest: {error}"));
         let mut text = serde_json::to_vec(&first).map_err(json)?;
         text.push(b'\n');
@@ -125,9 +142,9 @@ impl Manifest {
             let found = abridged(&version.format);
             return Err(refused(&path, format!("the format is `{found}`, not `{FORMAT}`")).into());
         }
-        if version.version != VERSION {
+        if !(1..=VERSION).contains(&version.version) {
             let message = format!(
-                "format version {}, written by oxidax {}; oxidax {} reads version {VERSION}\n  \
+                "format version {}, written by oxidax {}; oxidax {} reads versions up to {VERSION}\n  \
                  help: use the oxidax that wrote it, or a newer one; the files of arrays are plain \
                  safetensors, and load one by one",
                 version.version,

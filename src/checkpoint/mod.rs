@@ -19,6 +19,7 @@ mod file;
 mod folder;
 mod header;
 mod manifest;
+mod pieces;
 mod reader;
 mod rename;
 mod save;

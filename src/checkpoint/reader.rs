@@ -6,6 +6,7 @@ use super::header::Entry;
 use super::name_of;
 use super::rename::Rename;
 use crate::core::{Array, Aval, DType, Error, bind1, catch};
+use crate::devices::device_put;
 use crate::optim::Mask;
 use crate::primitives::{ConvertElementType, convert_element_type, transpose};
 use crate::tree::{self, Tree};
@@ -13,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A tree like `template` with the arrays of a checkpoint, on the default device: [`open`] without rules.
+///
+/// A leaf whose counterpart in the template is spread over a mesh is spread likewise.
 ///
 /// Every leaf of the template must be there with its shape and dtype, and nothing else. The
 /// template's own elements are not looked at: leaves that stand for a type (what `eval_shape` gives)
@@ -241,7 +244,13 @@ impl Reader {
             let name = name_of(path);
             loaded.push(match source {
                 Source::Template => leaf,
-                Source::Stored(stored, entry) => self.array(name, stored, entry, leaf.aval())?,
+                Source::Stored(stored, entry) => {
+                    let array = self.array(name, stored, entry, leaf.aval())?;
+                    match leaf.sharding() {
+                        Some(sharding) => device_put(&array, sharding)?,
+                        None => array,
+                    }
+                }
             });
         }
         let mut loaded = loaded.into_iter();

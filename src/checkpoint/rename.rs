@@ -1,6 +1,6 @@
 //! Renaming rules: patterns with stars, and what they make of names.
 
-use crate::optim::captures;
+use crate::tree::captures;
 
 /// One renaming rule.
 #[derive(Clone, Debug)]

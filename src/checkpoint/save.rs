@@ -4,6 +4,7 @@ use super::dtypes::{form, pack};
 use super::fault::{io_error, refused};
 use super::file::sync_folder;
 use super::header::{self, LONGEST_HEADER};
+use super::manifest::{Pieces, Whole};
 use super::name_of;
 use crate::core::{Array, Aval, Error};
 use crate::tree::{self, Tree};
@@ -19,6 +20,19 @@ pub(super) struct Leaf {
     aval: Aval,
     /// As the file has them.
     bytes: Vec<u8>,
+}
+
+/// Whether arrays that are spread over a mesh are saved whole, or in the pieces that devices have.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Spread {
+    Whole,
+    Pieces,
+}
+
+/// Arrays on their way to a file, and which of them are parts of others.
+pub(super) struct Gathered {
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) pieces: Pieces,
 }
 
 /// What was written: checksums, for the manifest.
@@ -53,7 +67,7 @@ pub(super) struct Written {
 #[track_caller]
 pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
     let path = path.as_ref();
-    let leaves = gather(path, tree)?;
+    let Gathered { leaves, .. } = gather(path, tree, Spread::Whole)?;
     let temporary = beside(path);
     // Names are used once by a process, so this is left of one that had our number and was killed.
     drop(fs::remove_file(&temporary));
@@ -70,8 +84,9 @@ pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
 
 /// Copies a tree's arrays to the host, waiting for them.
 #[track_caller]
-pub(super) fn gather<T: Tree>(path: &Path, tree: &T) -> Result<Vec<Leaf>, Error> {
+pub(super) fn gather<T: Tree>(path: &Path, tree: &T, spread: Spread) -> Result<Gathered, Error> {
     let mut leaves: BTreeMap<String, Leaf> = BTreeMap::new();
+    let mut pieces = Pieces::new();
     for (leaf_path, array) in tree::paths(tree).iter().zip(tree::leaves(tree)) {
         let name = name_of(leaf_path).to_owned();
         if name == "__metadata__" {
@@ -79,17 +94,36 @@ pub(super) fn gather<T: Tree>(path: &Path, tree: &T) -> Result<Vec<Leaf>, Error>
                 "a leaf is called `__metadata__`, which means something else in the format";
             return Err(refused(path, format!("{message}\n  help: rename the field or key")));
         }
-        if leaves.contains_key(&name) {
+        if leaves.contains_key(&name) || pieces.contains_key(&name) {
             let help = "a map's keys are printed as they are, dots included: rename one of them";
             return Err(refused(path, format!("two leaves are called `{name}`\n  help: {help}")));
         }
-        let leaf = leaf(name.clone(), &array)?;
-        leaves.insert(name, leaf);
+        let parts = match spread {
+            Spread::Pieces
+                if array.sharding().is_some_and(|sharding| !sharding.is_replicated()) =>
+            {
+                array.addressable_shards()?.into_iter().filter(|shard| shard.replica == 0).collect()
+            }
+            _ => Vec::new(),
+        };
+        if parts.is_empty() {
+            let leaf = leaf(name.clone(), &array)?;
+            leaves.insert(name, leaf);
+            continue;
+        }
+        let mut whole = Whole { shape: array.shape().to_vec(), pieces: BTreeMap::new() };
+        for (number, shard) in parts.into_iter().enumerate() {
+            let piece = format!("{name}@{number}");
+            let start = shard.index.iter().map(|along| along.start).collect();
+            whole.pieces.insert(piece.clone(), start);
+            leaves.insert(piece.clone(), leaf(piece, &shard.data)?);
+        }
+        pieces.insert(name, whole);
     }
     let mut leaves: Vec<Leaf> = leaves.into_values().collect();
     // As other writers do: by alignment, widest first, then by name.
     leaves.sort_by_key(|leaf| std::cmp::Reverse(form(leaf.aval.dtype, &leaf.aval.shape).dtype));
-    Ok(leaves)
+    Ok(Gathered { leaves, pieces })
 }
 
 #[track_caller]

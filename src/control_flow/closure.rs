@@ -1,8 +1,11 @@
 //! From users' functions to programs: captured values become inputs, and what a loop carries is checked.
 
-use crate::core::{Array, Aval, Error, Loc, Program, TreeError, promote, trace};
-use crate::primitives::convert_to;
-use crate::transforms::staging::{short_name, trace_function};
+use crate::core::{
+    Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, promote, trace,
+};
+use crate::passes;
+use crate::primitives::{convert_to, vary};
+use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
 use std::panic::Location;
 
@@ -48,6 +51,64 @@ pub(super) fn close<O: Tree>(
     }
 }
 
+/// The program with its outputs, from the first on, made to vary over what these types say.
+pub(super) fn levelled(program: Program, outputs: &[Aval]) -> Program {
+    let mut pairs = program.outputs().iter().zip(outputs);
+    if pairs.all(|(&var, wanted)| program.aval(var).varying == wanted.varying) {
+        return program;
+    }
+    trace_rules(program.avals_in(), |inputs| {
+        let mut given = passes::eval(&program, inputs);
+        for (given, wanted) in given.iter_mut().zip(outputs) {
+            *given = vary(given, &wanted.varying);
+        }
+        given
+    })
+}
+
+impl<O> Closure<O> {
+    /// The body of a loop, with the carry that it gives made to vary as the one that it takes.
+    pub(super) fn levelled(self, carry: &[Array]) -> Closure<O> {
+        Closure { program: levelled(self.program, &avals_of(carry)), ..self }
+    }
+}
+
+/// The program of inputs that vary over these axes too.
+///
+/// Where devices go different ways, what they take along must differ outside already: were it made to vary inside, its
+/// cotangents would be summed there, by devices that wait for those which went another way.
+pub(super) fn apart(program: Program, over: &Varying) -> Program {
+    let inputs = program.avals_in();
+    if inputs.iter().all(|aval| aval.varying.covers(over)) {
+        return program;
+    }
+    let varying = inputs.into_iter().map(|aval| {
+        let varying = aval.varying.and(over);
+        aval.with_varying(varying)
+    });
+    trace_rules(varying, |inputs| passes::eval_flat(&program, inputs))
+}
+
+/// Throws `Op` (unsupported) if devices that `varying` tells apart would go different ways through these programs, and
+/// one of them has a collective over its axes: it would wait for ever for the devices that never come to it.
+pub(super) fn expect_no_collectives<'a>(
+    name: &str,
+    programs: impl IntoIterator<Item = &'a Program>,
+    varying: &Varying,
+    location: Loc,
+) {
+    let mut names = programs.into_iter().flat_map(Program::axis_names);
+    let Some(axis) = names.find(|axis| varying.contains(axis)) else { return };
+    let message = format!(
+        "what is done next differs along the axis `{axis}`, and it includes a collective over `{axis}`, which \
+         all devices along it must come to"
+    );
+    let error = trace::op_error(OpErrorKind::Unsupported, name, message, location);
+    trace::throw(error.with_help(&format!(
+        "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the collective outside"
+    )));
+}
+
 /// The types of arrays.
 pub(super) fn avals_of(arrays: &[Array]) -> Vec<Aval> {
     arrays.iter().map(|array| array.aval().clone()).collect()
@@ -60,8 +121,8 @@ pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loca
 
 /// Compares the carry that a body takes with the one that it gives.
 ///
-/// Weakly typed leaves that come back in another dtype are promoted to it: gives the leaves to begin
-/// again with. `None` if the types are the same; throws `Tree` if they differ otherwise.
+/// Weakly typed leaves that come back in another dtype are promoted to it, and what comes back varying over axes of a
+/// mesh is made to vary over them: gives the leaves to begin again with. `None` if the types are the same; throws `Tree` if they differ otherwise.
 pub(super) fn promoted_carry<C: Tree>(
     caller: &Caller,
     taken: &C,
@@ -82,6 +143,7 @@ pub(super) fn promoted_carry<C: Tree>(
         .iter()
         .zip(&given)
         .map(|(leaf, given)| {
+            let leaf = &trace::at_location(location, || vary(leaf, &given.varying));
             let taken = leaf.aval();
             if !taken.weak || taken.dtype == given.dtype {
                 return leaf.clone();
@@ -94,7 +156,10 @@ pub(super) fn promoted_carry<C: Tree>(
             }
         })
         .collect();
-    if leaves.iter().zip(&promoted).any(|(old, new)| old.dtype() != new.dtype()) {
+    let differs = |(old, new): (&Array, &Array)| {
+        old.dtype() != new.dtype() || old.aval().varying != new.aval().varying
+    };
+    if leaves.iter().zip(&promoted).any(differs) {
         return Some(promoted);
     }
     let pairs = structure.paths().iter().zip(leaves.iter().map(Array::aval).zip(&given));

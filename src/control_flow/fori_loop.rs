@@ -36,7 +36,7 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     let caller = Caller::of::<F>("fori_loop", Location::caller());
     let (lower, upper) = (lower.like(), upper.like());
     let (dtype, weak) = common_type(&caller, lower, upper);
-    let first = |value: Scalar| fill_of(value, &Aval { dtype, weak, shape: Shape::scalar() });
+    let first = |value: Scalar| fill_of(value, &Aval { weak, ..Aval::new(dtype, Shape::scalar()) });
     let init = init.tree();
     let value = init.unflatten(&mut crate::tree::leaves_of(init).into_iter());
     let step = |Counted { number, value }: Counted<C>| {

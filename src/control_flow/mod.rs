@@ -17,6 +17,7 @@ mod reduce;
 mod remat;
 mod root;
 mod scan;
+mod shard_map;
 mod while_loop;
 
 pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
@@ -33,6 +34,8 @@ pub use reduce::{Reduce, reduce};
 pub use remat::{Remat, remat, remat_with};
 pub use root::{custom_root, custom_root_aux};
 pub use scan::{Scan, ScanOptions, scan, scan_with};
+pub(crate) use shard_map::map_shards;
+pub use shard_map::{Mapping, ShardMap};
 pub use while_loop::{WhileLoop, while_loop};
 
 use crate::core::{Entry, Error, Program};
@@ -49,6 +52,7 @@ pub const HOLDERS: &[Entry] = &[
     Entry { name: "reduce", make: reduce::make, exemplars: reduce::exemplars },
     Entry { name: "remat", make: remat::make, exemplars: remat::exemplars },
     Entry { name: "scan", make: scan::make, exemplars: scan::exemplars },
+    Entry { name: "shard_map", make: shard_map::make, exemplars: shard_map::exemplars },
     Entry { name: "while_loop", make: while_loop::make, exemplars: while_loop::exemplars },
 ];
 

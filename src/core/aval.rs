@@ -2,12 +2,14 @@
 
 use super::dtype::DType;
 use super::shape::Shape;
+use super::varying::Varying;
 use crate::stablehlo::TensorType;
 use std::fmt;
 
 /// The type of an array: dtype, shape, and whether the dtype is weak.
 ///
-/// Prints as `f32[32,784]`, with a `~` in front if it is weakly typed: `~f32[]`.
+/// Prints as `f32[32,784]`, with a `~` in front if it is weakly typed: `~f32[]`, and inside `shard_map` with the axes of
+/// the mesh that it varies over behind: `f32[4,784]{data}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ShapeDtypeStruct")]
 #[doc(alias = "ShapedArray")]
@@ -18,12 +20,14 @@ pub struct Aval {
     pub weak: bool,
     /// Axis sizes.
     pub shape: Shape,
+    /// Over which axes of a mesh it differs from device to device; always none outside of `shard_map`.
+    pub varying: Varying,
 }
 
 impl Aval {
     /// A strongly typed aval.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Aval {
-        Aval { dtype, weak: false, shape: shape.into() }
+        Aval { dtype, weak: false, shape: shape.into(), varying: Varying::NONE }
     }
 
     /// Number of axes.
@@ -43,12 +47,12 @@ impl Aval {
 
     /// The same with another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> Aval {
-        Aval { dtype: self.dtype, weak: self.weak, shape: shape.into() }
+        Aval { shape: shape.into(), ..self.clone() }
     }
 
     /// The same with another, strong dtype.
     pub fn with_dtype(&self, dtype: DType) -> Aval {
-        Aval { dtype, weak: false, shape: self.shape.clone() }
+        Aval { dtype, weak: false, ..self.clone() }
     }
 
     /// The same with a strong dtype.
@@ -56,7 +60,12 @@ impl Aval {
         Aval { weak: false, ..self.clone() }
     }
 
-    /// Equal but for weakness.
+    /// The same, varying over these axes.
+    pub fn with_varying(&self, varying: Varying) -> Aval {
+        Aval { varying, ..self.clone() }
+    }
+
+    /// Equal but for weakness and for what they vary over.
     pub fn same_type(&self, other: &Aval) -> bool {
         self.dtype == other.dtype && self.shape == other.shape
     }
@@ -70,6 +79,6 @@ impl Aval {
 impl fmt::Display for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let weak = if self.weak { "~" } else { "" };
-        write!(f, "{weak}{}{}", self.dtype, self.shape)
+        write!(f, "{weak}{}{}{}", self.dtype, self.shape, self.varying)
     }
 }

@@ -9,13 +9,45 @@
 use super::error::OpErrorKind;
 use super::primitive::BatchAxis;
 use super::trace;
+use super::varying::Varying;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
 
 thread_local! {
     /// The axes in scope, outermost first.
-    static SCOPE: RefCell<Vec<(Arc<str>, usize)>> = const { RefCell::new(Vec::new()) };
+    static SCOPE: RefCell<Vec<Scoped>> = const { RefCell::new(Vec::new()) };
+}
+
+#[derive(Clone)]
+struct Scoped {
+    name: Arc<str>,
+    size: usize,
+    tracked: bool,
+}
+
+/// Leaves a number of axes.
+struct Leave(usize);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        SCOPE.with_borrow_mut(|scope| scope.truncate(scope.len() - self.0));
+    }
+}
+
+/// Runs `f` with these axes of a mesh in scope. If they are `tracked`, types say what varies over them.
+pub(crate) fn with_axes<R>(
+    axes: impl IntoIterator<Item = (String, usize)>,
+    tracked: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    let _leave = SCOPE.with_borrow_mut(|scope| {
+        let before = scope.len();
+        let scoped = |(name, size): (String, usize)| Scoped { name: name.into(), size, tracked };
+        scope.extend(axes.into_iter().map(scoped));
+        Leave(scope.len() - before)
+    });
+    f()
 }
 
 /// One or several names of axes: `"batch"`, `["data", "model"]`, a `String`, a slice or a `Vec`.
@@ -78,22 +110,21 @@ impl From<&AxisNames> for AxisNames {
 pub(crate) struct NamedAxis {
     pub(crate) name: String,
     pub(crate) size: usize,
+    /// Whether types say what varies over it.
+    pub(crate) tracked: bool,
+}
+
+/// What must vary over these axes to be known as theirs: those of a mesh.
+pub(crate) fn tracked(axes: &[NamedAxis]) -> Varying {
+    Varying::over(axes.iter().filter(|axis| axis.tracked).map(|axis| &axis.name))
 }
 
 impl BatchAxis {
     /// Runs `f` with the axis in scope, if it has a name. A name that is in scope already means this axis
     /// until `f` ends.
     pub(crate) fn in_scope<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                SCOPE.with_borrow_mut(Vec::pop);
-            }
-        }
         let Some(name) = &self.name else { return f() };
-        SCOPE.with_borrow_mut(|scope| scope.push((name.clone(), self.size)));
-        let _leave = Leave;
-        f()
+        with_axes([(name.to_string(), self.size)], false, f)
     }
 }
 
@@ -119,14 +150,18 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
         if found.iter().any(|axis| axis.name == *name) {
             refuse(format!("the axis `{name}` is named twice"), "name each axis once");
         }
-        let size = SCOPE.with_borrow(|scope| {
-            scope.iter().rev().find(|(known, _)| **known == **name).map(|(_, size)| *size)
-        });
-        match size {
-            Some(size) => found.push(NamedAxis { name: name.clone(), size }),
+        let known = SCOPE
+            .with_borrow(|scope| scope.iter().rev().find(|axis| *axis.name == **name).cloned());
+        match known {
+            Some(Scoped { size, tracked, .. }) => {
+                found.push(NamedAxis { name: name.clone(), size, tracked });
+            }
             None => refuse(
                 format!("no axis is named `{name}` here; {}", described()),
-                &format!("`vmap(f).axis_name(\"{name}\")` names the axis that it maps over"),
+                &format!(
+                    "`vmap(f).axis_name(\"{name}\")` names the axis that it maps over, and inside of \
+                     `shard_map` the axes of its mesh have their names"
+                ),
             ),
         }
     }
@@ -136,7 +171,7 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
 /// The axes in scope as a sentence's end.
 fn described() -> String {
     let axes = SCOPE.with_borrow(|scope| {
-        let each = scope.iter().map(|(name, size)| format!("`{name}` of size {size}"));
+        let each = scope.iter().map(|Scoped { name, size, .. }| format!("`{name}` of size {size}"));
         each.collect::<Vec<_>>().join(", ")
     });
     match axes.as_str() {

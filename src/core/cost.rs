@@ -23,6 +23,17 @@ fn elements(results: &[Aval]) -> u64 {
 }
 
 impl Cost {
+    /// The same so many times.
+    #[must_use]
+    pub fn times(self, count: usize) -> Cost {
+        let times = count as u64;
+        Cost {
+            flops: self.flops.saturating_mul(times),
+            transcendentals: self.transcendentals.saturating_mul(times),
+            bytes: self.bytes.saturating_mul(times),
+        }
+    }
+
     /// Data movement only.
     pub fn movement(operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { bytes: traffic(operands, results), ..Cost::default() }

@@ -178,6 +178,24 @@ pub struct TreeError {
     pub help: Option<String>,
 }
 
+/// What went wrong between the processes of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DistributedErrorKind {
+    /// Settings are missing or wrong, or a function was called too early or too late.
+    Setup,
+    /// The coordinator refuses: another number of processes, an id that is taken, too much data.
+    Refused,
+    /// There is no such key.
+    NotFound,
+    /// Somebody did not come in time.
+    Timeout,
+    /// A process died, or cannot be reached any more. Every later call fails in the same way.
+    Lost,
+    /// The processes called different functions, or the same with values that are unlike.
+    Mismatch,
+}
+
 /// Any error of oxidax.
 ///
 /// Inside traced closures operations *throw*: they unwind to the nearest boundary (`jit(f).call`,
@@ -274,6 +292,22 @@ pub enum Error {
         /// What to do about it.
         help: Option<String>,
     },
+    /// The processes of a program did not come together (feature `distributed`), or one of them died.
+    ///
+    /// Why: the message names the processes, each with its host and process number. Fix: look into what these wrote
+    /// last; `docs/several-hosts.md` says how processes are started.
+    Distributed {
+        /// What sort of mistake.
+        kind: DistributedErrorKind,
+        /// What was being done: ``barrier `checkpoint` ``.
+        doing: String,
+        /// What is wrong.
+        message: String,
+        /// The processes that it is about, by index.
+        processes: Vec<usize>,
+        /// What to do about it.
+        help: Option<String>,
+    },
 }
 
 impl Error {
@@ -367,6 +401,10 @@ impl fmt::Display for Error {
                     write!(f, "{place}: ")?;
                 }
                 f.write_str(message)?;
+                trailer(f, None, &[], help.as_deref())
+            }
+            Error::Distributed { doing, message, help, .. } => {
+                write!(f, "error[distributed]: {doing}: {message}")?;
                 trailer(f, None, &[], help.as_deref())
             }
         }

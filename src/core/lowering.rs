@@ -1,6 +1,7 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
 
 use super::error::{Loc, Rule, RuleError};
+use super::manual::Manual;
 use super::primitive::Effects;
 use super::program::{Eqn, Program};
 use super::trace;
@@ -13,12 +14,13 @@ use std::ops::{Deref, DerefMut};
 pub struct LowerCtx<'a> {
     writer: Writer,
     platform: &'a str,
-    functions: HashMap<Program, String>,
+    functions: HashMap<(Program, Option<Manual>), String>,
     routines: HashMap<String, String>,
     n_functions: usize,
     n_channels: usize,
     token: Option<Value>,
     refused_at: Loc,
+    pub(super) manual: Option<Manual>,
 }
 
 impl<'a> LowerCtx<'a> {
@@ -33,6 +35,7 @@ impl<'a> LowerCtx<'a> {
             n_channels: 0,
             token: None,
             refused_at: None,
+            manual: None,
         }
     }
 
@@ -111,12 +114,15 @@ impl<'a> LowerCtx<'a> {
         if program.effects() == Effects::Ordered {
             return self.inline(program, inputs);
         }
-        let name = match self.functions.get(program) {
+        // What collectives do depends on the devices around them.
+        let manual = self.manual.clone().filter(|_| !program.axis_names().is_empty());
+        let key = (program.clone(), manual);
+        let name = match self.functions.get(&key) {
             Some(name) => name.clone(),
             None => {
                 let name = self.function_name(name);
-                self.function(program, &name, |_| "")?;
-                self.functions.insert(program.clone(), name.clone());
+                self.function(program, &name)?;
+                self.functions.insert(key, name.clone());
                 name
             }
         };
@@ -155,7 +161,7 @@ impl<'a> LowerCtx<'a> {
                 let name = self.function_name(stem);
                 let (outside, arguments) = self.writer.open_function(&types);
                 let outputs = body(&mut self.writer, &arguments)?;
-                self.writer.close_function(outside, &name, &arguments, |_| "", &outputs);
+                self.writer.close_function(outside, &name, &arguments, &outputs);
                 self.routines.insert(key, name.clone());
                 name
             }
@@ -168,17 +174,26 @@ impl<'a> LowerCtx<'a> {
     ///
     /// # Errors
     /// Those of the `lower` rules.
-    pub fn function(
+    pub fn function(&mut self, program: &Program, name: &str) -> Rule<()> {
+        self.function_with(program, name, |_| String::new(), |_| String::new())
+    }
+
+    /// The same with these attributes of its arguments and results; empty for none.
+    ///
+    /// # Errors
+    /// Those of the `lower` rules.
+    pub fn function_with(
         &mut self,
         program: &Program,
         name: &str,
-        attributes: impl Fn(usize) -> &'static str,
+        arguments: impl Fn(usize) -> String,
+        results: impl Fn(usize) -> String,
     ) -> Rule<()> {
         let types: Vec<TensorType> =
             program.inputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
         let (outside, inputs) = self.writer.open_function(&types);
         let outputs = self.inline(program, &inputs)?;
-        self.writer.close_function(outside, name, &inputs, attributes, &outputs);
+        self.writer.close_function_with(outside, name, &inputs, &outputs, arguments, results);
         Ok(())
     }
 

@@ -5,8 +5,10 @@ use super::aval::Aval;
 use super::cost::Cost;
 use super::error::{Error, Rule, RuleError};
 use super::lowering::LowerCtx;
+use super::mesh::Mesh;
 use super::program::Program;
 use super::tangent::Tangent;
+use super::varying::{Varying, joint};
 use crate::stablehlo::Value;
 use rustc_hash::FxHasher;
 use std::any::{Any, TypeId};
@@ -231,6 +233,37 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
         let Some(holder) = self.as_higher_order() else { return Vec::new() };
         let programs = holder.programs();
         programs.iter().flat_map(|(_, program)| program.axis_names()).cloned().collect()
+    }
+
+    /// Over which axes of a mesh each operand is to vary. An operand that varies over fewer is made to, by
+    /// [`PVary`](crate::primitives::PVary), whose transpose is a sum: by default over all that some operand
+    /// varies over, and for holders of a program over what its inputs do.
+    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
+        let programs = self.as_higher_order().map(HigherOrder::programs).unwrap_or_default();
+        match programs.as_slice() {
+            // Operands behind the program's own are captured by rules.
+            [(_, program)] if program.inputs().len() <= operands.len() => {
+                let own = program.inputs().iter().map(|&var| program.aval(var));
+                let rest = operands[program.inputs().len()..].iter();
+                own.chain(rest).map(|aval| aval.varying.clone()).collect()
+            }
+            _ => vec![joint(operands); operands.len()],
+        }
+    }
+
+    /// Writes into the results' types over which axes of a mesh they vary: by default over those of all operands,
+    /// and for holders of programs over what these say. Operands are as [`Primitive::takes`] has them.
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        if self.as_higher_order().is_some() {
+            return;
+        }
+        let varying = joint(operands);
+        results.iter_mut().for_each(|result| result.varying = varying.clone());
+    }
+
+    /// The mesh that it speaks of, as constraints of shardings do.
+    fn mesh(&self) -> Option<&Mesh> {
+        None
     }
 
     /// What a policy of `remat` may want to know of it.

@@ -2,6 +2,7 @@
 
 use super::aval::Aval;
 use super::error::Loc;
+use super::mesh::Mesh;
 use super::primitive::{Effects, Primitive};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -168,6 +169,15 @@ impl Program {
             names.sort_unstable();
             names.dedup();
             names
+        })
+    }
+
+    /// The first mesh that an equation here, or in a program held by one, speaks of.
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.eqns.iter().find_map(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            let within = || holder?.programs().into_iter().find_map(|(_, program)| program.mesh());
+            eqn.primitive.mesh().or_else(within)
         })
     }
 

@@ -12,6 +12,7 @@ use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, TracerError};
 use super::primitive::{Primitive, Source, Split};
 use super::program::{Eqn, Program, Var};
 use super::stand_ins;
+use super::varying::{levelled, results_of};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -255,6 +256,11 @@ pub(crate) fn caller_place() -> Loc {
     LOCATION.get().or(Some(Location::caller()))
 }
 
+/// Where operations bound here are attributed to, if a transform or a composite says so.
+pub(super) fn place() -> Loc {
+    LOCATION.get()
+}
+
 /// Whether two traced arrays are one variable of one trace.
 pub(crate) fn same_variable(a: &Array, b: &Array) -> bool {
     match (&a.kind, &b.kind) {
@@ -321,7 +327,14 @@ pub(crate) fn bind_at(
     caller: Loc,
 ) -> Vec<Array> {
     match stand_ins::resolve_all(operands) {
-        Some(resolved) => bind_in(primitive, &resolved.iter().collect::<Vec<_>>(), caller, false),
+        Some(resolved) => bind_level(primitive, &resolved.iter().collect::<Vec<_>>(), caller),
+        None => bind_level(primitive, operands, caller),
+    }
+}
+
+fn bind_level(primitive: &Arc<dyn Primitive>, operands: &[&Array], caller: Loc) -> Vec<Array> {
+    match levelled(&**primitive, operands, caller) {
+        Some(level) => bind_in(primitive, &level.iter().collect::<Vec<_>>(), caller, false),
         None => bind_in(primitive, operands, caller, false),
     }
 }
@@ -334,7 +347,7 @@ fn bind_in(
 ) -> Vec<Array> {
     let location = LOCATION.get().or(caller);
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|array| array.aval().clone()).collect();
-    let results = match primitive.abstract_eval(&avals) {
+    let results = match results_of(&**primitive, &avals) {
         Ok(results) => results,
         Err(error) => throw_rule(primitive.name(), error, &avals, location),
     };
@@ -373,7 +386,7 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
         })
         .collect();
     let avals: Vec<Aval> = rest.iter().map(|array| array.aval().clone()).collect();
-    let results = match split.unknown.abstract_eval(&avals) {
+    let results = match results_of(&*split.unknown, &avals) {
         Ok(results) => results,
         Err(error) => throw_rule(split.unknown.name(), error, &avals, location),
     };

@@ -133,6 +133,15 @@ impl<T: Send + 'static> Indexed<T> {
     /// together want equal ones, so cut the rest off before by `range(0..len / count * count)`.
     ///
     /// Throws `Op` (value) unless `index < count`.
+    ///
+    /// ```
+    /// use oxidax::data::{Source as _, Synthetic};
+    /// use oxidax::distributed::{process_count, process_index};
+    /// let records = Synthetic::new(60_000, |index| Ok(index)).shuffled(7);
+    /// let per_process = records.len() / process_count();
+    /// let mine = records.range(0..per_process * process_count()).shard(process_index(), process_count());
+    /// assert_eq!(mine.len(), per_process);
+    /// ```
     #[track_caller]
     pub fn shard(mut self, index: usize, count: usize) -> Indexed<T> {
         check_shard(index, count);

@@ -4,7 +4,7 @@ use super::calls::{call, for_each_arity};
 use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
 use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
-use crate::runtime::{MemoryAnalysis, blame, is_watched};
+use crate::runtime::{Collectives, MemoryAnalysis, blame, is_watched};
 use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,6 +74,24 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         self.entry.executable.optimized_hlo()
     }
 
+    /// What the optimized program sends from device to device, by kind: what the compiler has made of the shardings.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not give the program.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
+    /// let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
+    /// let mean = jit(|x: Array| x.mean()).in_shardings(&rows).out_shardings(&whole);
+    /// let compiled = mean.lower(Aval::new(DType::F32, [16]))?.compile()?;
+    /// assert_eq!(compiled.collectives()?.to_string(), "1 all-reduce");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn collectives(&self) -> Result<Collectives, Error> {
+        self.entry.executable.collectives()
+    }
+
     /// Leaves passed by value that could not be donated so far, because something else held them.
     pub fn not_donated(&self) -> u64 {
         self.counters.snapshot(1, 0).not_donated
@@ -85,6 +103,10 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let mut scratch = self.entry.scratch();
         match self.signature.gather(&view, &mut scratch.arguments) {
             Gathered::All => {
+                if !self.entry.is_where(&scratch) {
+                    let brought = self.entry.bring::<A>(arguments, &mut scratch, &self.counters);
+                    brought.map_err(Failure::before)?;
+                }
                 let result = self.entry.run::<A>(arguments, scratch, owned, &self.counters)?;
                 if is_watched() {
                     let operands =

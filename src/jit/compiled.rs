@@ -1,16 +1,21 @@
 //! [`Jit`]: the signature cache, donation, and the way through an outer trace.
 
 use super::calls::{apply, call, for_each_arity};
-use super::entry::{Entry, Failure, Staged};
+use super::entry::{Entry, Failure, Spread, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
-use crate::core::{Array, Cache, Error, Precision, axes, bind, catch, matmul_precision, trace};
+use crate::core::{
+    Array, Cache, Error, Kind, Precision, axes, bind, bind1, catch, matmul_precision, trace,
+};
 use crate::passes;
-use crate::runtime::{blame, is_watched};
+use crate::primitives::ShardingConstraint;
+use crate::runtime::{Lies, blame, default_device, is_watched};
+use crate::sharding::Placements;
 use crate::transforms::staging::{Traced, short_name, trace_function};
 use crate::tree::{
-    Args, Arguments, Examples, Function, Gathered, Signature, Tree, leaves_of, rebuild,
+    Args, Arguments, Examples, Function, Gathered, Signature, Tree, TreeDef, Walk, leaves_of,
+    rebuild, rooted,
 };
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -30,6 +35,8 @@ pub struct Jit<A: Args, O> {
     name: String,
     cache: Cache<CallKey, Entry<O>>,
     counters: Counters,
+    in_shardings: Option<Placements>,
+    out_shardings: Option<Placements>,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
@@ -58,6 +65,8 @@ pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::O
         function: Box::new(move |arguments| f.apply(arguments)),
         cache: Cache::new(SIGNATURES),
         counters: Counters::default(),
+        in_shardings: None,
+        out_shardings: None,
     }
 }
 
@@ -66,6 +75,20 @@ struct CallKey {
     signature: Signature,
     /// The scope that it was traced under.
     precision: Precision,
+    /// Where arrays go of which nothing is said.
+    device: i32,
+    /// Where the leaves lie; `None` if nobody put one anywhere.
+    lies: Option<Vec<Lies>>,
+}
+
+/// Where leaves lie; `None` if nobody put one anywhere.
+fn lies_of(leaves: &[Array]) -> Option<Vec<Lies>> {
+    let of = |leaf: &Array| match &leaf.kind {
+        Kind::Concrete(buffer) => Lies::of(buffer),
+        Kind::Traced { .. } => Lies::Anywhere,
+    };
+    let lies: Vec<Lies> = leaves.iter().map(of).collect();
+    lies.iter().any(|lies| *lies != Lies::Anywhere).then_some(lies)
 }
 
 fn nanos_since(start: Instant) -> u64 {
@@ -78,6 +101,84 @@ impl<A: Args, O: Tree> Jit<A, O> {
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_string();
         self
+    }
+
+    /// How the arguments are to lie on a mesh: one sharding for all leaves, or a tuple with one for each argument, each a
+    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::sharding::TreeSharding) with one for each leaf, or
+    /// `None::<NamedSharding>`.
+    ///
+    /// Arguments that lie otherwise are moved before each call; [`JitStats::moved`] counts them, and the first is logged.
+    /// Without it arguments stay as they lie, and those that nobody put anywhere are copied to all devices of the mesh that
+    /// the others lie on.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
+    /// let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
+    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((&whole, &rows));
+    /// let y = layer.call(&ones([4, 2], DType::F32), &ones([16, 4], DType::F32))?;
+    /// assert_eq!(y.sharding().map(|sharding| sharding.spec().clone()), Some(p!["data"]));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_shardings(mut self, shardings: impl Into<Placements>) -> Self {
+        self.in_shardings = Some(shardings.into());
+        self
+    }
+
+    /// How the results are to lie: one for all leaves, or a tuple with one for each part if the result is a tuple. Without
+    /// it the compiler chooses, and the results say how they lie.
+    #[must_use]
+    pub fn out_shardings(mut self, shardings: impl Into<Placements>) -> Self {
+        self.out_shardings = Some(shardings.into());
+        self
+    }
+
+    fn spread(
+        &self,
+        counts: &[usize],
+        view: &impl Walk,
+        traced: &Traced<O>,
+    ) -> Result<Spread, Error> {
+        let mut leaves = leaves_of(view);
+        let paths = TreeDef::of(view).paths().iter().map(|path| rooted(path)).collect();
+        leaves.extend(traced.captures.iter().cloned());
+        let lies = lies_of(&leaves).unwrap_or_else(|| vec![Lies::Anywhere; leaves.len()]);
+        let inputs = match &self.in_shardings {
+            Some(wished) => wished.leaves(&self.name, "in_shardings", counts)?,
+            None => Vec::new(),
+        };
+        let outputs = match &self.out_shardings {
+            Some(wished) => wished.leaves(
+                &self.name,
+                "out_shardings",
+                &TreeDef::of(&traced.template).parts(),
+            )?,
+            None => Vec::new(),
+        };
+        Ok(Spread { lies, inputs, outputs, paths })
+    }
+
+    /// Inside of another program, leaves to lie as `wished`.
+    #[track_caller]
+    fn constrained(
+        &self,
+        wished: &Option<Placements>,
+        option: &str,
+        counts: &[usize],
+        leaves: Vec<Array>,
+    ) -> Vec<Array> {
+        let Some(wished) = wished else { return leaves };
+        let shardings = wished.leaves(&self.name, option, counts);
+        let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
+        let mut constrained = Vec::with_capacity(leaves.len());
+        for (leaf, sharding) in leaves.into_iter().zip(shardings) {
+            constrained.push(match sharding {
+                Some(sharding) => bind1(ShardingConstraint { sharding }, [&leaf]),
+                None => leaf,
+            });
+        }
+        constrained
     }
 
     /// What it has done so far.
@@ -114,27 +215,31 @@ impl<A: Args, O: Tree> Jit<A, O> {
 
     fn stage(&self, arguments: A::Refs<'_>) -> Result<Staged<O>, Error> {
         let traced = catch(|| self.trace(arguments))?;
-        let mut leaves = leaves_of(&Arguments::<A>(arguments)).into_iter();
+        let view = Arguments::<A>(arguments);
+        let mut leaves = leaves_of(&view).into_iter();
         let counts = A::leaf_counts(arguments).into_iter();
-        let arguments = counts
+        let avals = counts
             .map(|n| leaves.by_ref().take(n).map(|leaf| leaf.shared_aval().clone()).collect())
             .collect();
+        let spread = self.spread(&A::leaf_counts(arguments), &view, &traced)?;
         Ok(Staged {
             name: self.name.clone(),
             program: passes::dce(&traced.program),
             captures: traced.captures,
             template: traced.template,
-            arguments,
+            arguments: avals,
+            spread,
         })
     }
 
     fn compile(&self, arguments: A::Refs<'_>) -> Result<Entry<O>, Error> {
         let start = Instant::now();
         let staged = self.stage(arguments)?;
-        let text = staged.lower()?;
+        let plan = staged.plan()?;
+        let text = staged.lower(&plan)?;
         Counters::add(&self.counters.trace_nanos, nanos_since(start));
         let start = Instant::now();
-        let entry = staged.load(&text)?;
+        let entry = staged.load(&text, plan)?;
         Counters::add(&self.counters.compile_nanos, nanos_since(start));
         Counters::add(&self.counters.compiles, 1);
         Ok(entry)
@@ -158,13 +263,18 @@ impl<A: Args, O: Tree> Jit<A, O> {
         // Nearly every call is like the one before, and is recognized in the walk that gathers its
         // leaves.
         let precision = matmul_precision();
+        let device = default_device().map_err(Failure::before)?;
         let recent = self.cache.get_recent(|slot| {
-            if slot.key().precision != precision {
+            if slot.key().precision != precision || slot.key().device != device {
                 return None;
             }
             let mut scratch = slot.value().scratch();
             match slot.key().signature.gather(&view, &mut scratch.arguments) {
                 Gathered::Differs => {
+                    slot.value().keep(scratch);
+                    None
+                }
+                Gathered::All if !slot.value().is_where(&scratch) => {
                     slot.value().keep(scratch);
                     None
                 }
@@ -174,18 +284,33 @@ impl<A: Args, O: Tree> Jit<A, O> {
         let (slot, (scratch, gathered)) = match recent {
             Some(found) => found,
             None => {
+                let lies = lies_of(&leaves_of(&view));
                 let mut hasher = FxHasher::default();
                 Signature::hash_of(&view, &mut hasher);
-                precision.hash(&mut hasher);
+                (precision, device).hash(&mut hasher);
                 let made = self.cache.get_or_make(
                     hasher.finish(),
-                    |key| key.precision == precision && key.signature.matches(&view),
-                    || CallKey { signature: Signature::of(&view), precision },
+                    |key| {
+                        key.precision == precision
+                            && key.device == device
+                            && key.lies == lies
+                            && key.signature.matches(&view)
+                    },
+                    || CallKey {
+                        signature: Signature::of(&view),
+                        precision,
+                        device,
+                        lies: lies.clone(),
+                    },
                     |_| self.compile(arguments),
                 );
                 let slot = made.map_err(Failure::before)?;
                 let mut scratch = slot.value().scratch();
                 let gathered = slot.key().signature.gather(&view, &mut scratch.arguments);
+                if matches!(gathered, Gathered::All) && !slot.value().is_where(&scratch) {
+                    let brought = slot.value().bring::<A>(arguments, &mut scratch, &self.counters);
+                    brought.map_err(Failure::before)?;
+                }
                 (slot, (scratch, gathered))
             }
         };
@@ -216,9 +341,14 @@ impl<A: Args, O: Tree> Jit<A, O> {
             return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
         }
         let traced = self.trace(arguments);
+        let counts = A::leaf_counts(arguments);
+        let leaves = self.constrained(&self.in_shardings, "in_shardings", &counts, leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&traced.captures).collect();
         let call = Call { name: self.name.clone(), program: Arc::new(traced.program) };
-        rebuild(&traced.template, bind(call, &operands))
+        let parts = TreeDef::of(&traced.template).parts();
+        let results = bind(call, &operands);
+        let results = self.constrained(&self.out_shardings, "out_shardings", &parts, results);
+        rebuild(&traced.template, results)
     }
 }
 

@@ -1,8 +1,11 @@
 //! What one signature is compiled to, and how it is run: the warm path of every call.
 
 use super::stats::Counters;
-use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
-use crate::runtime::{Executable, Kept, Scratch, is_deleted, is_watched};
+use crate::core::{Array, Aval, Buffer, Error, Kind, NamedSharding, Program, trace};
+use crate::passes::Placed;
+use crate::runtime::{
+    Executable, Kept, Lies, Plan, Scratch, Wishes, home_of, is_deleted, is_watched, moved,
+};
 use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -18,6 +21,17 @@ pub(super) struct Staged<O> {
     pub(super) template: O,
     /// The types of each argument's leaves.
     pub(super) arguments: Vec<Vec<Arc<Aval>>>,
+    pub(super) spread: Spread,
+}
+
+/// What is known of where a function's arguments and results are to lie.
+pub(super) struct Spread {
+    /// Where the arguments lie, then what was captured.
+    pub(super) lies: Vec<Lies>,
+    /// What the user wants of each argument's leaves, and of each result's; empty for nothing.
+    pub(super) inputs: Vec<Option<NamedSharding>>,
+    pub(super) outputs: Vec<Option<NamedSharding>>,
+    pub(super) paths: Vec<String>,
 }
 
 /// What is known of an answer that the plugin gives.
@@ -38,6 +52,10 @@ pub(super) struct Entry<O> {
     consumed: Vec<AtomicU8>,
     /// Whether a leaf that could not be donated has been logged.
     logged: AtomicBool,
+    /// The types of the arguments' leaves, to move those that lie elsewhere.
+    avals: Vec<Aval>,
+    /// Whether a leaf that had to be moved has been logged.
+    moved_before: AtomicBool,
     /// The last call's lists, for the next one. Locked to take them out or put them back, never while
     /// the program runs.
     scratch: Mutex<Option<Box<Scratch>>>,
@@ -57,17 +75,41 @@ impl Failure {
 }
 
 impl<O: Tree> Staged<O> {
+    fn wishes(&self) -> Wishes<'_> {
+        let Spread { inputs, outputs, paths, .. } = &self.spread;
+        Wishes { inputs, outputs, paths }
+    }
+
+    /// Where it runs.
+    pub(super) fn plan(&self) -> Result<Plan, Error> {
+        Plan::of(&self.name, &self.program, &self.spread.lies, &self.wishes())
+    }
+
+    /// How its arguments and results lie, if it is for several devices.
+    pub(super) fn placed(&self) -> Result<Option<Placed>, Error> {
+        let plan = Plan::over(&self.name, &self.program, &self.spread.lies, &self.wishes())?;
+        Ok(plan.map(|plan| Placed { inputs: plan.input_shardings(), outputs: plan.outputs }))
+    }
+
     /// The text of the module for the default platform.
-    pub(super) fn lower(&self) -> Result<String, Error> {
-        Executable::lower_donatable(&self.program, &self.name)
+    pub(super) fn lower(&self, plan: &Plan) -> Result<String, Error> {
+        Executable::lower(&self.program, &self.name, plan, true)
     }
 
     /// Compiles that text.
-    pub(super) fn load(&self, text: &str) -> Result<Entry<O>, Error> {
-        let captures = self.captures.iter().map(|capture| match &capture.kind {
-            Kind::Concrete(buffer) => Ok(buffer.clone()),
-            // It escaped its trace, or never had elements.
-            Kind::Traced { .. } => Err(trace::escaped_error(capture)),
+    pub(super) fn load(&self, text: &str, plan: Plan) -> Result<Entry<O>, Error> {
+        let homes = &plan.inputs[plan.inputs.len() - self.captures.len()..];
+        let captures = self.captures.iter().zip(homes).map(|(capture, home)| {
+            let moved = if home_of(capture).as_ref() == Some(home) {
+                capture.clone()
+            } else {
+                moved(capture, home)?
+            };
+            match moved.kind {
+                Kind::Concrete(buffer) => Ok(buffer),
+                // It escaped its trace, or never had elements.
+                Kind::Traced { .. } => Err(trace::escaped_error(capture)),
+            }
         });
         let captures = captures.collect::<Result<_, _>>()?;
         // Results share their types with the arguments, which the next call's comparison then sees.
@@ -84,7 +126,9 @@ impl<O: Tree> Staged<O> {
             arguments.flat_map(|(at, of)| std::iter::repeat_n(at, of.len())).collect();
         Ok(Entry {
             template: rebuild(&self.template, leaves),
-            executable: Executable::load(&self.program, &self.name, text, results)?,
+            executable: Executable::load(&self.program, &self.name, text, results, plan)?,
+            avals: self.arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
+            moved_before: AtomicBool::new(false),
             captures,
             all: (0..(argument_of.len() + self.captures.len()) as i64).collect(),
             consumed: argument_of.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
@@ -105,6 +149,37 @@ impl<O: Tree> Entry<O> {
     pub(super) fn keep(&self, mut scratch: Box<Scratch>) {
         scratch.clear();
         self.put_back(scratch);
+    }
+
+    /// Whether the arguments gathered lie where the program takes them.
+    #[inline]
+    pub(super) fn is_where(&self, scratch: &Scratch) -> bool {
+        let mut pairs = scratch.arguments.iter().zip(self.executable.inputs());
+        pairs.all(|(buffer, home)| home.is_of(buffer))
+    }
+
+    /// Brings the arguments gathered to where the program takes them.
+    pub(super) fn bring<A: Args>(
+        &self,
+        arguments: A::Refs<'_>,
+        scratch: &mut Scratch,
+        counters: &Counters,
+    ) -> Result<(), Error> {
+        let moved = self.executable.bring(scratch, &self.avals)?;
+        let Some(&first) = moved.first() else { return Ok(()) };
+        Counters::add(&counters.moved, moved.len() as u64);
+        if !self.moved_before.swap(true, Ordering::Relaxed) {
+            let structure = TreeDef::of(&Arguments::<A>(arguments));
+            tracing::warn!(
+                target: "oxidax::jit",
+                function = self.executable.name(),
+                leaf = rooted(&structure.paths()[first]),
+                to = %self.executable.inputs()[first],
+                leaves = moved.len(),
+                "moved at each call, because it lies elsewhere; `device_put` it once"
+            );
+        }
+        Ok(())
     }
 
     fn put_back(&self, scratch: Box<Scratch>) {
@@ -185,7 +260,8 @@ impl<O: Tree> Entry<O> {
         let mut not_donated = 0;
         let mut first = None;
         for (at, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
-            if owned[argument] && Arc::strong_count(buffer) == 2 {
+            // What was moved here is held by the list alone.
+            if owned[argument] && Arc::strong_count(buffer) <= 2 {
                 continue;
             }
             kept.push(at as i64);

@@ -31,7 +31,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Errors
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
-        passes::lower(self.program(), &self.staged.name, platform, true)
+        let placed = self.staged.placed()?;
+        passes::lower_placed(self.program(), &self.staged.name, platform, true, placed.as_ref())
     }
 
     /// Arithmetic and memory traffic, counted on the program.
@@ -55,7 +56,9 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn compile(&self) -> Result<Compiled<A, O>, Error> {
-        let entry = self.staged.load(&self.staged.lower()?)?;
+        let plan = self.staged.plan()?;
+        let text = self.staged.lower(&plan)?;
+        let entry = self.staged.load(&text, plan)?;
         Ok(Compiled::new(&self.staged, entry, self.signature.clone()))
     }
 }

@@ -9,11 +9,13 @@ mod compiled;
 mod entry;
 mod error;
 mod lowered;
+mod pmap;
 mod stats;
 
-pub use crate::runtime::MemoryAnalysis;
+pub use crate::runtime::{Collective, Collectives, MemoryAnalysis};
 pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;
 pub use lowered::Lowered;
+pub use pmap::{PMap, pmap};
 pub use stats::JitStats;

@@ -18,6 +18,8 @@ pub struct JitStats {
     pub evictions: u64,
     /// Leaves passed by value that could not be donated, because something else held them.
     pub not_donated: u64,
+    /// Leaves that had to be moved to another device or mesh, or spread otherwise, before a call.
+    pub moved: u64,
     /// Time spent tracing and lowering.
     pub trace_time: Duration,
     /// Time spent in the compiler.
@@ -30,6 +32,7 @@ pub(super) struct Counters {
     pub(super) traces: AtomicU64,
     pub(super) compiles: AtomicU64,
     pub(super) not_donated: AtomicU64,
+    pub(super) moved: AtomicU64,
     pub(super) trace_nanos: AtomicU64,
     pub(super) compile_nanos: AtomicU64,
 }
@@ -48,6 +51,7 @@ impl Counters {
             signatures,
             evictions,
             not_donated: read(&self.not_donated),
+            moved: read(&self.moved),
             trace_time: Duration::from_nanos(read(&self.trace_nanos)),
             compile_time: Duration::from_nanos(read(&self.compile_nanos)),
         }

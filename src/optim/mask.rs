@@ -5,6 +5,7 @@ use super::memory::{Memory, Rule, Rules, Step};
 use super::optimizer::{Optimizer, init_all, update_all};
 use super::schedule::Schedule;
 use crate::core::Aval;
+use crate::tree;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,7 +44,9 @@ impl Mask {
     /// included, or none; everything else for itself.
     pub fn paths<S: Into<String>>(patterns: impl IntoIterator<Item = S>) -> Mask {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
-        Mask::new(move |path, _| patterns.iter().any(|pattern| captures(pattern, path).is_some()))
+        Mask::new(move |path, _| {
+            patterns.iter().any(|pattern| tree::captures(pattern, path).is_some())
+        })
     }
 
     /// The leaves with at least `rank` axes: `min_rank(2)` leaves out biases and scales.
@@ -75,23 +78,6 @@ impl Mask {
     pub(super) fn picks(&self, leaf: &Leaf) -> bool {
         self.contains(&leaf.path, leaf.parameter.aval())
     }
-}
-
-/// What the stars of a pattern stand for in `text`, if it fits: any text or none, the first ones as little as
-/// possible; everything else stands for itself. [`Mask::paths`] asks whether it fits, renaming rules what it holds.
-pub(crate) fn captures<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
-    let mut literals = pattern.split('*');
-    let mut rest = text.strip_prefix(literals.next()?)?;
-    let Some(last) = literals.next_back() else { return rest.is_empty().then(Vec::new) };
-    // With nothing but stars between them, the leftmost place of each literal is as good as any.
-    let mut found = Vec::new();
-    for literal in literals {
-        let at = rest.find(literal)?;
-        found.push(&rest[..at]);
-        rest = &rest[at + literal.len()..];
-    }
-    found.push(rest.strip_suffix(last)?);
-    Some(found)
 }
 
 /// `inner` for the leaves that `mask` picks; the updates of the others pass through unchanged, and nothing
@@ -204,42 +190,5 @@ impl Rule for Partition {
         for rule in self.parts.iter().flat_map(|part| part.rules.iter()) {
             rule.schedules(visit);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::captures;
-
-    #[test]
-    fn stars_stand_for_any_text() {
-        for (pattern, path, expected) in [
-            ("bias", "bias", true),
-            ("bias", "head.bias", false),
-            ("*bias", "head.bias", true),
-            ("blocks[*].attn.*", "blocks[12].attn.qkv.weight", true),
-            ("blocks[*].attn.*", "blocks[12].mlp.weight", false),
-            ("*a*b", "xaxxb", true),
-            ("*a*b", "xaxxbc", false),
-            ("*", "", true),
-            ("**", "é.x", true),
-            ("", "x", false),
-        ] {
-            assert_eq!(captures(pattern, path).is_some(), expected, "{pattern} and {path}");
-        }
-    }
-
-    #[test]
-    fn what_stars_stand_for_is_as_short_as_can_be() {
-        assert_eq!(captures("h.*.attn.*", "h.10.attn.c.weight"), Some(vec!["10", "c.weight"]));
-        assert_eq!(captures("*", ""), Some(vec![""]));
-        assert_eq!(captures("a*a", "a"), None);
-        assert_eq!(captures("a*b*b", "abb"), Some(vec!["", ""]));
-        assert_eq!(captures("*b", "abab"), Some(vec!["aba"]));
-        assert_eq!(captures("abc", "abc"), Some(vec![]));
-        assert_eq!(captures("abc", "abcd"), None);
-        // Linear, where backtracking would not end.
-        let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(4000));
-        assert_eq!(captures(&pattern, &text), None);
     }
 }

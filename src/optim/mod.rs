@@ -54,7 +54,6 @@ pub use kin::{
     Lion, adabelief, adamax, lion, radam, scale_by_adamax, scale_by_belief, scale_by_lion,
     scale_by_radam,
 };
-pub(crate) use mask::captures;
 pub use mask::{Mask, masked, partition};
 pub use muon::{Muon, muon, orthogonalize_via_newton_schulz};
 pub use optimizer::{Optimizer, apply_updates, chain, incremental_update};

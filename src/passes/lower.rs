@@ -1,6 +1,6 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
-use crate::core::{Error, Loc, LowerCtx, OpError, Program, Rule, RuleError};
+use crate::core::{Error, Loc, LowerCtx, NamedSharding, OpError, Program, Rule, RuleError, Var};
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
 ///
@@ -23,9 +23,58 @@ pub fn lower(
     platform: &str,
     donatable: bool,
 ) -> Result<String, Error> {
+    lower_placed(program, name, platform, donatable, None)
+}
+
+/// How the inputs and the outputs of a program lie on a mesh; `None` for what the compiler may choose.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Placed {
+    pub(crate) inputs: Vec<Option<NamedSharding>>,
+    pub(crate) outputs: Vec<Option<NamedSharding>>,
+}
+
+impl Placed {
+    /// The attributes of the main function's arguments and results.
+    fn texts(&self, ctx: &mut LowerCtx<'_>, program: &Program) -> (Vec<String>, Vec<String>) {
+        let mut text = |(sharding, &var): (&Option<NamedSharding>, &Var)| match sharding {
+            Some(sharding) => {
+                let rank = program.aval(var).rank();
+                format!("sdy.sharding = #sdy.sharding{}", ctx.sharding(sharding, rank))
+            }
+            None => String::new(),
+        };
+        let inputs = self.inputs.iter().zip(program.inputs()).map(&mut text).collect();
+        (inputs, self.outputs.iter().zip(program.outputs()).map(&mut text).collect())
+    }
+}
+
+/// As [`lower`], for several devices if `placed` says how arrays lie on them.
+///
+/// # Errors
+/// [`Error::Op`] if a primitive refuses the platform.
+pub(crate) fn lower_placed(
+    program: &Program,
+    name: &str,
+    platform: &str,
+    donatable: bool,
+    placed: Option<&Placed>,
+) -> Result<String, Error> {
     let mut ctx = LowerCtx::new(platform);
-    let attribute = if donatable { "jax.buffer_donor = true" } else { "" };
-    let written: Rule<()> = ctx.function(program, "main", |_| attribute);
+    let (arguments, results) = match placed {
+        Some(placed) => placed.texts(&mut ctx, program),
+        None => (Vec::new(), Vec::new()),
+    };
+    let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
+    let written: Rule<()> = ctx.function_with(
+        program,
+        "main",
+        |at| match (donatable, of(&arguments, at)) {
+            (true, text) if text.is_empty() => "jax.buffer_donor = true".into(),
+            (true, text) => format!("jax.buffer_donor = true, {text}"),
+            (false, text) => text,
+        },
+        |at| of(&results, at),
+    );
     match written {
         Ok(()) => Ok(ctx.finish(name)),
         Err(error) => Err(explain(error, name, platform, ctx.refused_at())),

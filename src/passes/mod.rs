@@ -13,5 +13,6 @@ pub use cost::cost;
 pub use dce::dce;
 pub(crate) use eval::{bind, eval, eval_flat, inlined};
 pub use lower::lower;
+pub(crate) use lower::{Placed, lower_placed};
 pub use parse::parse;
 pub use verify::verify;

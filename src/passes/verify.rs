@@ -1,5 +1,6 @@
 //! The verifier: a program is what it says it is.
 
+use crate::core::varying::results_of;
 use crate::core::{Aval, Error, Loc, OpError, OpErrorKind, Program};
 
 /// Checks that every variable is defined once and before its uses, and that each equation's results
@@ -31,9 +32,7 @@ pub fn verify(program: &Program) -> Result<(), Error> {
                 None => return Err(bug(name, format!("operand {var} has no type"), eqn.location)),
             }
         }
-        let expected = eqn
-            .primitive
-            .abstract_eval(&avals)
+        let expected = results_of(&*eqn.primitive, &avals)
             .map_err(|error| bug(name, error.message, eqn.location))?;
         if expected.len() != eqn.results.len() {
             let message =

@@ -1,5 +1,6 @@
 //! Constants that are part of the program's text.
 
+use super::collective::vary;
 use super::rules::zero_jvp;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
@@ -34,7 +35,7 @@ impl Primitive for Fill {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
         super::rules::arity::<0>(operands)?;
-        Ok(vec![Aval { dtype: self.dtype, weak: self.weak, shape: Shape::new(&self.shape) }])
+        Ok(vec![Aval { weak: self.weak, ..Aval::new(self.dtype, &self.shape[..]) }])
     }
     fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         zero_jvp(self, primals)
@@ -67,7 +68,7 @@ const FROM_HOST: usize = 64 << 10;
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
     let shape = aval.shape.to_vec();
-    bind1(Fill { value, dtype: aval.dtype, weak: aval.weak, shape }, [])
+    vary(&bind1(Fill { value, dtype: aval.dtype, weak: aval.weak, shape }, []), &aval.varying)
 }
 
 /// Zeros of the given type, weakness included.
@@ -125,7 +126,7 @@ pub fn full_like(x: &Array, value: impl Into<Scalar>) -> Array {
 pub fn scalar(value: impl Into<Scalar>) -> Array {
     let value = value.into();
     let weak = !matches!(value, Scalar::Bool(_));
-    fill_of(value, &Aval { dtype: value.default_dtype(), weak, shape: Shape::scalar() })
+    fill_of(value, &Aval { weak, ..Aval::new(value.default_dtype(), Shape::scalar()) })
 }
 
 pub(super) fn exemplars_fill() -> Vec<Exemplar> {

@@ -30,7 +30,7 @@ impl Primitive for ConvertElementType {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
         let [x] = arity(operands)?;
-        Ok(vec![Aval { dtype: self.dtype, weak: self.weak, shape: x.shape.clone() }])
+        Ok(vec![Aval { weak: self.weak, ..Aval::new(self.dtype, &x.shape) }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let y = bind1(self.clone(), [&primals[0]]);

@@ -264,7 +264,7 @@ impl Primitive for DotGeneral {
         let dtype = product_dtype(lhs.dtype, rhs.dtype, self.preferred_element_type)
             .map_err(|error| error.note(self.describe()))?;
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
-        Ok(vec![Aval { dtype, weak, shape: self.shape(&lhs.shape, &rhs.shape) }])
+        Ok(vec![Aval { weak, ..Aval::new(dtype, self.shape(&lhs.shape, &rhs.shape)) }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (lhs, rhs) = (&primals[0], &primals[1]);
@@ -481,7 +481,7 @@ mod tests {
         let product = dot_general(&lhs, &rhs, how.clone());
         let (program, _) = tracing.finish(&[product]);
         let mut ctx = LowerCtx::new(platform);
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         let ops = text.lines().filter(|line| line.contains("\"stablehlo."));
         ops.map(|line| line.trim().split(" loc(#").next().unwrap_or(line).to_string() + "\n")

@@ -110,7 +110,7 @@ impl Primitive for Fft {
             }
         };
         let shape: Shape = batch.iter().copied().chain(to).collect();
-        Ok(vec![Aval { dtype, weak: x.weak, shape }])
+        Ok(vec![Aval { weak: x.weak, ..Aval::new(dtype, shape) }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         linear_jvp(self, primals, tangents)

@@ -182,7 +182,7 @@ mod tests {
         let avals = iota.abstract_eval(&[]).unwrap();
         let (outside, arguments) = ctx.open_function(&[]);
         let results = iota.lower(&mut ctx, &[], &avals).unwrap();
-        ctx.close_function(outside, "main", &arguments, |_| "", &results);
+        ctx.close_function(outside, "main", &arguments, &results);
         expect![[r#"
             module @"m" {
               func.func public @main() -> (tensor<2x3xbf16>) {

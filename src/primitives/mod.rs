@@ -33,6 +33,7 @@ pub mod rules;
 mod scatter;
 mod select;
 mod shape;
+mod sharding_constraint;
 mod slicing;
 #[cfg(test)]
 mod snapshot;
@@ -49,7 +50,10 @@ pub use arithmetic::*;
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
 pub use callback::{Callback, callback};
-pub use collective::{AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter};
+pub(crate) use collective::vary;
+pub use collective::{
+    AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter, PVary,
+};
 pub use comparison::*;
 pub use complex::*;
 pub use constant::*;
@@ -76,6 +80,7 @@ pub use rng_generator::{RandomAlgorithm, RngBitGenerator, rng_bit_generator};
 pub use scatter::*;
 pub use select::*;
 pub use shape::*;
+pub use sharding_constraint::ShardingConstraint;
 pub use slicing::*;
 pub use sort::*;
 pub use special::*;
@@ -129,6 +134,7 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<PPermute>("ppermute", collective::exemplars_permute),
     Entry::of::<PSum>("psum", collective::exemplars_sum),
     Entry::of::<PSumScatter>("psum_scatter", collective::exemplars_scatter),
+    Entry::of::<PVary>("pvary", collective::exemplars_vary),
     // comparison
     Entry::of::<Compare>("compare", comparison::exemplars_compare),
     // complex
@@ -220,6 +226,8 @@ pub const PRIMITIVES: &[Entry] = &[
     Entry::of::<Transpose>("transpose", shape::exemplars_transpose),
     // stop_gradient
     Entry::of::<StopGradient>("stop_gradient", stop_gradient::exemplars),
+    // sharding_constraint
+    Entry::of::<ShardingConstraint>("sharding_constraint", sharding_constraint::exemplars),
     // slicing
     Entry::of::<DynamicSlice>("dynamic_slice", slicing::exemplars_dynamic_slice),
     Entry::of::<DynamicUpdateSlice>(

@@ -84,7 +84,7 @@ impl Like<'_> {
 
     fn aval(&self) -> Aval {
         let (dtype, weak) = self.dtype();
-        Aval { dtype, weak, shape: self.shape() }
+        Aval { weak, ..Aval::new(dtype, self.shape()) }
     }
 
     /// The operand as an array of the given type: converted and broadcast.
@@ -123,7 +123,7 @@ fn joint_type(operands: &[Like<'_>]) -> Rule<Aval> {
                 mismatch(&joint.shape, &other.shape())
             ))
         })?;
-        joint = Aval { dtype, weak, shape };
+        joint = Aval { weak, ..Aval::new(dtype, shape) };
     }
     Ok(joint)
 }

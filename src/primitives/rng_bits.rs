@@ -145,7 +145,7 @@ mod tests {
         let [a, b] = threefry2x32(&k0, &k1, &a, &b);
         let (program, _) = tracing.finish(&[a, b]);
         let mut ctx = LowerCtx::new("cpu");
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         assert_eq!(text.matches("func.func private @threefry2x32_0").count(), 1);
         assert_eq!(text.matches("callee = @threefry2x32_0").count(), 2);

@@ -13,7 +13,7 @@ pub(super) fn module_of<const N: usize>(
     let outputs = bind(primitive, &inputs.iter().collect::<Vec<_>>());
     let (program, _) = tracing.finish(&outputs);
     let mut ctx = LowerCtx::new("cpu");
-    ctx.function(&program, "main", |_| "").expect("lowers");
+    ctx.function(&program, "main").expect("lowers");
     let module = ctx.finish("m");
     let body = module.lines().skip(1).take_while(|line| *line != "}");
     body.map(|line| line.split(" loc(").next().unwrap_or(line).trim_start().to_string() + "\n")

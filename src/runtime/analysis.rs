@@ -1,6 +1,7 @@
 //! What the compiler knows of a program that it has compiled.
 
 use super::client::runtime_error;
+use super::collectives::Collectives;
 use super::executable::Executable;
 use crate::core::Error;
 use oxidax_pjrt::Value;
@@ -72,5 +73,15 @@ impl Executable {
         let program = self.loaded.executable().optimized_program();
         let program = program.map_err(|error| self.analysis_error("the optimized HLO", &error))?;
         Ok(program.0)
+    }
+
+    /// The operations between devices in the program after the compiler's optimizations.
+    ///
+    /// # Errors
+    /// `Runtime` where the plugin does not give the program.
+    pub(crate) fn collectives(&self) -> Result<Collectives, Error> {
+        let found = self.loaded.executable().instructions();
+        let found = found.map_err(|error| self.analysis_error("the optimized HLO", &error))?;
+        Ok(Collectives::among(&found))
     }
 }

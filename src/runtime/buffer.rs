@@ -1,23 +1,34 @@
 //! Concrete arrays: buffers on a device.
 
 use super::client::runtime_error;
+use super::home::{Place, place};
 use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, DType, Error, Kind};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
 
-impl Buffer for UniqueBuffer {
+/// The elements of an array on one device.
+#[derive(Debug)]
+pub(super) struct OnDevice {
+    pub(super) buffer: UniqueBuffer,
+    /// The device's number.
+    pub(super) device: i32,
+    /// Whether somebody put it there. Others are moved to where the arrays are that they meet.
+    pub(super) committed: bool,
+}
+
+impl Buffer for OnDevice {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
-        self.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
+        self.buffer.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;
-        self.wait().map_err(|error| runtime_error("waiting for an array", &error))
+        self.buffer.wait().map_err(|error| runtime_error("waiting for an array", &error))
     }
     fn is_ready(&self) -> Result<bool, Error> {
-        let is_ready = self.ready_event().and_then(|event| event.is_ready());
+        let is_ready = self.buffer.ready_event().and_then(|event| event.is_ready());
         is_ready.map_err(|error| runtime_error("asking whether an array is there", &error))
     }
     fn as_any(&self) -> &dyn Any {
@@ -28,25 +39,16 @@ impl Buffer for UniqueBuffer {
     }
 }
 
-/// An array over a buffer.
-pub(super) fn wrap(aval: impl Into<Arc<Aval>>, buffer: UniqueBuffer) -> Array {
-    Array::concrete(aval, Arc::new(buffer))
-}
-
-/// The same in the place of a buffer that was donated, if that is not held by anybody else: a training
+/// An array over a buffer, in the place of one that was donated, if that is not held by anybody else: a training
 /// step allocates nothing for its results.
-pub(super) fn wrap_in(
-    spare: Option<Arc<dyn Buffer>>,
-    aval: Arc<Aval>,
-    buffer: UniqueBuffer,
-) -> Array {
-    let Some(mut spare) = spare else { return wrap(aval, buffer) };
+pub(super) fn wrap_in(spare: Option<Arc<dyn Buffer>>, aval: Arc<Aval>, buffer: OnDevice) -> Array {
+    let Some(mut spare) = spare else { return Array::concrete(aval, Arc::new(buffer)) };
     match Arc::get_mut(&mut spare).and_then(|old| old.as_any_mut().downcast_mut()) {
         Some(old) => {
             *old = buffer;
             Array::concrete(aval, spare)
         }
-        None => wrap(aval, buffer),
+        None => Array::concrete(aval, Arc::new(buffer)),
     }
 }
 
@@ -58,14 +60,21 @@ pub(super) fn concrete(array: &Array) -> &Arc<dyn Buffer> {
     }
 }
 
-/// The buffer as PJRT knows it.
-pub(super) fn device_buffer(buffer: &Arc<dyn Buffer>) -> &UniqueBuffer {
-    (**buffer).as_any().downcast_ref().expect("the runtime made every buffer")
+/// The buffer that the device at a place of the program's mesh has, as PJRT knows it.
+#[inline]
+pub(super) fn device_buffer(buffer: &Arc<dyn Buffer>, at: usize) -> &UniqueBuffer {
+    match place(buffer) {
+        Place::Device(on) => &on.buffer,
+        Place::Mesh(shards) => &shards.buffers()[at],
+    }
 }
 
 /// Whether a buffer has been donated.
 pub(crate) fn is_deleted(buffer: &Arc<dyn Buffer>) -> bool {
-    device_buffer(buffer).is_deleted()
+    match place(buffer) {
+        Place::Device(on) => on.buffer.is_deleted(),
+        Place::Mesh(shards) => shards.is_deleted(),
+    }
 }
 
 /// Whether one of these arrays is concrete and its buffer has been donated.

@@ -7,12 +7,66 @@ use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A client and the device that arrays go to.
+/// A client and its devices.
 pub(super) struct Runtime {
     pub(super) client: Client,
-    pub(super) device: Device,
+    /// Those of this process; arrays go to the first where nothing else is said.
+    pub(super) local: Vec<Device>,
+    /// Those of all processes, as users know them.
+    pub(super) devices: Vec<crate::core::Device>,
     /// The platform as `lower` rules know it: `cpu`, `cuda`, `tpu`.
     pub(super) platform: String,
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// Held while the client is made, and while what it is made from is set.
+static MAKING: Mutex<()> = Mutex::new(());
+/// How many devices the CPU shows, if a program says so itself.
+static CPU_DEVICES: OnceLock<i64> = OnceLock::new();
+
+impl Runtime {
+    /// A device of this process.
+    ///
+    /// # Errors
+    /// `Plugin` if there is none of this number, or it is another process's.
+    pub(super) fn device(&self, id: i32) -> Result<&Device, Error> {
+        // Numbers of local devices follow each other as a rule.
+        let guess = usize::try_from(id - self.local[0].id()).ok().and_then(|at| self.local.get(at));
+        let found = guess.filter(|device| device.id() == id);
+        found.or_else(|| self.local.iter().find(|device| device.id() == id)).ok_or_else(|| {
+            let known: Vec<i32> = self.local.iter().map(Device::id).collect();
+            Error::Plugin(format!("device {id} is not among those of this process, {known:?}"))
+        })
+    }
+
+    /// The facts of a device.
+    pub(super) fn facts(&self, id: i32) -> Option<&crate::core::Device> {
+        self.devices.iter().find(|device| device.id() == id)
+    }
+}
+
+/// Says how many devices the CPU is to show, before the first array is made: as `OXIDAX_CPU_DEVICES`, over which it goes.
+///
+/// # Errors
+/// `Plugin` if the client is there already with another number of devices, or the number is not from 1 to 1024.
+pub(crate) fn set_cpu_devices(count: usize) -> Result<(), Error> {
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !(1..=1024).contains(&count) {
+        return Err(Error::Plugin(format!("{count} CPU devices: it must be from 1 to 1024")));
+    }
+    let set = *CPU_DEVICES.get_or_init(|| count as i64);
+    match RUNTIME.get() {
+        Some(runtime) if runtime.platform == "cpu" && runtime.local.len() != count => {
+            Err(Error::Plugin(format!(
+                "the CPU shows {} devices already: say {count} before the first array is made",
+                runtime.local.len()
+            )))
+        }
+        _ if set != count as i64 => {
+            Err(Error::Plugin(format!("{set} CPU devices were asked for before, now {count}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The runtime of the default platform.
@@ -20,8 +74,6 @@ pub(super) struct Runtime {
 /// # Errors
 /// `Plugin` if there is no usable plugin; asked again, it is looked for again.
 pub(super) fn runtime() -> Result<&'static Runtime, Error> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    static MAKING: Mutex<()> = Mutex::new(());
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
@@ -41,18 +93,46 @@ fn make() -> Result<Runtime, Error> {
         .map_err(|error| plugin_error(&error))?;
     let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
     let options = match found.platform {
-        Platform::Cpu => vec![NamedValue::new("cpu_device_count", settings.cpu_devices)],
+        Platform::Cpu => vec![{
+            let count = CPU_DEVICES.get().copied().unwrap_or(settings.cpu_devices);
+            NamedValue::new("cpu_device_count", count)
+        }],
         _ => Vec::new(),
     };
-    let client = Client::new(plugin, &options).map_err(|error| plugin_error(&error))?;
+    let client = super::processes::make_client(plugin, found.platform, options)?;
     // TPUs call no handlers.
     if found.platform != Platform::Tpu {
         super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
     }
-    let device = client.addressable_devices().into_iter().next().ok_or_else(|| {
-        Error::Plugin(format!("{} has no device of this process's", found.path.display()))
-    })?;
-    Ok(Runtime { client, device, platform: found.platform.to_string() })
+    let (local, platform) = (client.addressable_devices(), found.platform.to_string());
+    if local.is_empty() {
+        let message = format!("{} has no device of this process's", found.path.display());
+        return Err(Error::Plugin(message));
+    }
+    let all = client.devices();
+    let devices = all.iter().map(|device| {
+        let local = device.is_addressable();
+        crate::core::Device::new(
+            device.id(),
+            device.process_index(),
+            &platform,
+            device.kind(),
+            local,
+        )
+        .in_slice(slice_of(device))
+    });
+    let devices = devices.collect();
+    Ok(Runtime { client, local, devices, platform })
+}
+
+/// The slice of TPUs that a device belongs to; 0 where the plugin knows none.
+fn slice_of(device: &Device) -> i64 {
+    let attributes = device.attributes().unwrap_or_default();
+    let slice = attributes.into_iter().find(|attribute| attribute.name == "slice_index");
+    match slice.map(|attribute| attribute.value) {
+        Some(oxidax_pjrt::Value::Int64(slice)) => slice,
+        _ => 0,
+    }
 }
 
 /// An error of PJRT's as ours.

@@ -35,6 +35,35 @@ impl RuntimeConfig {
     }
 }
 
+/// The variables of the environment that say which processes run a program.
+#[cfg(feature = "distributed")]
+pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> {
+    const NAMES: [&str; 19] = [
+        "HOSTNAME",
+        "JOB_COMPLETION_INDEX",
+        "KUBERNETES_SERVICE_HOST",
+        "MEGASCALE_COORDINATOR_ADDRESS",
+        "MEGASCALE_NUM_SLICES",
+        "MEGASCALE_SLICE_ID",
+        "OXIDAX_COORDINATOR",
+        "OXIDAX_PROCESSES",
+        "OXIDAX_PROCESS_ID",
+        "OXIDAX_SERVICE",
+        "SLURM_JOB_ID",
+        "SLURM_JOB_NODELIST",
+        "SLURM_NTASKS",
+        "SLURM_PROCID",
+        "SLURM_STEP_ID",
+        "SLURM_STEP_NODELIST",
+        "TPU_PROCESS_ADDRESSES",
+        "TPU_WORKER_HOSTNAMES",
+        "TPU_WORKER_ID",
+    ];
+    let set = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+    // Schedulers set what does not apply to nothing.
+    NAMES.iter().filter_map(|name| set(name)).filter(|(_, text)| !text.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,10 @@
 //! The backend below every trace: eager operations and whole programs, compiled once each.
 
-use super::buffer::{concrete, element_type, wrap};
-use super::client::{runtime, runtime_error};
+use super::buffer::concrete;
 use super::executable::{Executable, Kept, Scratch};
-use crate::core::callback::refuse_inside;
+use super::home::{Lies, default_device};
+use super::plan::{Plan, Wishes};
+use super::put::{put, put_default};
 use crate::core::watch::{made, made_by, not_reproduced, watched};
 use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
 use crate::passes;
@@ -18,12 +19,48 @@ const PROGRAMS: usize = 1024;
 struct OperationKey {
     primitive: Arc<dyn Primitive>,
     operands: Vec<Aval>,
+    where_to: Where,
+}
+
+/// Where the operands of an operation lie.
+#[derive(Clone, PartialEq, Eq)]
+enum Where {
+    /// All on this device, and nobody put them there.
+    Default(i32),
+    /// Each in its place.
+    Each(i32, Vec<Lies>),
+}
+
+impl Where {
+    /// Of these arrays.
+    fn of<'a>(arrays: impl Iterator<Item = &'a Array> + Clone) -> Result<Where, Error> {
+        let device = default_device()?;
+        let free = |array: &Array| Lies::Anywhere.is_of(concrete(array));
+        if arrays.clone().all(free) {
+            return Ok(Where::Default(device));
+        }
+        Ok(Where::Each(device, arrays.map(|array| Lies::of(concrete(array))).collect()))
+    }
+
+    /// The plan of a program of such operands.
+    fn plan(&self, name: &str, program: &Program) -> Result<Plan, Error> {
+        match self {
+            Where::Default(device) if program.mesh().is_none() => {
+                Ok(Plan::on(*device, program.inputs().len()))
+            }
+            Where::Default(_) => {
+                let lies = vec![Lies::Anywhere; program.inputs().len()];
+                Plan::of(name, program, &lies, &Wishes::default())
+            }
+            Where::Each(_, lies) => Plan::of(name, program, lies, &Wishes::default()),
+        }
+    }
 }
 
 /// Evaluates on the default device.
 pub(crate) struct Evaluator {
     operations: Cache<OperationKey, Executable>,
-    programs: Cache<Program, Executable>,
+    programs: Cache<(Program, Where), Executable>,
 }
 
 /// The process's evaluator.
@@ -37,15 +74,7 @@ pub(crate) fn evaluator() -> &'static dyn Backend {
 
 impl Backend for Evaluator {
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
-        refuse_inside("copying an array to the device")?;
-        let runtime = runtime()?;
-        let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
-        let buffer = runtime
-            .client
-            .buffer_from_host(bytes, element_type(aval.dtype), &dims, &runtime.device)
-            .map_err(|error| runtime_error(format!("copying {aval} to the device"), &error))?;
-        let buffer = buffer.into_unique().expect("nobody else knows of it yet");
-        Ok(wrap(aval.clone(), buffer))
+        put(bytes, aval)
     }
 
     fn apply(
@@ -56,7 +85,7 @@ impl Backend for Evaluator {
         location: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.on_host(), &results[..]) {
-            (Some(bytes), [result]) => vec![self.put(&bytes, result)?],
+            (Some(bytes), [result]) => vec![put_default(&bytes, result)?],
             _ => self.compiled(primitive, operands, results, location)?,
         };
         let Some(watch) = watched() else { return Ok(outputs) };
@@ -70,13 +99,17 @@ impl Backend for Evaluator {
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
+        let where_to = Where::of(arguments.iter())?;
         let executable = self.programs.get_or_make(
             program.structural_hash(),
-            |other| other == program,
-            || program.clone(),
-            |program| Executable::compile(program, "staged"),
+            |(other, known)| *known == where_to && other == program,
+            || (program.clone(), where_to.clone()),
+            |(program, known)| {
+                let plan = known.plan("staged", program)?;
+                Executable::compile(program, "staged", plan)
+            },
         )?;
-        let outputs = evaluate(executable.value(), arguments.iter())?;
+        let outputs = evaluate(executable.value(), arguments.iter(), || program.avals_in())?;
         blame(program, arguments, &outputs)?;
         Ok(outputs)
     }
@@ -96,19 +129,24 @@ impl Evaluator {
         for operand in operands {
             operand.aval().hash(&mut hasher);
         }
+        let where_to = Where::of(operands.iter().copied())?;
         let matches = |key: &OperationKey| {
-            *key.primitive == **primitive
+            key.where_to == where_to
+                && *key.primitive == **primitive
                 && key.operands.iter().eq(operands.iter().map(|operand| operand.aval()))
         };
         let key = || OperationKey {
             primitive: primitive.clone(),
             operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
+            where_to: where_to.clone(),
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
             let program = single(key, results, location);
-            Executable::compile(&program, primitive.name())
+            let plan = key.where_to.plan(primitive.name(), &program)?;
+            Executable::compile(&program, primitive.name(), plan)
         })?;
-        evaluate(operation.value(), operands.iter().copied())
+        let avals = || operands.iter().map(|operand| operand.aval().clone()).collect();
+        evaluate(operation.value(), operands.iter().copied(), avals)
     }
 }
 
@@ -116,9 +154,14 @@ impl Evaluator {
 fn evaluate<'a>(
     executable: &Executable,
     arguments: impl Iterator<Item = &'a Array>,
+    avals: impl FnOnce() -> Vec<Aval>,
 ) -> Result<Vec<Array>, Error> {
     let mut scratch = Scratch::default();
     scratch.arguments.extend(arguments.map(|argument| concrete(argument).clone()));
+    let mut lie = scratch.arguments.iter().zip(executable.inputs());
+    if !lie.all(|(buffer, home)| home.is_of(buffer)) {
+        executable.bring(&mut scratch, &avals())?;
+    }
     let outputs = executable.execute(&mut scratch, Kept::These(&[]))?;
     Ok(outputs.collect())
 }

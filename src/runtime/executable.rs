@@ -1,11 +1,18 @@
 //! Compiling programs and executing them.
 
-use super::buffer::{array_type, device_buffer, wrap_in};
+use super::buffer::{OnDevice, array_type, device_buffer, wrap_in};
 use super::client::{Runtime, runtime, runtime_error};
+use super::express::named;
+use super::home::Home;
+use super::plan::{Plan, Runs};
+use super::put::brought;
+use super::shards::{Launch, Shards};
 use crate::core::callback::refuse_inside;
-use crate::core::{Array, Aval, Buffer, Effects, Error, Program};
-use crate::passes;
-use oxidax_pjrt::{CompileOptions, ExecuteOptions, LoadedExecutable, Signature, Workspace};
+use crate::core::{Array, Aval, Buffer, Effects, Error, Mesh, NamedSharding, Program};
+use crate::passes::{self, Placed};
+use oxidax_pjrt::{
+    CompileOptions, ExecuteOptions, LoadedExecutable, Signature, SpreadResults, Workspace,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +25,17 @@ pub(crate) struct Executable {
     ordered: bool,
     /// Keeps the closures alive that the program calls.
     _closures: Option<Program>,
+    /// Where the arguments are to lie.
+    inputs: Vec<Home>,
+    gives: Gives,
+}
+
+/// Where results lie.
+enum Gives {
+    /// On a device; `committed` if an argument was put there.
+    On { device: i32, committed: bool },
+    /// Over a mesh, each in its way.
+    Over(Vec<NamedSharding>),
 }
 
 /// The lists that a call is made of. Kept from call to call, because for hundreds of leaves they are
@@ -75,18 +93,30 @@ impl Executable {
     ///
     /// # Errors
     /// `Plugin`, `Op` if a primitive refuses the platform, `Compile`.
-    pub(crate) fn compile(program: &Program, name: &str) -> Result<Executable, Error> {
-        let text = passes::lower(program, name, &runtime()?.platform, false)?;
+    pub(crate) fn compile(program: &Program, name: &str, plan: Plan) -> Result<Executable, Error> {
+        let text = Executable::lower(program, name, &plan, false)?;
         let results = program.avals_out().into_iter().map(Arc::new).collect();
-        Executable::load(program, name, &text, results)
+        Executable::load(program, name, &text, results, plan)
     }
 
-    /// The text of a program for the default platform; its calls say what is donated.
+    /// The text of a program for the default platform. If it is `donatable`, its calls say what is donated.
     ///
     /// # Errors
     /// `Plugin`, `Op` if a primitive refuses the platform.
-    pub(crate) fn lower_donatable(program: &Program, name: &str) -> Result<String, Error> {
-        passes::lower(program, name, &runtime()?.platform, true)
+    pub(crate) fn lower(
+        program: &Program,
+        name: &str,
+        plan: &Plan,
+        donatable: bool,
+    ) -> Result<String, Error> {
+        let platform = &runtime()?.platform;
+        let placed = match plan.runs {
+            Runs::On(_) => None,
+            Runs::Over(_) => {
+                Some(Placed { inputs: plan.input_shardings(), outputs: plan.outputs.clone() })
+            }
+        };
+        passes::lower_placed(program, name, platform, donatable, placed.as_ref())
     }
 
     /// Compiles the text of a program whose results have the given types.
@@ -98,20 +128,45 @@ impl Executable {
         name: &str,
         text: &str,
         results: Vec<Arc<Aval>>,
+        plan: Plan,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
         if runtime.platform == "tpu" && text.contains("is_host_transfer") {
             let message = format!("{name}: callbacks from a TPU to the host do not run yet");
             return Err(Error::Compile { message, dump: None });
         }
-        let parameters = program.avals_in().iter().map(array_type).collect::<Result<_, _>>();
+        if let Runs::Over(mesh) = &plan.runs
+            && mesh.is_absent()
+        {
+            let message = format!(
+                "{name}: the devices of {mesh} are not here; `as_text` lowers for them, and `Mesh::new` takes those \
+                 that `devices()` lists"
+            );
+            return Err(Error::Compile { message, dump: None });
+        }
+        let avals = program.avals_in();
+        let shares = avals.iter().zip(&plan.inputs).map(|(aval, home)| match home {
+            Home::Device(_) => Ok(aval.clone()),
+            Home::Mesh(sharding) => Ok(aval.with_shape(sharding.shard_shape(&aval.shape)?)),
+        });
+        let shares = shares.collect::<Result<Vec<Aval>, Error>>()?;
+        let parameters = shares.iter().map(array_type).collect::<Result<_, _>>();
+        let refused = |error: String| Error::Compile {
+            message: format!("{name}: {error}"),
+            dump: dump(program, text),
+        };
         let loaded = parameters
-            .and_then(|parameters| load(runtime, text, Signature { parameters }))
-            .map_err(|error| Error::Compile {
-                message: format!("{name}: {error}"),
-                dump: dump(program, text),
-            })?;
+            .and_then(|parameters| load(runtime, text, Signature { parameters }, &plan.runs))
+            .map_err(|error| refused(error.to_string()))?;
+        let gives = match &plan.runs {
+            Runs::On(device) => Gives::On { device: *device, committed: plan.committed },
+            Runs::Over(mesh) => {
+                Gives::Over(chosen(&loaded, mesh, &results, &plan.outputs).map_err(refused)?)
+            }
+        };
         Ok(Executable {
+            inputs: plan.inputs,
+            gives,
             loaded,
             results,
             name: name.to_string(),
@@ -123,6 +178,26 @@ impl Executable {
     /// The name of the function that it came from.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where each argument is to lie.
+    pub(crate) fn inputs(&self) -> &[Home] {
+        &self.inputs
+    }
+
+    /// Brings the arguments in `scratch` to where they are to lie; gives the positions of those that were moved.
+    ///
+    /// # Errors
+    /// `Runtime`, `Compile`.
+    pub(crate) fn bring(&self, scratch: &mut Scratch, avals: &[Aval]) -> Result<Vec<usize>, Error> {
+        let mut moved = Vec::new();
+        for (at, (buffer, home)) in scratch.arguments.iter_mut().zip(&self.inputs).enumerate() {
+            if !home.is_of(buffer) {
+                *buffer = brought(buffer, &avals[at], home)?;
+                moved.push(at);
+            }
+        }
+        Ok(moved)
     }
 
     /// Runs it on the arguments in `scratch`. Returns before the device is done; the results are
@@ -142,9 +217,21 @@ impl Executable {
             Kept::These(positions) => positions,
         };
         let options = ExecuteOptions { non_donatable, ..Default::default() };
-        let argument = |at: usize| device_buffer(&arguments[at]);
         let failed = |error| runtime_error(format!("executing {}", self.name), &error);
         let count = arguments.len();
+        let (device, committed) = match &self.gives {
+            Gives::On { device, committed } => (*device, *committed),
+            Gives::Over(shardings) => {
+                let argument = |place: usize, at: usize| device_buffer(&arguments[at], place);
+                let launched =
+                    self.loaded.execute_spread(count, argument, &options).map_err(failed)?;
+                if self.ordered {
+                    launched.events.iter().try_for_each(|done| done.wait()).map_err(failed)?;
+                }
+                return Ok(Outputs::Over(self.gathered(launched, shardings)));
+            }
+        };
+        let argument = |at: usize| device_buffer(&arguments[at], 0);
         let outputs = match self.ordered {
             true => {
                 let started =
@@ -158,17 +245,100 @@ impl Executable {
             }
         };
         let outputs = self.results.iter().zip(outputs);
-        Ok(outputs.map(|(aval, buffer)| wrap_in(spare.pop(), aval.clone(), buffer)))
+        Ok(Outputs::On(outputs.map(move |(aval, buffer)| {
+            wrap_in(spare.pop(), aval.clone(), OnDevice { buffer, device, committed })
+        })))
     }
+
+    /// The results of a launch, each array's shards together.
+    fn gathered(
+        &self,
+        SpreadResults { results, events }: SpreadResults,
+        shardings: &[NamedSharding],
+    ) -> std::vec::IntoIter<Array> {
+        let launch = Arc::new(Launch::new(events));
+        let mut columns: Vec<_> = results.into_iter().map(Vec::into_iter).collect();
+        let arrays: Vec<Array> = self
+            .results
+            .iter()
+            .zip(shardings)
+            .map(|(aval, sharding)| {
+                let buffers = columns.iter_mut().filter_map(Iterator::next).collect();
+                let shards = Shards::new(sharding.clone(), aval.clone(), buffers);
+                Array::concrete(aval.clone(), Arc::new(shards.made_by(launch.clone())))
+            })
+            .collect();
+        arrays.into_iter()
+    }
+}
+
+/// The results of an execution, wrapped as they are taken.
+enum Outputs<I> {
+    On(I),
+    Over(std::vec::IntoIter<Array>),
+}
+
+impl<I: Iterator<Item = Array>> Iterator for Outputs<I> {
+    type Item = Array;
+    fn next(&mut self) -> Option<Array> {
+        match self {
+            Outputs::On(results) => results.next(),
+            Outputs::Over(results) => results.next(),
+        }
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Outputs::On(results) => results.size_hint(),
+            Outputs::Over(results) => results.size_hint(),
+        }
+    }
+}
+
+/// How the results of a program over a mesh lie: as was wished, or as the compiler chose.
+fn chosen(
+    loaded: &LoadedExecutable,
+    mesh: &Mesh,
+    results: &[Arc<Aval>],
+    wished: &[Option<NamedSharding>],
+) -> Result<Vec<NamedSharding>, String> {
+    let wish = |at: usize| wished.get(at).cloned().flatten();
+    if (0..results.len()).all(|at| wish(at).is_some()) {
+        return Ok((0..results.len()).filter_map(wish).collect());
+    }
+    let found = loaded.executable().result_shardings().map_err(|error| error.to_string())?;
+    let each = results.iter().enumerate().map(|(at, aval)| {
+        if let Some(wish) = wish(at) {
+            return Ok(wish);
+        }
+        let Some(sharding) = found.as_ref().and_then(|found| found.get(at)) else {
+            return Ok(mesh.replicated());
+        };
+        named(mesh, sharding, aval.rank()).ok_or_else(|| {
+            format!(
+                "the compiler gives result {at}, {aval}, as {sharding:?}, which the axes of {mesh} do not say; \
+                 say how you want it with `out_shardings`"
+            )
+        })
+    });
+    each.collect()
 }
 
 fn load(
     runtime: &Runtime,
     text: &str,
     signature: Signature,
+    runs: &Runs,
 ) -> oxidax_pjrt::Result<LoadedExecutable> {
     let program = oxidax_pjrt::Program::mlir(text)?;
-    let mut options = CompileOptions::default();
+    let mut options = match runs {
+        Runs::On(id) if *id == runtime.local[0].id() => CompileOptions::default(),
+        Runs::On(id) => CompileOptions::on_device(*id),
+        Runs::Over(mesh) => {
+            let ids = mesh.devices().iter().map(|device| i64::from(device.id())).collect();
+            let spmd = CompileOptions::spmd(mesh.devices().len());
+            CompileOptions { device_assignment: Some(vec![ids]), ..spmd }
+        }
+    };
     if runtime.platform == "cpu" {
         // By default XLA's CPU compiler takes the larger of a number and NaN to be the number; the
         // StableHLO specification, and JAX, say NaN.

@@ -6,11 +6,32 @@ mod analysis;
 mod buffer;
 mod callbacks;
 mod client;
+mod collectives;
 mod config;
 mod evaluator;
 mod executable;
+mod express;
+mod home;
+mod plan;
+mod processes;
+mod put;
+mod shards;
 
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
+pub(crate) use client::set_cpu_devices;
+pub use collectives::{Collective, Collectives};
+#[cfg(feature = "distributed")]
+pub(crate) use config::cluster_variables;
 pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::{Executable, Kept, Scratch};
+pub(crate) use home::{
+    Home, Lies, default_device, device_of, devices, home_of, platform, with_default_device,
+};
+pub(crate) use plan::{Plan, Wishes};
+#[cfg(feature = "distributed")]
+pub(crate) use processes::{Exchange, Joined, is_too_late, join};
+pub use processes::{process_count, process_index};
+pub(crate) use put::{assembled, moved, put_local, with_spread};
+pub use shards::Shard;
+pub(crate) use shards::shards_of;

@@ -18,6 +18,8 @@ pub struct Writer {
     locations: Vec<String>,
     location_index: HashMap<(&'static str, u32, u32), usize>,
     location: Option<usize>,
+    /// What the module declares in front of its functions: the text of each, and its name.
+    declarations: Vec<(String, String)>,
 }
 
 /// A list as an `array<i64: …>` attribute.
@@ -42,6 +44,11 @@ fn push_list<T: fmt::Display>(text: &mut String, items: impl IntoIterator<Item =
         }
         push(text, format_args!("{item}"));
     }
+}
+
+/// Attributes behind a type, if there are some.
+fn braced(attributes: &str) -> String {
+    if attributes.is_empty() { String::new() } else { format!(" {{{attributes}}}") }
 }
 
 /// Quotes a string for MLIR: printable ASCII as it is, every other byte as two hex digits.
@@ -238,7 +245,17 @@ impl Writer {
 
     /// Ends a region with a return of `results`.
     pub fn close_region(&mut self, outside: String, results: &[Value]) -> Region {
-        self.op_full("return", results, "", Vec::new(), &[]);
+        self.close_region_with("return", outside, results)
+    }
+
+    /// Ends a region of another dialect's operation, whose return is called `terminator`.
+    pub fn close_region_with(
+        &mut self,
+        terminator: &str,
+        outside: String,
+        results: &[Value],
+    ) -> Region {
+        self.op_full(terminator, results, "", Vec::new(), &[]);
         self.depth -= 1;
         self.indent();
         self.body.push('}');
@@ -252,14 +269,44 @@ impl Writer {
         (std::mem::take(&mut self.body), arguments)
     }
 
-    /// Ends the function `@name`. `attributes` gives each argument's attribute text, empty for none.
+    /// Declares something that the module's functions refer to, once: writes `operation @stem text` and gives the name
+    /// after the `@`, with a number behind it if the stem is taken.
+    pub fn declare(&mut self, operation: &str, stem: &str, text: &str) -> String {
+        let known = |name: &String| format!("{operation} @{name} = {text}");
+        if let Some((_, name)) =
+            self.declarations.iter().find(|(declared, name)| *declared == known(name))
+        {
+            return name.clone();
+        }
+        let name = match self.declarations.len() {
+            0 => stem.to_string(),
+            n => format!("{stem}_{n}"),
+        };
+        self.declarations.push((known(&name), name.clone()));
+        name
+    }
+
+    /// Ends the function `@name`.
     pub fn close_function(
         &mut self,
         outside: String,
         name: &str,
         arguments: &[Value],
-        attributes: impl Fn(usize) -> &'static str,
         results: &[Value],
+    ) {
+        let none = |_| String::new();
+        self.close_function_with(outside, name, arguments, results, none, none);
+    }
+
+    /// The same with attributes: `of_arguments` and `of_results` give the attribute text of each, empty for none.
+    pub fn close_function_with(
+        &mut self,
+        outside: String,
+        name: &str,
+        arguments: &[Value],
+        results: &[Value],
+        of_arguments: impl Fn(usize) -> String,
+        of_results: impl Fn(usize) -> String,
     ) {
         let location = self.location.take();
         self.op_full("func.return", results, "", Vec::new(), &[]);
@@ -270,13 +317,18 @@ impl Writer {
         let mut text = format!("  func.func {visibility} @{name}(");
         push_list(
             &mut text,
-            arguments.iter().enumerate().map(|(position, value)| match attributes(position) {
-                "" => format!("{value}: {}", value.ty),
-                attribute => format!("{value}: {} {{{attribute}}}", value.ty),
+            arguments.iter().enumerate().map(|(position, value)| {
+                format!("{value}: {}{}", value.ty, braced(&of_arguments(position)))
             }),
         );
         text.push_str(") -> (");
-        push_list(&mut text, results.iter().map(Value::ty));
+        push_list(
+            &mut text,
+            results
+                .iter()
+                .enumerate()
+                .map(|(position, value)| format!("{}{}", value.ty, braced(&of_results(position)))),
+        );
         text.push_str(") {\n");
         text.push_str(&body);
         text.push_str("  }\n");
@@ -290,6 +342,9 @@ impl Writer {
         // Compilers want a name.
         let name = if name.is_empty() { "module" } else { name };
         push(&mut text, format_args!("module @{} {{\n", quote(name)));
+        for (declaration, _) in &self.declarations {
+            push(&mut text, format_args!("  {declaration}\n"));
+        }
         for function in self.functions.iter().rev() {
             text.push_str(function);
         }
@@ -324,7 +379,14 @@ mod tests {
             vec![region],
             &[ty.scalar()],
         );
-        writer.close_function(outside, "main", &args, |_| "jax.buffer_donor = true", &sum);
+        writer.close_function_with(
+            outside,
+            "main",
+            &args,
+            &sum,
+            |_| "jax.buffer_donor = true".into(),
+            |_| String::new(),
+        );
         expect![[r#"
             module @"m" {
               func.func public @main(%0: tensor<4xf32> {jax.buffer_donor = true}) -> (tensor<f32>) {

@@ -37,6 +37,7 @@ pub(crate) fn jvp_program(
         for (&var, (primal, tangent)) in
             eqn.results.iter().zip(results.0.into_iter().zip(results.1))
         {
+            let tangent = rules::level(tangent, primal.aval());
             debug_assert!(
                 primal.aval().same_type(program.aval(var))
                     && tangent.aval().same_type(primal.aval()),
@@ -80,7 +81,7 @@ pub(super) fn checked_tangent(
         })));
     }
     match primal.dtype().is_inexact() {
-        true => Tangent::Dense(tangent.clone()),
+        true => rules::level(Tangent::Dense(tangent.clone()), primal.aval()),
         false => Tangent::zero_like(primal),
     }
 }

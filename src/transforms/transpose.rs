@@ -3,7 +3,7 @@
 use super::jvp::throw_rule_of;
 use crate::core::{Array, Operand, Program, Tangent, trace};
 use crate::passes;
-use crate::primitives::rules::add_tangents;
+use crate::primitives::rules::{self, add_tangents};
 
 /// Transposes a program with respect to the inputs that `linear` marks; the others have the values
 /// `known`, in order. `cts` are the cotangents of the outputs. Gives one for each linear input.
@@ -46,7 +46,7 @@ pub(crate) fn transpose_program(
     };
     for (&var, ct) in program.outputs().iter().zip(cts) {
         if !ct.is_zero() {
-            add(&mut gathered, var, ct.clone());
+            add(&mut gathered, var, rules::level(ct.clone(), program.aval(var)));
         }
     }
     for eqn in backward.into_iter().rev() {
@@ -85,7 +85,9 @@ pub(crate) fn transpose_program(
                 ct.aval()
             );
             if !ct.is_zero() {
-                trace::at_location(eqn.location, || add(&mut gathered, var, ct));
+                trace::at_location(eqn.location, || {
+                    add(&mut gathered, var, rules::level(ct, program.aval(var)));
+                });
             }
         }
     }

@@ -143,6 +143,25 @@ impl TreeDef {
         &self.paths
     }
 
+    /// How many leaves each part has, if it is a tuple or a list; anything else is one part.
+    pub(crate) fn parts(&self) -> Vec<usize> {
+        let mut parts: Vec<(&str, usize)> = Vec::new();
+        for (node, place) in self.nodes.iter().zip(&self.places) {
+            let part = match place.starts_with('[') {
+                true => place.split_inclusive(']').next().unwrap_or_default(),
+                // The root itself, or a field of a struct.
+                false if place.is_empty() && !matches!(node, Node::Leaf) => continue,
+                false => "",
+            };
+            let leaves = usize::from(matches!(node, Node::Leaf));
+            match parts.last_mut() {
+                Some((last, n)) if *last == part => *n += leaves,
+                _ => parts.push((part, leaves)),
+            }
+        }
+        parts.into_iter().map(|(_, n)| n).collect()
+    }
+
     /// The first place where two structures part, and what is there in each.
     pub(crate) fn difference(&self, other: &TreeDef) -> Option<Difference> {
         let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);

@@ -8,6 +8,7 @@
 mod args;
 mod containers;
 mod def;
+mod pattern;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ pub use args::{Arg, Args, Arguments, Example, Examples, Function};
 pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
 pub use oxidax_macros::Tree;
+pub(crate) use pattern::captures;
 pub(crate) use signature::Gathered;
 pub use signature::Signature;
 

@@ -257,21 +257,21 @@ mod on_cpu {
         // A later version, with a sound checksum.
         let path = folder.path_of(2).join("manifest.jsonl");
         let text = fs::read_to_string(&path).unwrap();
-        let first = text.lines().next().unwrap().replace("\"version\":1", "\"version\":2") + "\n";
+        let first = text.lines().next().unwrap().replace("\"version\":1", "\"version\":3") + "\n";
         let crc = crc32c::crc32c(first.as_bytes());
         fs::write(&path, format!("{first}{{\"crc32c\":{crc}}}\n")).unwrap();
         refused(
             folder.restore_latest(&run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 2, written by oxidax 0.1.0; oxidax 0.1.0 reads version 1
+            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
               help: use the oxidax that wrote it, or a newer one; the files of arrays are plain safetensors, and load one by one"#]],
         );
         refused(
             checkpoint::load(folder.path_of(2), &run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 2, written by oxidax 0.1.0; oxidax 0.1.0 reads version 1
+            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
               help: use the oxidax that wrote it, or a newer one; the files of arrays are plain safetensors, and load one by one"#]],
         );
         // A folder under the name of another step.

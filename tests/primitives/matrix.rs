@@ -169,7 +169,11 @@ fn outside_regions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What does no work of its own.
-const PLAIN: [&str; 6] = [
+const PLAIN: [&str; 10] = [
+    "sdy.mesh",
+    "sdy.return",
+    "sdy.sharding",
+    "sdy.sharding_per_value",
     "stablehlo.broadcast_in_dim",
     "stablehlo.constant",
     "stablehlo.convert",
@@ -182,7 +186,9 @@ impl Written {
     fn of(text: &str) -> Written {
         let words = || outside_regions(text).flat_map(|line| line.split(['"', ' ']));
         let mut operations: Vec<&str> = words()
-            .filter(|word| ["stablehlo.", "chlo."].iter().any(|dialect| word.starts_with(dialect)))
+            .filter(|word| {
+                ["stablehlo.", "chlo.", "sdy."].iter().any(|dialect| word.starts_with(dialect))
+            })
             .filter(|word| !PLAIN.contains(word))
             .collect();
         operations.sort_unstable();

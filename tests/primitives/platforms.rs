@@ -74,7 +74,12 @@ mod tpu {
         let compiles = |program: &oxidax::core::Program| -> Result<(), String> {
             let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?;
             let program = Program::mlir(&text).map_err(|e| e.to_string())?;
-            let compiled = topology.compile(&program, &CompileOptions::default());
+            // What speaks of a mesh needs the partitioner, for one device too.
+            let options = match text.contains("sdy.") {
+                true => CompileOptions::spmd(1),
+                false => CompileOptions::default(),
+            };
+            let compiled = topology.compile(&program, &options);
             compiled.map(|_| ()).map_err(|e| e.to_string())
         };
         let check = |entry: &Entry| {

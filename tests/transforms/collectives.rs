@@ -128,9 +128,9 @@ fn unknown_names_are_refused_with_those_in_scope() {
     refuses(
         |x: Array| psum(&x, "i"),
         expect![[r#"
-        error[value]: psum: no axis is named `i` here; no named axis is in scope
-          while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
-          help: `vmap(f).axis_name("i")` names the axis that it maps over"#]],
+            error[value]: psum: no axis is named `i` here; no named axis is in scope
+              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
         |x: Array| {
@@ -141,21 +141,21 @@ fn unknown_names_are_refused_with_those_in_scope() {
         expect![[r#"
             error[value]: all_gather: no axis is named `k` here; in scope: `i` of size 4, `j` of size 2
               while tracing: unknown_names_are_refused_with_those_in_scope::{closure} > vmap[i=4] > vmap[j=2] > vmap[batch=3]
-              help: `vmap(f).axis_name("k")` names the axis that it maps over"#]],
+              help: `vmap(f).axis_name("k")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
         |_: Array| axis_index("i"),
         expect![[r#"
-        error[value]: axis_index: no axis is named `i` here; no named axis is in scope
-          while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
-          help: `vmap(f).axis_name("i")` names the axis that it maps over"#]],
+            error[value]: axis_index: no axis is named `i` here; no named axis is in scope
+              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
         |x: Array| &x * axis_size("i") as i32,
         expect![[r#"
-        error[value]: axis_size: no axis is named `i` here; no named axis is in scope
-          while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
-          help: `vmap(f).axis_name("i")` names the axis that it maps over"#]],
+            error[value]: axis_size: no axis is named `i` here; no named axis is in scope
+              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
 }
 
@@ -169,7 +169,7 @@ fn the_scope_ends_with_the_function() {
         expect![[r#"
             error[value]: psum: no axis is named `i` here; no named axis is in scope
               while tracing: the_scope_ends_with_the_function::{closure}
-              help: `vmap(f).axis_name("i")` names the axis that it maps over"#]],
+              help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     let failed = make_program(
         |x: Array| vmap(|x: Array| psum(&x, "i").reshape([7])).axis_name("i").call(x),
@@ -179,9 +179,9 @@ fn the_scope_ends_with_the_function() {
     refuses(
         |x: Array| psum(&x, "i"),
         expect![[r#"
-        error[value]: psum: no axis is named `i` here; no named axis is in scope
-          while tracing: the_scope_ends_with_the_function::{closure}
-          help: `vmap(f).axis_name("i")` names the axis that it maps over"#]],
+            error[value]: psum: no axis is named `i` here; no named axis is in scope
+              while tracing: the_scope_ends_with_the_function::{closure}
+              help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
 }
 
@@ -277,7 +277,7 @@ fn a_collective_without_its_axis_cannot_be_lowered() {
     let error = oxidax::passes::lower(&program, "f", "cpu", false).unwrap_err();
     expect![[r#"
         error[unsupported]: lower(f) for cpu: `psum` over `i` stands outside of any axis of that name
-          help: it belongs inside `vmap(f).axis_name("i")`"#]].assert_eq(&error.to_string());
+          help: it belongs inside `vmap(f).axis_name("i")`, or `shard_map` over a mesh with that axis"#]].assert_eq(&error.to_string());
 }
 
 mod on_cpu {

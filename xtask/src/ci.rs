@@ -17,7 +17,7 @@ const STEPS: &[Step] = &[
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
     Step {
-        name: "data in object stores",
+        name: "object stores and several processes",
         action: Action::Run(
             // Of the whole workspace, so that dependencies are those of `tests`.
             &[
@@ -25,10 +25,29 @@ const STEPS: &[Step] = &[
                 "test",
                 "--workspace",
                 "--features",
-                "oxidax/remote",
+                "oxidax/remote,oxidax/distributed",
+                "--lib",
                 "--test",
                 "data",
-                "remote",
+                "--test",
+                "distributed",
+            ],
+            &[],
+        ),
+    },
+    Step {
+        name: "several processes, examples",
+        action: Action::Run(
+            &[
+                "cargo",
+                "test",
+                "--workspace",
+                "--features",
+                "oxidax/remote,oxidax/distributed",
+                "--doc",
+                "--",
+                "distributed",
+                "SeveralHosts",
             ],
             &[],
         ),
@@ -57,12 +76,20 @@ const STEPS: &[Step] = &[
         name: "diffusion example",
         action: Action::Run(&["bash", "examples/diffusion/ci.sh"], &[]),
     },
+    Step {
+        name: "parallel example",
+        action: Action::Run(&["bash", "examples/parallel/ci.sh"], &[]),
+    },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
     // After python-compat, which makes the Python that they compare with. They only have to run:
     // no figure passes or fails.
     Step {
         name: "dispatch benchmark",
         action: Action::Run(&["cargo", "bench", "--bench", "dispatch", "--", "--quick"], WITH_JAX),
+    },
+    Step {
+        name: "benchmark of eight devices",
+        action: Action::Run(&["cargo", "bench", "--bench", "spread", "--", "--quick"], WITH_JAX),
     },
     Step {
         name: "compile benchmark",

@@ -38,10 +38,10 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// All packages that the workspace resolves to, on any platform.
+/// All packages that the workspace resolves to, on any platform and with any feature.
 fn packages() -> Result<Vec<Value>> {
     let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
         .current_dir(root())
         .output()
         .context("starting cargo metadata")?;

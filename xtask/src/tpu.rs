@@ -15,7 +15,7 @@ const NO_TPU_HERE: &[(&str, &str)] = &[
 
 /// Tests that need libtpu. Of the whole workspace: with `--package` cargo would build its dependencies once more, with
 /// the features that this package alone asks for.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 11] = [
     "test",
     "--workspace",
     "--features",
@@ -24,6 +24,8 @@ const TESTS: [&str; 9] = [
     "suite",
     "--test",
     "primitives",
+    "--test",
+    "topologies",
     "tpu::",
 ];
 

@@ -5,6 +5,7 @@ use oxidax_pjrt_sys as sys;
 use crate::api::{self, Args};
 use crate::error::Result;
 use crate::executable::Executable;
+use crate::hlo::{self, Instruction};
 use crate::named_value::NamedValue;
 
 /// The memory that a compiled program takes on one device, in bytes.
@@ -105,5 +106,16 @@ impl Executable {
             code.truncate(program.code_size);
             Ok((code, api::string(program.format, program.format_size)))
         }
+    }
+
+    /// The operations of the program after the compiler's own optimizations, those of all its computations: what a loop
+    /// or a fusion does is listed once.
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the plugin returns the program
+    /// in a form that is not known.
+    pub fn instructions(&self) -> Result<Vec<Instruction>> {
+        let (code, format) = self.optimized_program()?;
+        Ok(hlo::Module::from_optimized("instructions", &code, &format)?.instructions())
     }
 }

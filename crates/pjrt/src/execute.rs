@@ -35,6 +35,15 @@ pub struct ShardedResults {
     pub events: Vec<Event>,
 }
 
+/// As [`ShardedResults`], each buffer with its only owner.
+#[derive(Debug)]
+pub struct SpreadResults {
+    /// For each device, in the order of [`LoadedExecutable::devices`], its results.
+    pub results: Vec<Vec<UniqueBuffer>>,
+    /// For each device, an event that happens when it has finished.
+    pub events: Vec<Event>,
+}
+
 pub(crate) type Pointers = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 
 /// Room for the lists of pointers that an execution takes. Who runs a program again and again keeps one, because lists of
@@ -202,44 +211,75 @@ impl LoadedExecutable {
         arguments: &[Vec<&Buffer>],
         options: &ExecuteOptions<'_>,
     ) -> Result<ShardedResults> {
-        ffi::refuse_inside_handler("execute")?;
         let devices = &self.0.devices;
-        if self.0.portable {
-            return Err(self.refuse("it is portable; use execute_on"));
-        }
+        let count = arguments.first().map_or(0, Vec::len);
         if arguments.len() != devices.len() {
             let message =
                 format!("it runs on {} devices, got {} lists", devices.len(), arguments.len());
             return Err(self.refuse(message));
         }
-        let mut pointers = Vec::with_capacity(devices.len());
-        for (list, &device) in arguments.iter().zip(devices) {
-            let mut checked = Pointers::new();
-            self.check_arguments(list.len(), |at| &**list[at], device, options, &mut checked)?;
-            pointers.push(checked);
+        if let Some(list) = arguments.iter().find(|list| list.len() != count) {
+            let message = format!("one device got {count} arguments, another {}", list.len());
+            return Err(self.refuse(message));
         }
-        let launch = || self.launch_sharded(&pointers, options);
-        let launched = if self.client().is_cpu() && devices.len() > 1 {
-            self.client().launch_gate().launch(devices.len(), launch, |launched| &launched.events)
-        } else {
-            launch()
-        }?;
+        let launched =
+            self.execute_spread(count, |device, at| &**arguments[device][at], options)?;
         for list in arguments {
             mark_donated(list, options);
         }
-        Ok(launched)
+        let results = launched.results.into_iter();
+        Ok(ShardedResults {
+            results: results.map(|list| list.into_iter().map(Buffer::from).collect()).collect(),
+            events: launched.events,
+        })
     }
 
-    fn launch_sharded(
+    /// As [`execute_sharded`](Self::execute_sharded), for arguments that lie anywhere: `argument` gives each by its device's
+    /// place among [`devices`](Self::devices) and its own among `count`. Which of them are donated is left to the program
+    /// and to [`ExecuteOptions::non_donatable`].
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn execute_spread<'a>(
         &self,
-        pointers: &[Pointers],
+        count: usize,
+        argument: impl Fn(usize, usize) -> &'a UniqueBuffer,
         options: &ExecuteOptions<'_>,
-    ) -> Result<ShardedResults> {
+    ) -> Result<SpreadResults> {
+        ffi::refuse_inside_handler("execute")?;
         let devices = &self.0.devices;
-        let argument_lists: Vec<_> = pointers.iter().map(|list| list.as_ptr()).collect();
-        let mut outputs = vec![vec![std::ptr::null_mut(); self.0.results.len()]; devices.len()];
-        let output_lists: Vec<_> = outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
-        let mut events = vec![std::ptr::null_mut(); devices.len()];
+        if self.0.portable {
+            return Err(self.refuse("it is portable; use execute_on"));
+        }
+        let mut pointers = Pointers::with_capacity(devices.len() * count);
+        for (place, &device) in devices.iter().enumerate() {
+            self.check_arguments(count, |at| argument(place, at), device, options, &mut pointers)?;
+        }
+        let launch = || self.launch_spread(&pointers, count, options);
+        if self.client().is_cpu() && devices.len() > 1 {
+            self.client().launch_gate().launch(devices.len(), launch, |launched| &launched.events)
+        } else {
+            launch()
+        }
+    }
+
+    /// Calls the plugin with checked arguments, one device's behind the other's.
+    fn launch_spread(
+        &self,
+        pointers: &Pointers,
+        count: usize,
+        options: &ExecuteOptions<'_>,
+    ) -> Result<SpreadResults> {
+        let devices = &self.0.devices;
+        let argument_lists: SmallVec<[_; 16]> =
+            (0..devices.len()).map(|place| pointers[place * count..].as_ptr()).collect();
+        let n_results = self.0.results.len();
+        let mut outputs: SmallVec<[Pointers; 16]> =
+            devices.iter().map(|_| SmallVec::from_elem(std::ptr::null_mut(), n_results)).collect();
+        let output_lists: SmallVec<[_; 16]> =
+            outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
+        let mut events: SmallVec<[_; 16]> =
+            SmallVec::from_elem(std::ptr::null_mut(), devices.len());
         let mut raw_options = raw_options(options);
         let mut args = sys::PJRT_LoadedExecutable_Execute_Args::new();
         args.executable = self.as_ptr();
@@ -252,15 +292,13 @@ impl LoadedExecutable {
         // SAFETY: every list has one entry for each device, argument or result; the buffers are alive, checked, and of
         // this client.
         unsafe { self.client().plugin().call(&mut args) }?;
-        let results = outputs.into_iter().zip(devices).map(|(outputs, &device)| {
-            Ok(self
-                .results_of(&mut Pointers::from_vec(outputs), device)?
-                .map(Buffer::from)
-                .collect())
-        });
+        let results = outputs
+            .iter_mut()
+            .zip(devices)
+            .map(|(outputs, &device)| Ok(self.results_of(outputs, device)?.collect()));
         // SAFETY: the plugin made the events for us.
         let events = events.iter().map(|&event| unsafe { Event::from_raw(self.client(), event) });
-        Ok(ShardedResults {
+        Ok(SpreadResults {
             results: results.collect::<Result<_>>()?,
             events: events.collect::<Result<_>>()?,
         })

@@ -238,4 +238,98 @@ mod tests {
         // SAFETY: the struct is complete.
         assert_eq!(take(unsafe { try_get(&raw mut try_args) }), Some(Code::Internal));
     }
+
+    /// Fails, or panics, at everything.
+    struct Broken;
+
+    impl KeyValueStore for Broken {
+        fn get(&self, key: &[u8], _: Duration) -> Result<Vec<u8>, (Code, String)> {
+            assert_ne!(key, b"panic");
+            Err((Code::DeadlineExceeded, format!("process 3 never put {}", key.len())))
+        }
+
+        fn try_get(&self, key: &[u8]) -> Result<Vec<u8>, (Code, String)> {
+            self.get(key, Duration::ZERO)
+        }
+
+        fn put(&self, key: &[u8], _: &[u8]) -> Result<(), (Code, String)> {
+            self.get(key, Duration::ZERO).map(drop)
+        }
+    }
+
+    /// Plays the plugin's part, and keeps what is said: an "error" is a leaked pair.
+    unsafe extern "C" fn record_words(
+        code: sys::PJRT_Error_Code,
+        message: *const c_char,
+        size: usize,
+    ) -> *mut sys::PJRT_Error {
+        // SAFETY: the message comes with its length.
+        let words = unsafe { api::string(message, size) };
+        Box::into_raw(Box::new((Code::from_raw(code), words))).cast::<sys::PJRT_Error>()
+    }
+
+    /// What `record_words` was told.
+    fn words(error: *mut sys::PJRT_Error) -> (Code, String) {
+        assert!(!error.is_null(), "it must fail");
+        // SAFETY: `record_words` made the box.
+        *unsafe { Box::from_raw(error.cast::<(Code, String)>()) }
+    }
+
+    #[test]
+    fn every_callback_reports_errors_and_lets_no_panic_through() {
+        let store: Box<Store> = Box::new(Arc::new(Broken));
+        let mut create = sys::PJRT_Client_Create_Args::default();
+        set_callbacks(&mut create, &store);
+        let mut callback_error: sys::PJRT_CallbackError = Some(record_words);
+        for (key, expected) in [(c"other", Code::DeadlineExceeded), (c"panic", Code::Internal)] {
+            let mut get_args = sys::PJRT_KeyValueGetCallback_Args {
+                key: key.as_ptr(),
+                key_size: 5,
+                // A plugin's way to say that it does not wait.
+                timeout_in_ms: -1,
+                callback_error: &raw mut callback_error,
+                user_arg: create.kv_get_user_arg,
+                ..Default::default()
+            };
+            let mut put_args = sys::PJRT_KeyValuePutCallback_Args {
+                key: key.as_ptr(),
+                key_size: 5,
+                // No value at all: a length of 0 comes with any pointer, or none.
+                value: std::ptr::null(),
+                value_size: 0,
+                callback_error: &raw mut callback_error,
+                user_arg: create.kv_put_user_arg,
+                ..Default::default()
+            };
+            // SAFETY: the structs are complete.
+            let (got, put) = unsafe {
+                (
+                    create.kv_get_callback.expect("set")(&raw mut get_args),
+                    create.kv_put_callback.expect("set")(&raw mut put_args),
+                )
+            };
+            for (code, message) in [words(got), words(put)] {
+                assert_eq!(code, expected);
+                let panicked = expected == Code::Internal;
+                let said =
+                    if panicked { "the key-value store panicked" } else { "process 3 never put 5" };
+                assert_eq!(message, said);
+            }
+            assert!(get_args.value.is_null() && get_args.value_size == 0);
+        }
+    }
+
+    #[test]
+    fn values_of_any_length_are_freed() {
+        for value in [Vec::new(), vec![1], vec![7; 100_000]] {
+            let leaked = leak_value(&value);
+            // SAFETY: as a plugin does: it reads so many bytes, and frees them once.
+            unsafe {
+                assert_eq!(api::slice(leaked.cast::<u8>(), value.len()), value);
+                delete_value(leaked);
+            }
+        }
+        // SAFETY: null is allowed, and nothing happens.
+        unsafe { delete_value(std::ptr::null_mut()) };
+    }
 }

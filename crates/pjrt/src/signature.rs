@@ -1,8 +1,6 @@
 //! What types a program takes.
 
-use prost::Message;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hlo;
 use crate::mlir::{Scanner, Word};
 use crate::types::{ArrayType, ElementType};
@@ -49,22 +47,7 @@ impl Signature {
 
     /// Reads the parameters from a compiled program, in the form in which a plugin returns it.
     pub(crate) fn from_optimized(code: &[u8], format: &str) -> Result<Self> {
-        let undecodable = |error: prost::DecodeError| {
-            Error::invalid("signature", format!("the compiled program cannot be decoded: {error}"))
-        };
-        let module = match format {
-            "hlo" => hlo::Module::decode(code).map_err(undecodable)?,
-            "hlo_with_config" => hlo::ModuleWithConfig::decode(code)
-                .map_err(undecodable)?
-                .hlo_module
-                .unwrap_or_default(),
-            other => {
-                let message = format!(
-                    "the plugin returns the compiled program in the form {other:?}, which is not known"
-                );
-                return Err(Error::invalid("signature", message));
-            }
-        };
+        let module = hlo::Module::from_optimized("signature", code, format)?;
         let shape = module.host_program_shape.unwrap_or_default();
         let mut parameters = Vec::new();
         for shape in &shape.parameters {

@@ -1,7 +1,9 @@
 //! The functions `cond` and `switch`.
 
 use super::Cond;
-use crate::control_flow::closure::{Closure, avals_of, close, throw_tree};
+use crate::control_flow::closure::{
+    Closure, apart, avals_of, close, expect_no_collectives, levelled, throw_tree,
+};
 use crate::core::trace::same_value;
 use crate::core::{
     Array, Aval, DType, Effects, Loc, OpErrorKind, Primitive, Program, RuleError, Scalar, trace,
@@ -163,7 +165,19 @@ fn choose<A: Tree, O: Tree>(
             captures.push(capture.clone());
         }
     }
-    let programs = closures.iter().map(|closure| with_all(closure, &captures, leaves.len()));
+    let over = &index.aval().varying;
+    let programs =
+        closures.iter().map(|closure| apart(with_all(closure, &captures, leaves.len()), over));
+    let programs: Vec<Program> = programs.collect();
+    let results = programs.iter().map(Program::avals_out);
+    let joint = results.reduce(|mut a, b| {
+        a.iter_mut().zip(&b).for_each(|(a, b)| a.varying = a.varying.and(&b.varying));
+        a
+    });
+    let joint = joint.unwrap_or_default();
+    let programs: Vec<Program> =
+        programs.into_iter().map(|program| levelled(program, &joint)).collect();
+    expect_no_collectives(name, &programs, over, location);
     let chosen = Cond::of(programs);
     let operands: Vec<&Array> = std::iter::once(index).chain(&captures).chain(&leaves).collect();
     let found = match chosen.n_out() == 0 && chosen.effects() == Effects::None {

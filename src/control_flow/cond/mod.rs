@@ -12,9 +12,10 @@ use super::masked::{
     with_used_outputs,
 };
 use super::scan::grow;
+use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
@@ -120,6 +121,20 @@ impl Primitive for Cond {
         Ok(results)
     }
 
+    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
+        let index = operands.first().map(|index| index.varying.clone());
+        let inputs = self.branches.first().map(|branch| branch.avals_in()).unwrap_or_default();
+        index.into_iter().chain(inputs.into_iter().map(|aval| aval.varying)).collect()
+    }
+
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        // Devices that choose differently get different results.
+        for (at, result) in results.iter_mut().enumerate() {
+            let given = self.branches.iter().map(|branch| branch.aval(branch.outputs()[at]));
+            result.varying = joint(given).and(&operands[0].varying);
+        }
+    }
+
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let varies: Vec<bool> = tangents[1..].iter().map(|tangent| !tangent.is_zero()).collect();
         let n_out = self.n_out();
@@ -215,6 +230,18 @@ impl Primitive for Cond {
         let n_linear = linear.iter().filter(|linear| **linear).count();
         let (transposed, marks) =
             self.derived(n_linear, |branch, force| transpose_of(branch, &linear, &there, force));
+        let over = &index.aval().varying;
+        let mut names = transposed.branches.iter().flat_map(|branch| branch.axis_names());
+        if let Some(axis) = names.find(|axis| over.contains(axis)) {
+            return Err(RuleError::unsupported(format!(
+                "devices along `{axis}` choose differently, and the way back through a branch includes a sum over \
+                 `{axis}`, which all of them must come to"
+            ))
+            .help(format!(
+                "let what a loop in the branch shares with all devices differ before the choice: \
+                 `&w + axis_index(\"{axis}\").minimum(0)`"
+            )));
+        }
         let known = operands.iter().filter_map(Operand::known);
         let dense = cts.iter().filter_map(Tangent::array);
         let arguments: Vec<&Array> = std::iter::once(index).chain(known).chain(dense).collect();

@@ -9,6 +9,7 @@ pub use function::{Solver, TransposeSolve, custom_linear_solve, custom_linear_so
 
 use super::call::expect_operands;
 use super::masked::batch_of;
+use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
     Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
@@ -110,6 +111,10 @@ impl Primitive for LinearSolve {
             }
         }
         Ok(self.forward.solve.avals_out())
+    }
+
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        results.iter_mut().for_each(|result| result.varying = joint(operands));
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {

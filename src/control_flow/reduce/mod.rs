@@ -5,9 +5,10 @@ mod halving;
 
 pub use function::reduce;
 
+use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, LowerCtx,
-    Primitive, Program, Pruned, Rule, RuleError, Sample, Shape, Split, Tangent, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Sample, Shape, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
@@ -95,6 +96,14 @@ impl Primitive for Reduce {
             results.push(Aval { weak, ..x.with_shape(without_axes(shape, &self.axes)) });
         }
         Ok(results)
+    }
+
+    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
+        vec![joint(operands); operands.len()]
+    }
+
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        results.iter_mut().for_each(|result| result.varying = joint(operands));
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {

@@ -117,7 +117,7 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
         });
         match promoted_carry(caller, init, &carry, &closure.template.0) {
             Some(promoted) => carry = promoted,
-            None => break closure,
+            None => break closure.levelled(&carry),
         }
     };
     let options = ScanOptions { length: Some(length), ..options };

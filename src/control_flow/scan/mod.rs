@@ -243,13 +243,7 @@ impl Primitive for Scan {
     }
 
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let step = passes::cost(&self.body);
-        let times = self.length as u64;
-        Cost {
-            flops: step.flops.saturating_mul(times),
-            transcendentals: step.transcendentals.saturating_mul(times),
-            bytes: step.bytes.saturating_mul(times),
-        } + Cost::movement(operands, results)
+        passes::cost(&self.body).times(self.length) + Cost::movement(operands, results)
     }
 
     fn effects(&self) -> Effects {

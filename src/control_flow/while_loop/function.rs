@@ -1,8 +1,11 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{Caller, avals_of, close, promoted_carry};
+use crate::control_flow::closure::{
+    Caller, avals_of, close, expect_no_collectives, promoted_carry,
+};
 use crate::core::{Array, Error, OpErrorKind, Primitive, trace};
+use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
@@ -53,16 +56,23 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
             .unwrap_or_else(|error| trace::throw(error));
     }
     let mut carry = leaves_of(init);
-    let body = loop {
+    let (body, cond) = loop {
         let body =
             close(caller.scope.clone(), avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
-        match promoted_carry(caller, init, &carry, &body.template) {
-            Some(promoted) => carry = promoted,
-            None => break body,
+        if let Some(promoted) = promoted_carry(caller, init, &carry, &body.template) {
+            carry = promoted;
+            continue;
         }
+        let cond =
+            close(caller.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+        // Devices that end at different steps end with different values.
+        let ends = &cond.template.aval().varying;
+        if carry.iter().all(|leaf| leaf.aval().varying.covers(ends)) {
+            break (body.levelled(&carry), cond);
+        }
+        expect_no_collectives(caller.name, [&body.program, &cond.program], ends, caller.location);
+        carry = carry.iter().map(|leaf| vary(leaf, ends)).collect();
     };
-    let cond =
-        close(caller.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
     let go_on = cond.template.aval();
     if !go_on.dtype.is_bool() || go_on.rank() != 0 {
         trace::throw(not_a_condition(caller, &cond.template));

@@ -13,7 +13,7 @@ use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use super::scan::grow;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
@@ -139,6 +139,17 @@ impl Primitive for WhileLoop {
             );
         }
         Ok(outputs)
+    }
+
+    fn takes(&self, _: &[Aval]) -> Vec<Varying> {
+        let of = |program: &Program, n: usize| {
+            let inputs: Vec<Varying> =
+                program.avals_in().into_iter().take(n).map(|aval| aval.varying).collect();
+            inputs
+        };
+        let mut all = of(&self.cond, self.n_cond_consts);
+        all.extend(of(&self.body, usize::MAX));
+        all
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {

@@ -1,10 +1,11 @@
 //! From the host to the device.
 
 use super::map::Map;
-use crate::core::{Array, Error, HostArray};
+use crate::core::{Array, Error, HostArray, NamedSharding};
 use crate::data::instruments::Work;
 use crate::data::record::Record;
 use crate::data::stream::Stream;
+use crate::devices::with_default_sharding;
 use std::collections::BTreeMap;
 
 /// A batch on the host, of which there can be one on the device: arrays, tuples and [`Record`]s of them, or a
@@ -56,7 +57,7 @@ where
     /// The batches on the device, `depth` of them ahead of the program: while it computes on one, a thread
     /// reads and copies the next. Two to four are enough unless batches differ much.
     ///
-    /// To put them elsewhere than on the default device, divide them in a closure: `map(f).prefetch(depth)`.
+    /// [`to_device_with`](Stream::to_device_with) spreads them over a mesh.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -73,6 +74,30 @@ where
         let moved = self.through(|above, instruments| Map {
             above,
             f: T::to_device,
+            meter: instruments.stage("to_device", Work::Transfer, 1),
+        });
+        moved.prefetch(depth)
+    }
+
+    /// The same, each batch spread over a mesh: all its arrays are cut as `sharding` says. With several processes a batch is this
+    /// process's share, and the arrays are as much larger as there are processes along the axes that cut them.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// use data::{HostArray, Source, Synthetic};
+    /// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;
+    /// let images = Synthetic::new(60_000, |_| HostArray::from_slice(&[0.5f32; 784], [784]));
+    /// for batch in images.stream().batch(128).to_device_with(2, &rows) {
+    ///     let batch: Array = batch?;
+    ///     assert_eq!(batch.sharding(), Some(rows.clone()));
+    /// }
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn to_device_with(self, depth: usize, sharding: &NamedSharding) -> Stream<T::Device> {
+        let sharding = sharding.clone();
+        let moved = self.through(|above, instruments| Map {
+            above,
+            f: move |batch: T| with_default_sharding(&sharding, || batch.to_device()),
             meter: instruments.stage("to_device", Work::Transfer, 1),
         });
         moved.prefetch(depth)

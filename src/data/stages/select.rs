@@ -26,7 +26,8 @@ impl<T: Send + 'static> Stream<T> {
 
     /// The items `index`, `index + count`, …: the share of process `index` of `count`. Errors count.
     ///
-    /// The others are read and dropped. Where the records can be read in any order,
+    /// On several hosts, `index` and `count` are [`process_index`](crate::distributed::process_index) and
+    /// [`process_count`](crate::distributed::process_count). The others are read and dropped. Where the records can be read in any order,
     /// [`Source::shard`](crate::data::Source::shard) does not even read them, and where there are many
     /// files, giving each process its own is as cheap.
     ///

@@ -1,12 +1,12 @@
 //! What examples send to each other.
 
 use super::some_axes;
-use crate::core::axes::NamedAxis;
+use crate::core::axes::{NamedAxis, tracked};
 use crate::core::{
     Array, AxisNames, OpErrorKind, RuleError, bind1, from_caller, throw_operands, trace,
 };
 use crate::primitives::rules::{move_axis, resolve_axis};
-use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape};
+use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape, vary};
 use crate::tree::{self, Tree};
 use std::panic::Location;
 
@@ -52,7 +52,8 @@ pub fn all_gather<T: Tree>(
     from_caller(|| {
         tree::map(x, |x| {
             let at = position("all_gather", axis, x.rank() + usize::from(!tiled), x);
-            let gathered = axes.iter().rev().fold(x.clone(), |x, axis| {
+            let x = vary(x, &tracked(&axes));
+            let gathered = axes.iter().rev().fold(x, |x, axis| {
                 let gather = AllGather {
                     axis_name: axis.name.clone(),
                     axis_size: axis.size,
@@ -144,6 +145,7 @@ pub fn psum_scatter<T: Tree>(
         tree::map(x, |x| {
             let at = position("psum_scatter", scatter_dimension, x.rank(), x);
             elements_each("psum_scatter", x, at, &axes, tiling);
+            let x = &vary(x, &tracked(&axes));
             let x = if tiled { x.clone() } else { parted(x, at, &axes, None) };
             axes.iter().fold(x, |x, axis| {
                 let scatter = PSumScatter {
@@ -199,6 +201,7 @@ fn exchange<T: Tree>(
     from_caller(|| {
         tree::map(x, |x| {
             let [split, concat] = places.map(|axis| position(function, axis, x.rank(), x));
+            let x = &vary(x, &tracked(&axes));
             let each = elements_each(function, x, split, &axes, tiling);
             let tiled = tiling == Tiling::Tiled;
             let over = |axis: &NamedAxis, split_axis, concat_axis, tiled| {
@@ -253,7 +256,7 @@ fn permute<T: Tree>(
     };
     let permute =
         PPermute { axis_name: axis.name.clone(), axis_size: axis.size, perm: perm(axis.size) };
-    from_caller(|| tree::map(x, |x| bind1(permute.clone(), [x])))
+    from_caller(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes))])))
 }
 
 /// The values of the examples along the named axis in another order: example `k` gets that of

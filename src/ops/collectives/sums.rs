@@ -1,9 +1,9 @@
 //! What is the same for all examples afterwards, and where an example stands.
 
 use super::some_axes;
-use crate::core::axes::{NamedAxis, named_axes};
+use crate::core::axes::{NamedAxis, named_axes, tracked};
 use crate::core::{Array, AxisNames, DType, bind1, from_caller};
-use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul};
+use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul, vary};
 use crate::tree::{self, Tree};
 
 /// The names alone.
@@ -39,7 +39,7 @@ fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
     if axes.is_empty() {
         return counted;
     }
-    bind1(PSum { axis_names: names(axes) }, [&counted])
+    bind1(PSum { axis_names: names(axes) }, [&vary(&counted, &tracked(axes))])
 }
 
 /// The mean over all examples along the named axes, of each leaf; integers and `bool` give floats. It is
@@ -71,8 +71,10 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 #[track_caller]
 pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axis_names = names(&some_axes("pmax", axis_name.into()));
-    from_caller(|| tree::map(x, |x| bind1(PMax { axis_names: axis_names.clone() }, [x])))
+    let axes = some_axes("pmax", axis_name.into());
+    from_caller(|| {
+        tree::map(x, |x| bind1(PMax { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
+    })
 }
 
 /// The smallest over all examples along the named axes; otherwise as [`pmax`]. See [`PMin`].
@@ -87,8 +89,10 @@ pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 #[track_caller]
 pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axis_names = names(&some_axes("pmin", axis_name.into()));
-    from_caller(|| tree::map(x, |x| bind1(PMin { axis_names: axis_names.clone() }, [x])))
+    let axes = some_axes("pmin", axis_name.into());
+    from_caller(|| {
+        tree::map(x, |x| bind1(PMin { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
+    })
 }
 
 /// The example's position along the named axes, `i32[]`, from 0. See [`AxisIndex`].
@@ -104,7 +108,9 @@ pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 pub fn axis_index(axis_name: impl Into<AxisNames>) -> Array {
     let axes = some_axes("axis_index", axis_name.into());
     let (first, rest) = axes.split_first().expect("there is one at least");
-    let index = |axis: &NamedAxis| bind1(AxisIndex { axis_name: axis.name.clone() }, []);
+    let index = |axis: &NamedAxis| {
+        bind1(AxisIndex { axis_name: axis.name.clone(), tracked: axis.tracked }, [])
+    };
     from_caller(|| {
         rest.iter()
             .fold(index(first), |slower, axis| add(mul(&slower, axis.size as i32), index(axis)))

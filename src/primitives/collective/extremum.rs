@@ -1,7 +1,8 @@
 //! The largest and the smallest over named axes.
 
+use super::PSum;
+use super::lowering::{self, Groups};
 use super::sum::others;
-use super::{PSum, left_over};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
     Tangent, bind1,
@@ -9,7 +10,7 @@ use crate::core::{
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::convert_element_type;
-use crate::primitives::reduce::{reduce_max, reduce_min};
+use crate::primitives::reduce::{ReduceMax, ReduceMin, reduce_max, reduce_min};
 use crate::primitives::rules::{arity, batched};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
-/// | lowering   | none: `vmap` makes it a maximum along the batch axis |
+/// | lowering   | values gathered, and their maximum; `vmap` makes it a maximum along the batch axis |
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMax {
@@ -34,7 +35,7 @@ pub struct PMax {
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
-/// | lowering   | none: `vmap` makes it a minimum along the batch axis |
+/// | lowering   | values gathered, and their minimum; `vmap` makes it a minimum along the batch axis |
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMin {
@@ -50,7 +51,7 @@ fn chosen_tangent(axis_names: &[String], x: &Array, y: &Array, dx: &Array) -> Ar
 }
 
 macro_rules! extremum {
-    ($Struct:ident $name:literal $reduce:ident) => {
+    ($Struct:ident $name:literal $reduce:ident $Reduce:ident) => {
         impl Primitive for $Struct {
             fn name(&self) -> &'static str {
                 $name
@@ -88,8 +89,20 @@ macro_rules! extremum {
                 };
                 Ok(Batched { outputs: vec![y], axes: vec![None] })
             }
-            fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-                left_over(self.name(), &self.axis_names)
+            fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+                results[0].varying = operands[0].varying.without(&self.axis_names);
+            }
+            // XLA's CPU collectives lose NaN in maxima and know no order of complex numbers, so each device finds
+            // the extremum of all by itself.
+            fn lower(
+                &self,
+                ctx: &mut LowerCtx<'_>,
+                operands: &[Value],
+                results: &[Aval],
+            ) -> Rule<Vec<Value>> {
+                let groups = Groups::along(ctx, self.name(), &self.axis_names)?;
+                let all = lowering::stack(ctx, &groups, &operands[0], results[0].dtype);
+                $Reduce { axes: vec![0] }.lower(ctx, &[all], results)
             }
             fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
                 Cost::elementwise(operands, results)
@@ -101,8 +114,8 @@ macro_rules! extremum {
     };
 }
 
-extremum!(PMax "pmax" reduce_max);
-extremum!(PMin "pmin" reduce_min);
+extremum!(PMax "pmax" reduce_max ReduceMax);
+extremum!(PMin "pmin" reduce_min ReduceMin);
 
 fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
     let over = |names: &[&str], sample| {

@@ -1,6 +1,7 @@
 //! The examples along a named axis, side by side.
 
-use super::{PSumScatter, behind, left_over, merged};
+use super::lowering::{self, Groups};
+use super::{PSumScatter, behind, merged};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     Sample, Tangent, bind1,
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`, or, if `tiled`, that axis of `x` so many times as long, the values end to end |
-/// | lowering   | none: for `vmap` the batch axis becomes an ordinary one |
+/// | lowering   | [`all_gather`](https://openxla.org/stablehlo/spec#all_gather); for `vmap` the batch axis becomes an ordinary one |
 /// | derivative | linear; transposes to [`PSumScatter`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllGather {
@@ -59,8 +60,22 @@ impl Primitive for AllGather {
         let gathered = if self.tiled { merged(&gathered, at, at) } else { gathered };
         Ok(Batched { outputs: vec![gathered], axes: vec![None] })
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let (at, result) = (self.all_gather_dimension, &results[0]);
+        let own = match self.tiled {
+            true => operands[0].clone(),
+            false => {
+                let own = result.with_shape(result.shape.remove(at).insert(at, 1));
+                lowering::shaped(ctx, &operands[0], &own)
+            }
+        };
+        Ok(vec![lowering::gather(ctx, &groups, &own, at, result.dtype)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)

@@ -3,7 +3,7 @@
 use super::left_over;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Tangent,
-    bind1,
+    Varying, bind1,
 };
 use crate::primitives::iota::iota;
 use crate::primitives::rules::{arity, batched, zero_jvp};
@@ -16,12 +16,15 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operands   | none |
 /// | result     | `i32[]`, from 0 to the axis's size less one |
-/// | lowering   | none: for `vmap` the numbers from 0 along the batch axis |
+/// | lowering   | from the number of the partition; for `vmap` the numbers from 0 along the batch axis |
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AxisIndex {
     /// The axis.
     pub axis_name: String,
+    /// Whether types say what varies over it: an axis of a mesh.
+    #[serde(default)]
+    pub tracked: bool,
 }
 
 impl Primitive for AxisIndex {
@@ -41,8 +44,18 @@ impl Primitive for AxisIndex {
         }
         Ok(batched(iota(DType::I32, axis.size), 0))
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    fn vary(&self, _: &[Aval], results: &mut [Aval]) {
+        if self.tracked {
+            results[0].varying = Varying::over([&self.axis_name]);
+        }
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, _: &[Value], results: &[Aval]) -> Rule<Vec<Value>> {
+        match ctx.position_along(&self.axis_name) {
+            Some(position) => {
+                Ok(vec![ctx.op_as("convert", &[position], "", &results[0].stablehlo())])
+            }
+            None => left_over(self.name(), std::slice::from_ref(&self.axis_name)),
+        }
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
@@ -54,7 +67,8 @@ impl Primitive for AxisIndex {
 
 pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
     let of = |name: &str| {
-        Exemplar::new(AxisIndex { axis_name: name.into() }, []).along([("i", 3), ("j", 2)])
+        Exemplar::new(AxisIndex { axis_name: name.into(), tracked: false }, [])
+            .along([("i", 3), ("j", 2)])
     };
     vec![of("i"), of("j")]
 }

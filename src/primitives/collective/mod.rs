@@ -3,17 +3,19 @@
 //! A collective holds the name of its axis, and its size where types depend on that. The batch rule for
 //! the axis of that name does what the collective says, with ordinary operations along the batch axis;
 //! for any other axis it is an ordinary batch rule, and the collective stays. What is left when nobody
-//! around it names the axis cannot be lowered.
+//! around it names the axis is lowered for the devices along the axis of a mesh of that name, inside of `shard_map`.
 //!
 //! The functions, which take trees, are those of `ops`.
 
 mod extremum;
 mod gather;
 mod index;
+mod lowering;
 mod permute;
 mod scatter;
 mod sum;
 mod transposition;
+mod varying;
 
 pub use extremum::{PMax, PMin};
 pub use gather::AllGather;
@@ -22,6 +24,8 @@ pub use permute::PPermute;
 pub use scatter::PSumScatter;
 pub use sum::PSum;
 pub use transposition::AllToAll;
+pub use varying::PVary;
+pub(crate) use varying::vary;
 
 pub(super) use extremum::{exemplars_max, exemplars_min};
 pub(super) use gather::exemplars as exemplars_all_gather;
@@ -30,23 +34,21 @@ pub(super) use permute::exemplars as exemplars_permute;
 pub(super) use scatter::exemplars as exemplars_scatter;
 pub(super) use sum::exemplars as exemplars_sum;
 pub(super) use transposition::exemplars as exemplars_all_to_all;
+pub(super) use varying::exemplars as exemplars_vary;
 
 use super::rules::{batch_at_front, batched, move_axis};
 use super::shape::reshape;
 use crate::core::{Array, BatchAxis, Batched, Primitive, Rule, RuleError, bind1};
-use crate::stablehlo::Value;
 
-/// The answer of a collective's `lower` rule.
-///
-/// `shard_map` will bind names to axes of a mesh, and this is the place that asks the context for them.
-fn left_over(name: &str, axes: &[String]) -> Rule<Vec<Value>> {
+/// The answer of a collective's `lower` rule where devices do not stand along its axes.
+fn left_over<T>(name: &str, axes: &[String]) -> Rule<T> {
     let quoted: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
     let first = axes.first().map_or("i", String::as_str);
     Err(RuleError::unsupported(format!(
         "`{name}` over {} stands outside of any axis of that name",
         quoted.join(", ")
     ))
-    .help(format!("it belongs inside `vmap(f).axis_name(\"{first}\")`")))
+    .help(format!("it belongs inside `vmap(f).axis_name(\"{first}\")`, or `shard_map` over a mesh with that axis")))
 }
 
 /// The batch rule for an axis that the collective does not speak of, where its own axes lie behind the

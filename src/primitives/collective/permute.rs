@@ -1,6 +1,6 @@
 //! Values sent from example to example along a named axis.
 
-use super::left_over;
+use super::lowering::{self, Groups};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     Sample, Tangent, bind1,
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | type of `x`: the value of the example that sends to this one, zeros if none does |
-/// | lowering   | none: for `vmap` a permutation along the batch axis, in as few slices as there are runs |
+/// | lowering   | [`collective_permute`](https://openxla.org/stablehlo/spec#collective_permute); for `vmap` a permutation along the batch axis, in as few slices as there are runs |
 /// | derivative | linear; transposes to the way back |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "collective_permute")]
@@ -102,8 +102,15 @@ impl Primitive for PPermute {
         let moved = if pieces.is_empty() { x.clone() } else { concatenate(&pieces, 0) };
         Ok(batched(moved, 0))
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let dtype = results[0].dtype;
+        Ok(vec![lowering::permute(ctx, &groups, &operands[0], &self.perm, dtype)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)

@@ -1,7 +1,8 @@
 //! The sum over a named axis, of which every example keeps a part.
 
+use super::lowering::{self, Groups};
 use super::sum::total;
-use super::{AllGather, behind, left_over, parted};
+use super::{AllGather, behind, parted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     RuleError, Sample, Tangent, bind1,
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: {int, float, complex}[…]` whose axis `scatter_dimension` has size `axis_size`, or, if `tiled`, a multiple of it |
 /// | result     | dtype of `x`, without that axis, or, if `tiled`, with so much less of it |
-/// | lowering   | none: for `vmap` a sum along the batch axis, after which the scattered axis is the batch axis |
+/// | lowering   | [`reduce_scatter`](https://openxla.org/stablehlo/spec#reduce_scatter); for `vmap` a sum along the batch axis, after which the scattered axis is the batch axis |
 /// | derivative | linear; transposes to [`AllGather`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "reduce_scatter")]
@@ -71,8 +72,15 @@ impl Primitive for PSumScatter {
         let sum = if self.tiled { parted(&sum, at, self.axis_size) } else { sum };
         Ok(batched(sum, at))
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let at = self.scatter_dimension;
+        Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], at, &results[0])?])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)

@@ -1,9 +1,10 @@
 //! The sum over named axes.
 
-use super::left_over;
+use super::lowering::{self, Groups};
+use super::vary;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Scalar, Tangent, bind1,
+    Sample, Scalar, Tangent, Varying, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::constant::fill_of;
@@ -20,8 +21,8 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: {int, float, complex}[…]` |
 /// | result     | type of `x`, the same for all examples; integers wrap |
-/// | lowering   | none: `vmap` makes it a sum along the batch axis, and a product with the size where the operand is the same for all |
-/// | derivative | linear; transposes to itself: a cotangent is that of the sum of all examples' results |
+/// | lowering   | [`all_reduce`](https://openxla.org/stablehlo/spec#all_reduce); `vmap` makes it a sum along the batch axis, and a product with the size where the operand is the same for all |
+/// | derivative | linear; for `vmap` transposes to itself: a cotangent is that of the sum of all examples' results; where types say what varies, to [`PVary`](super::PVary) |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "all_reduce")]
 pub struct PSum {
@@ -66,14 +67,34 @@ impl Primitive for PSum {
         };
         Ok(Batched { outputs: vec![sum], axes: vec![None] })
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), &self.axis_names)
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        results[0].varying = operands[0].varying.without(&self.axis_names);
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if self.axis_names.is_empty() {
+            return Ok(operands.to_vec());
+        }
+        let groups = Groups::along(ctx, self.name(), &self.axis_names)?;
+        Ok(vec![lowering::sum(ctx, &groups, &operands[0], results[0].dtype)?])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let before = &operands[0].aval().varying;
+        let (tracked, summed): (Vec<String>, Vec<String>) =
+            self.axis_names.iter().cloned().partition(|name| before.contains(name));
+        let ct = one_cotangent(cts)?;
+        let ct = match summed.is_empty() {
+            true => ct.clone(),
+            false => bind1(PSum { axis_names: summed }, [ct]),
+        };
+        Ok(vec![Some(vary(&ct, &Varying::over(tracked)).into())])
     }
     fn axis_names(&self) -> Vec<String> {
         self.axis_names.clone()

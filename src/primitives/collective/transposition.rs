@@ -1,6 +1,7 @@
 //! A transposition between a named axis and one of the array's own.
 
-use super::{behind, left_over, merged, parted};
+use super::lowering::{self, Groups};
+use super::{behind, merged, parted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
     RuleError, Sample, Tangent, bind1,
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: any[…]` whose axis `split_axis` has size `axis_size`, or, if `tiled`, a multiple of it |
 /// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the one so much shorter, the other so much longer. What comes from example `k` stands at `k` |
-/// | lowering   | none: for `vmap` a transposition of the batch axis and `split_axis` |
+/// | lowering   | [`all_to_all`](https://openxla.org/stablehlo/spec#all_to_all); for `vmap` a transposition of the batch axis and `split_axis` |
 /// | derivative | linear; transposes to the way back, `split_axis` and `concat_axis` exchanged |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllToAll {
@@ -85,8 +86,22 @@ impl Primitive for AllToAll {
         let y = if self.tiled { merged(&y, concat + 1, concat + 1) } else { y };
         Ok(batched(y, 0))
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
-        left_over(self.name(), std::slice::from_ref(&self.axis_name))
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let (x, dtype) = (&operands[0], results[0].dtype);
+        let [split, concat] = [self.split_axis, self.concat_axis];
+        if self.tiled {
+            return Ok(vec![lowering::exchange(ctx, &groups, x, [split, concat], dtype)]);
+        }
+        let exchanged = lowering::exchange(ctx, &groups, x, [split, split], dtype);
+        let mut order: Vec<usize> = (0..results[0].rank()).filter(|&at| at != split).collect();
+        order.insert(concat, split);
+        Ok(vec![lowering::transposed(ctx, &exchanged, &order)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)

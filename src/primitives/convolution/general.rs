@@ -84,7 +84,7 @@ impl Primitive for ConvGeneralDilated {
         let geometry = self.geometry(&lhs.shape, &rhs.shape).map_err(noted)?;
         let dtype = product_dtype(lhs.dtype, rhs.dtype, self.preferred_element_type)?;
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
-        Ok(vec![Aval { dtype, weak, shape: geometry.shape() }])
+        Ok(vec![Aval { weak, ..Aval::new(dtype, geometry.shape()) }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
         let (lhs, rhs) = (&primals[0], &primals[1]);

@@ -131,7 +131,7 @@ pub(super) mod testing {
         let y = f(&x);
         let (program, _) = tracing.finish(&[y]);
         let mut ctx = LowerCtx::new("cpu");
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         let lines = text.lines().filter(|line| !line.starts_with("#loc"));
         lines.map(|line| line.split(" loc(#").next().unwrap_or(line).to_string() + "\n").collect()

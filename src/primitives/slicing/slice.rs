@@ -211,7 +211,7 @@ mod tests {
         let x = tracing.input(Aval::new(DType::F32, [4, 5]));
         let (program, _) = tracing.finish(&[slice(&x, &[1, 0], &[3, 5], &[1, 2])]);
         let mut ctx = LowerCtx::new("cpu");
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         let line = text.lines().find(|line| line.contains("stablehlo.slice")).unwrap_or_default();
         let line = line.split(" loc(").next().unwrap_or_default().trim();

@@ -201,7 +201,7 @@ mod tests {
               in (d) }"#]]
         .assert_eq(&program.to_string());
         let mut ctx = LowerCtx::new("cpu");
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         let line = text.lines().find(|line| line.contains("concatenate")).unwrap_or_default();
         let line = line.split(" loc(").next().unwrap_or_default().trim();

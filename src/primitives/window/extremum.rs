@@ -227,7 +227,7 @@ mod tests {
         let y = reduce_window_max(&tracing.input(Aval::new(DType::F32, [4, 5])), &two());
         let (program, _) = tracing.finish(&[y]);
         let mut ctx = LowerCtx::new("tpu");
-        ctx.function(&program, "main", |_| "").unwrap();
+        ctx.function(&program, "main").unwrap();
         let text = ctx.finish("m");
         let ops = text.lines().filter(|line| line.contains("\"stablehlo.") || line.contains("})"));
         let ops: String = ops

@@ -1,0 +1,45 @@
+//! What the models learn from: the tragedies of `examples/gpt2`, the digits of `examples/mlp`.
+
+use super::model::Batch;
+use anyhow::ensure;
+use flate2::read::MultiGzDecoder;
+use oxidax::prelude::*;
+use std::io::Read;
+
+const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
+
+/// Characters and those one place later, `i32[b, t]` each, from all over the text; and how many kinds of tokens there
+/// are, rounded up to a multiple of 16, so that tables can be cut.
+pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
+    let mut text = String::new();
+    MultiGzDecoder::new(std::fs::File::open(TEXT)?).read_to_string(&mut text)?;
+    let mut known: Vec<char> = text.chars().collect();
+    known.sort_unstable();
+    known.dedup();
+    let number = |c| known.binary_search(&c).map_or(0, |at| at as i32);
+    let tokens: Vec<i32> = text.chars().map(number).collect();
+    ensure!(tokens.len() > t + 1, "{} characters are no window of {t}", tokens.len());
+    let batch = |at: usize| -> Result<Batch, Error> {
+        // A step that shares no factor with most lengths visits nearly all places before it comes back.
+        let place = |row: usize| (at * b + row) * 7919 % (tokens.len() - t - 1);
+        let window = |from: usize| tokens[from..from + t].iter().copied();
+        let rows = |later: usize| -> Vec<i32> {
+            (0..b).flat_map(|row| window(place(row) + later)).collect()
+        };
+        Ok((Array::from_slice(&rows(0), [b, t])?, Array::from_slice(&rows(1), [b, t])?))
+    };
+    let batches = (0..steps).map(batch).collect::<Result<_, _>>()?;
+    Ok((known.len().next_multiple_of(16), batches))
+}
+
+/// Images `f32[b, 64]` and labels `i32[b]`, in the file's order, again from its start when it ends.
+pub(crate) fn digits(steps: usize, b: usize) -> anyhow::Result<Vec<Batch>> {
+    let digits = data::digits(DIGITS)?;
+    let batch = |at: usize| -> Result<Batch, Error> {
+        let rows = (at * b..(at + 1) * b).map(|row| row % digits.len());
+        let batch = digits.select(rows).all()?;
+        Ok((batch.images, batch.labels))
+    };
+    Ok((0..steps).map(batch).collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,157 @@
+//! Joining: finding the coordinator, waiting for the others, and listening to it from then on.
+
+use super::failure::{self, Failure};
+use super::link::{GRACE, milliseconds, stream};
+use super::message::{ATTEND, Down, Join, Nothing, PROTOCOL, Say, Tell, Up};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tonic::Streaming;
+use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+
+/// How long one attempt to connect may take, and the longest pause before the next.
+const ATTEMPT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which process this is, as it introduces itself.
+#[derive(Clone, Debug)]
+pub(in crate::distributed) struct Identity {
+    pub(in crate::distributed) index: u32,
+    pub(in crate::distributed) count: u32,
+    pub(in crate::distributed) run: String,
+    pub(in crate::distributed) host: String,
+    pub(in crate::distributed) incarnation: u64,
+}
+
+/// What joining gives.
+pub(super) struct Joined {
+    pub(super) roster: Vec<String>,
+    pub(super) channel: Channel,
+    pub(super) up: mpsc::Sender<Up>,
+    pub(super) down: Streaming<Down>,
+    pub(super) coordinator: String,
+    pub(super) silence: Duration,
+}
+
+/// Finds the coordinator, which may not be there yet, and joins.
+pub(super) async fn join(
+    target: String,
+    identity: Identity,
+    wait: Duration,
+) -> Result<Joined, Failure> {
+    let until = Instant::now() + wait;
+    let endpoint = Endpoint::from_shared(format!("http://{target}"));
+    let endpoint = endpoint.map_err(|error| {
+        Failure::setup(format!("`{target}` is not an address like `host:port`: {error}"))
+    })?;
+    let endpoint = endpoint.connect_timeout(ATTEMPT.min(wait));
+    let mut pause = Duration::from_millis(20);
+    loop {
+        let failure = match timeout_at(until, endpoint.connect()).await {
+            Ok(Ok(channel)) => {
+                match timeout_at(until + GRACE, introduce(channel, &identity, until)).await {
+                    Ok(Ok(joined)) => return Ok(joined),
+                    Ok(Err(failure)) => failure,
+                    Err(_) => Failure::lost("it took the connection and said nothing"),
+                }
+            }
+            Ok(Err(error)) => Failure::from(tonic::Status::from_error(Box::new(error))),
+            Err(_) => Failure::lost("the connection was not taken"),
+        };
+        // What the coordinator said is final; a connection that failed is tried again.
+        if !failure.is_unexplained() {
+            return Err(failure);
+        }
+        if Instant::now() + pause >= until {
+            let said = failure.message();
+            return Err(Failure::timeout(format!(
+                "no coordinator at {target} took in {} within {wait:.0?}: {said}",
+                failure::name(identity.index, &identity.host, std::process::id()),
+            ))
+            .of(&[0])
+            .help("process 0 is the coordinator: see whether it runs, and whether others can reach that address"));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE);
+    }
+}
+
+/// Joins over a connection, and waits for the others.
+async fn introduce(
+    channel: Channel,
+    identity: &Identity,
+    until: Instant,
+) -> Result<Joined, Failure> {
+    let (up, rx) = mpsc::channel(16);
+    let join = Join {
+        protocol: PROTOCOL,
+        index: identity.index,
+        count: identity.count,
+        run: identity.run.clone(),
+        incarnation: identity.incarnation,
+        host: identity.host.clone(),
+        pid: std::process::id(),
+        wait_ms: milliseconds(until.saturating_duration_since(Instant::now())),
+    };
+    let closed = || Failure::lost("the coordinator closed the connection");
+    up.send(Say::Join(join).into()).await.map_err(|_| closed())?;
+    let mut down = stream::<Up, Down>(channel.clone(), ATTEND, ReceiverStream::new(rx)).await?;
+    let (mut coordinator, mut silence) = (String::new(), Duration::MAX);
+    loop {
+        match down.message().await?.ok_or_else(closed)?.tell {
+            Some(Tell::Welcome(welcome)) => {
+                coordinator = welcome.coordinator;
+                silence = Duration::from_millis(welcome.heartbeat_ms.max(1));
+                tokio::spawn(beat(up.clone(), silence / 4));
+            }
+            Some(Tell::Ready(roster)) => {
+                let roster = roster.names;
+                // A name that was not known when this process joined is now.
+                let coordinator = roster.first().cloned().unwrap_or(coordinator);
+                return Ok(Joined { roster, channel, up, down, coordinator, silence });
+            }
+            Some(Tell::Lost(failure)) => {
+                // The coordinator may have gone meanwhile.
+                drop(up.try_send(Say::Heard(Nothing {}).into()));
+                return Err(failure);
+            }
+            Some(Tell::Beat(_)) | None => {}
+        }
+    }
+}
+
+/// Says that this process lives, until nobody listens.
+async fn beat(up: mpsc::Sender<Up>, every: Duration) {
+    let mut beats = tokio::time::interval(every);
+    loop {
+        beats.tick().await;
+        if up.send(Say::Beat(Nothing {}).into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Listens to the coordinator until something is lost.
+pub(super) async fn attend(
+    mut down: Streaming<Down>,
+    coordinator: &str,
+    silence: Duration,
+) -> Failure {
+    let gone = |why: String| {
+        let message = format!("the coordinator, {coordinator}, {why}");
+        Failure::lost(message).of(&[0]).help("see what this process wrote last")
+    };
+    loop {
+        match timeout(silence, down.message()).await {
+            Ok(Ok(Some(Down { tell: Some(Tell::Lost(failure)) }))) => return failure,
+            Ok(Ok(Some(_))) => {}
+            Ok(Ok(None)) => return gone("died or left: it ended the connection".to_owned()),
+            Ok(Err(status)) => {
+                let said = Failure::from(status);
+                return gone(format!("died: {}", said.message()));
+            }
+            Err(_) => return gone(format!("is dead or cut off: it was silent for {silence:.0?}")),
+        }
+    }
+}

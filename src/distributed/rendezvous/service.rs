@@ -1,0 +1,335 @@
+//! The coordinator's answers to requests.
+
+use super::failure::Failure;
+use super::hub::{Hub, Phase};
+use super::message::{
+    ATTEND, Arrival, CHUNK, DELETE, Down, GET, Join, Keys, LIST, MAX_KEY, MAX_MESSAGE, MEET,
+    Nothing, PUT, Part, Piece, Roster, Say, Tell, Up, Wanted, Welcome, parts,
+};
+use super::store::check_key;
+use prost::Message;
+use prost::bytes::Bytes;
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
+use tonic::body::Body;
+use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::tokio_stream::{self, Stream};
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, StreamingService};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// The longest that anybody may ask to wait: far beyond any use, and far from where clocks overflow.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Each connection's way to the hub.
+#[derive(Clone)]
+pub(super) struct Rendezvous(pub(super) Arc<Hub>);
+
+impl Service<http::Request<Body>> for Rendezvous {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<http::Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let hub = self.0.clone();
+        Box::pin(async move {
+            Ok(match request.uri().path() {
+                ATTEND => answer(hub, attend, request).await,
+                MEET => answer(hub, meet, request).await,
+                PUT => answer(hub, put, request).await,
+                GET => answer(hub, get, request).await,
+                DELETE => answer(hub, delete, request).await,
+                LIST => answer(hub, list, request).await,
+                _ => {
+                    Status::unimplemented("the rendezvous of oxidax does not know this").into_http()
+                }
+            })
+        })
+    }
+}
+
+/// A function of this file as tonic calls it. Requests and answers are streams throughout, most of one message, which
+/// on the wire is the same as a single message.
+struct Handler<F> {
+    hub: Arc<Hub>,
+    handle: F,
+}
+
+impl<F, A, B, S, Answer> StreamingService<A> for Handler<F>
+where
+    F: Fn(Arc<Hub>, Streaming<A>) -> Answer,
+    Answer: Future<Output = Result<S, Failure>> + Send + 'static,
+    S: Stream<Item = Result<B, Status>>,
+{
+    type Response = B;
+    type ResponseStream = S;
+    type Future = BoxFuture<Response<S>, Status>;
+
+    fn call(&mut self, request: Request<Streaming<A>>) -> Self::Future {
+        let answer = (self.handle)(self.hub.clone(), request.into_inner());
+        Box::pin(async move { Ok(Response::new(answer.await?)) })
+    }
+}
+
+async fn answer<F, A, B, S, Answer>(
+    hub: Arc<Hub>,
+    handle: F,
+    request: http::Request<Body>,
+) -> http::Response<Body>
+where
+    F: Fn(Arc<Hub>, Streaming<A>) -> Answer + Send,
+    A: Message + Default + 'static,
+    B: Message + 'static,
+    Answer: Future<Output = Result<S, Failure>> + Send + 'static,
+    S: Stream<Item = Result<B, Status>> + Send + 'static,
+{
+    let codec = ProstCodec::<B, A>::default();
+    let mut grpc = Grpc::new(codec).max_decoding_message_size(MAX_MESSAGE);
+    grpc.streaming(Handler { hub, handle }, request).await
+}
+
+fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number).min(LONGEST)
+}
+
+/// The next message of a request. Silence that is as long as that of the dead ends it.
+async fn next<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<Option<A>, Failure> {
+    match timeout(hub.terms.heartbeat_timeout, inbound.message()).await {
+        Ok(message) => Ok(message?),
+        Err(_) => Err(Failure::timeout("the request stopped half-way")),
+    }
+}
+
+async fn first<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<A, Failure> {
+    next(hub, inbound).await?.ok_or_else(|| Failure::refused("the request is empty"))
+}
+
+/// The rest of a byte string, of which there must be `total` bytes.
+async fn whole<A>(
+    hub: &Hub,
+    begun: &[u8],
+    total: u64,
+    mut inbound: Streaming<A>,
+    part: fn(A) -> Bytes,
+) -> Result<Bytes, Failure> {
+    // Copied, so that a small value does not keep the buffer alive in which it came; grown as bytes arrive, so that
+    // a claim alone takes no memory.
+    let mut bytes = begun.to_vec();
+    while let Some(message) = next(hub, &mut inbound).await? {
+        bytes.extend_from_slice(&part(message));
+        if bytes.len() as u64 > total {
+            break;
+        }
+    }
+    match bytes.len() as u64 == total {
+        true => Ok(bytes.into()),
+        false => {
+            Err(Failure::refused(format!("{total} bytes were announced, not {}", bytes.len())))
+        }
+    }
+}
+
+type Said<T> = Result<T, Status>;
+
+/// A process joins, and stays as long as its connection does.
+async fn attend(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Up>,
+) -> Result<ReceiverStream<Said<Down>>, Failure> {
+    let Up { say: Some(Say::Join(join)) } = first(&hub, &mut inbound).await? else {
+        return Err(Failure::refused("a process must join first"));
+    };
+    hub.join(&join)?;
+    // From here to the end nothing waits, so a process that has joined is always listened to.
+    let (out, outgoing) = mpsc::channel(16);
+    let telling = tokio::spawn(tell(hub.clone(), join.clone(), out)).abort_handle();
+    tokio::spawn(listen(hub, join.index, inbound, telling));
+    Ok(ReceiverStream::new(outgoing))
+}
+
+/// Hears a process until it leaves or is lost.
+async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: AbortHandle) {
+    let silence = hub.terms.heartbeat_timeout;
+    loop {
+        let why = match timeout(silence, inbound.message()).await {
+            Ok(Ok(Some(Up { say: Some(Say::Beat(_)) }))) => continue,
+            Ok(Ok(Some(Up { say: Some(Say::Heard(_)) }))) => {
+                hub.heard(index);
+                continue;
+            }
+            Ok(Ok(Some(Up { say: Some(Say::Leave(_)) }))) => {
+                hub.leave(index);
+                break;
+            }
+            Ok(Ok(Some(_))) => "says what the coordinator does not understand".to_owned(),
+            Ok(Ok(None) | Err(_)) => "died: its connection to the coordinator ended".to_owned(),
+            Err(_) => format!("is dead or cut off: it was silent for {silence:.0?}"),
+        };
+        hub.lose(index, &why);
+        break;
+    }
+    // Ends the other direction too.
+    telling.abort();
+}
+
+/// Tells a process what happens.
+async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
+    let silence = hub.terms.heartbeat_timeout;
+    let send = async |tell: Tell| timeout(silence, out.send(Ok(tell.into()))).await.is_ok();
+    let welcome = Welcome { heartbeat_ms: silence.as_millis() as u64, coordinator: hub.name(0) };
+    if !send(Tell::Welcome(welcome)).await {
+        return;
+    }
+    let wait = milliseconds(join.wait_ms);
+    let give_up = Instant::now() + wait;
+    let mut phase = hub.phase();
+    let mut beats = tokio::time::interval(silence / 4);
+    let mut gathering = true;
+    loop {
+        let now = phase.borrow_and_update().clone();
+        match now {
+            Phase::Gathering => {}
+            Phase::Ready(names) => {
+                if gathering && !send(Tell::Ready(Roster { names: names.to_vec() })).await {
+                    return;
+                }
+                gathering = false;
+            }
+            Phase::Lost(failure) => {
+                if join.index == 0 {
+                    hub.others_heard(0).await;
+                }
+                send(Tell::Lost(failure)).await;
+                // Open until the process has gone, or whoever listens to it ends this.
+                out.closed().await;
+                return;
+            }
+        }
+        tokio::select! {
+            () = out.closed() => return,
+            _ = phase.changed() => {}
+            _ = beats.tick() => {
+                // One that does not fit is not needed: others wait to be read.
+                drop(out.try_send(Ok(Tell::Beat(Nothing {}).into())));
+            }
+            () = tokio::time::sleep_until(give_up), if gathering => {
+                hub.give_up_gathering(join.index, wait);
+            }
+        }
+    }
+}
+
+async fn meet(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Arrival>,
+) -> Result<impl Stream<Item = Said<Part>>, Failure> {
+    let Arrival { caller, name, members, wait_ms, total, part } = first(&hub, &mut inbound).await?;
+    let index = hub.check(caller)?;
+    if name.len() > MAX_KEY {
+        let len = name.len();
+        return Err(Failure::refused(format!(
+            "a name has at most {MAX_KEY} bytes, this one {len}"
+        )));
+    }
+    let what = format!("what process {index} brings");
+    let reserved = hub.reserve(total.saturating_add(name.len() as u64), &what)?;
+    let brought = whole(&hub, &part, total, inbound, |arrival| arrival.part).await?;
+    let all = hub.meet(&name, members, index, brought, milliseconds(wait_ms)).await?;
+    let each: Vec<(u32, Bytes)> =
+        all.iter().map(|(index, brought)| (*index, brought.clone())).collect();
+    let answers = each.into_iter().flat_map(move |(index, brought)| {
+        // What others brought is theirs to pay for; this process's share is held until it has read everything.
+        let _held = &reserved;
+        parts(brought).map(move |part| Ok(Part { index, part }))
+    });
+    Ok(tokio_stream::iter(answers))
+}
+
+async fn put(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Piece>,
+) -> Result<impl Stream<Item = Said<Nothing>>, Failure> {
+    let Piece { caller, key, total, part } = first(&hub, &mut inbound).await?;
+    hub.check(caller)?;
+    check_key(&key)?;
+    let reserved = hub.reserve(total.saturating_add(key.len() as u64), "the value")?;
+    let value = whole(&hub, &part, total, inbound, |piece| piece.part).await?;
+    hub.put(key, value, reserved);
+    Ok(tokio_stream::once(Ok(Nothing {})))
+}
+
+async fn get(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Wanted>,
+) -> Result<impl Stream<Item = Said<Part>>, Failure> {
+    let Wanted { caller, key, wait_ms } = first(&hub, &mut inbound).await?;
+    let index = hub.check(caller)?;
+    let value = hub.get(&key, milliseconds(wait_ms)).await?;
+    Ok(tokio_stream::iter(parts(value).map(move |part| Ok(Part { index, part }))))
+}
+
+async fn delete(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Wanted>,
+) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
+    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    hub.check(caller)?;
+    let keys = if hub.delete(&key) { vec![key] } else { Vec::new() };
+    Ok(tokio_stream::once(Ok(Keys { keys })))
+}
+
+async fn list(
+    hub: Arc<Hub>,
+    mut inbound: Streaming<Wanted>,
+) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
+    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    hub.check(caller)?;
+    let pages = pages(hub.list(&key));
+    Ok(tokio_stream::iter(pages.into_iter().map(|keys| Ok(Keys { keys }))))
+}
+
+/// Keys in pages that fit into a message each.
+fn pages(keys: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
+    let mut pages = Vec::new();
+    let (mut page, mut size) = (Vec::new(), 0);
+    for key in keys {
+        // A tag and a length, at most.
+        let cost = key.len() + 8;
+        if size + cost > CHUNK {
+            pages.push(std::mem::take(&mut page));
+            size = 0;
+        }
+        size += cost;
+        page.push(key);
+    }
+    pages.push(page);
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_fit_into_messages_and_lose_no_key() {
+        let keys: Vec<Vec<u8>> = (0..200).map(|at| vec![at; 20_000]).collect();
+        let cut = pages(keys.clone());
+        assert!(cut.len() > 3);
+        for keys in &cut {
+            assert!(Keys { keys: keys.clone() }.encoded_len() <= MAX_MESSAGE);
+        }
+        assert_eq!(cut.concat(), keys);
+        assert_eq!(pages(Vec::new()), [Vec::<Vec<u8>>::new()]);
+    }
+}

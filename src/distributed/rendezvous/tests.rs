@@ -1,0 +1,132 @@
+//! A coordinator and what it hears from processes that are not ours, or not well.
+
+use super::coordinator::Coordinator;
+use super::failure::Failure;
+use super::hub::Terms;
+use super::joining::Identity;
+use super::link::{Link, stream};
+use super::message::*;
+use prost::Message;
+use prost::bytes::Bytes;
+use std::net::TcpListener;
+use std::time::Duration;
+use tonic::codegen::tokio_stream;
+use tonic::transport::{Channel, Endpoint};
+
+const LONG: Duration = Duration::from_secs(60);
+const LIMIT: u64 = 8 << 20;
+
+fn coordinator(count: u32) -> Coordinator {
+    let terms = Terms { count, run: "run".into(), heartbeat_timeout: LONG, store_limit: LIMIT };
+    Coordinator::start(TcpListener::bind("127.0.0.1:0").unwrap(), terms).unwrap()
+}
+
+fn join(coordinator: &Coordinator, index: u32, count: u32) -> Result<Link, Failure> {
+    let (host, run) = ("here".to_owned(), "run".to_owned());
+    let identity = Identity { index, count, run, host, incarnation: u64::from(index) + 1 };
+    Link::join(&coordinator.address().to_string(), &identity, LONG, |_| {})
+}
+
+/// What a client of another make is answered.
+fn ask<A, B>(coordinator: &Coordinator, path: &'static str, messages: Vec<A>) -> Result<B, Failure>
+where
+    A: Message + 'static,
+    B: Message + Default + 'static,
+{
+    let uri = format!("http://{}", coordinator.address());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(async {
+        let channel: Channel = Endpoint::from_shared(uri).unwrap().connect().await.unwrap();
+        let mut answers = stream(channel, path, tokio_stream::iter(messages)).await?;
+        Ok(answers.message().await?.expect("an answer"))
+    })
+}
+
+fn caller() -> Option<Caller> {
+    Some(Caller { index: 0, incarnation: 1 })
+}
+
+fn piece(total: u64, part: Vec<u8>) -> Piece {
+    Piece { caller: caller(), key: b"k".to_vec(), total, part: part.into() }
+}
+
+#[test]
+fn one_process_joins_and_leaves() {
+    let coordinator = coordinator(1);
+    let link = join(&coordinator, 0, 1).unwrap();
+    assert_eq!(link.roster(), [format!("process 0 (here:{})", std::process::id())]);
+    link.put(b"k", Bytes::from_static(b"v"), LONG).unwrap();
+    assert_eq!(link.get(b"k", LONG).unwrap(), b"v");
+    let all = link.meet("m", &[], LONG, Bytes::from_static(b"brought")).unwrap();
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), [(0, b"brought".to_vec())]);
+    link.leave();
+    assert!(link.get(b"k", LONG).unwrap_err().is_lost(), "nothing works afterwards");
+    coordinator.stop(LONG);
+}
+
+#[test]
+fn messages_and_sums_of_parts_have_bounds() {
+    let coordinator = coordinator(1);
+    let link = join(&coordinator, 0, 1).unwrap();
+    let refused = |messages: Vec<Piece>| {
+        ask::<_, Nothing>(&coordinator, PUT, messages).unwrap_err().message().to_owned()
+    };
+    let said = refused(vec![piece(9, vec![0; MAX_MESSAGE + 1])]);
+    assert!(said.contains("too large") && said.contains(&MAX_MESSAGE.to_string()), "{said}");
+    // More, and less, than was announced; and far more than there is room for.
+    let said = refused(vec![piece(3, vec![0; 2]), piece(0, vec![0; 2])]);
+    assert_eq!(said, "3 bytes were announced, not 4");
+    assert_eq!(refused(vec![piece(3, vec![0; 2])]), "3 bytes were announced, not 2");
+    let said = refused(vec![piece(u64::MAX, Vec::new())]);
+    assert!(said.contains("are free"), "{said}");
+    assert_eq!(refused(Vec::new()), "the request is empty");
+    // Nothing of that was kept, and the room is free again.
+    assert!(link.get(b"k", Duration::ZERO).unwrap_err().is_not_found());
+    let all = vec![7; LIMIT as usize - 100];
+    link.put(b"k", all.clone().into(), LONG).unwrap();
+    assert!(link.get(b"k", LONG).unwrap() == all);
+}
+
+#[test]
+fn strangers_are_answered_nothing() {
+    let coordinator = coordinator(2);
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| join(&coordinator, 0, 2));
+        (join(&coordinator, 1, 2).unwrap(), one.join().unwrap().unwrap())
+    });
+    one.put(b"k", Bytes::from_static(b"secret"), LONG).unwrap();
+    for caller in [None, Some(Caller { index: 0, incarnation: 99 })] {
+        let wanted = Wanted { caller, key: b"k".to_vec(), wait_ms: 1000 };
+        for path in [GET, DELETE, LIST] {
+            let said = ask::<_, Nothing>(&coordinator, path, vec![wanted.clone()]).unwrap_err();
+            assert!(said.message().contains("has not joined"), "{path}: {said:?}");
+        }
+        let arrival = Arrival { caller, name: "m".into(), ..Arrival::default() };
+        assert!(ask::<_, Part>(&coordinator, MEET, vec![arrival]).is_err());
+        let piece = Piece { caller, ..piece(0, Vec::new()) };
+        assert!(ask::<_, Nothing>(&coordinator, PUT, vec![piece]).is_err());
+    }
+    let beat = Up::from(Say::Beat(Nothing {}));
+    let said = ask::<_, Down>(&coordinator, ATTEND, vec![beat]).unwrap_err();
+    assert_eq!(said.message(), "a process must join first");
+    let said = ask::<_, Nothing>(&coordinator, "/no/such", vec![Nothing {}]).unwrap_err();
+    assert!(said.message().contains("does not know this"), "{said:?}");
+    assert_eq!(other.get(b"k", LONG).unwrap(), b"secret");
+}
+
+#[test]
+fn a_link_that_is_dropped_is_a_death_to_the_other() {
+    let coordinator = coordinator(2);
+    let (zero, one) = std::thread::scope(|scope| {
+        let zero = scope.spawn(|| join(&coordinator, 0, 2));
+        let one = join(&coordinator, 1, 2).unwrap();
+        (zero.join().unwrap().unwrap(), one)
+    });
+    drop(one);
+    let failure = zero.meet("m", &[], LONG, Bytes::new()).unwrap_err();
+    assert!(failure.is_lost());
+    assert!(failure.message().starts_with("process 1 (here:"), "{failure:?}");
+    // The dead one is not waited for at the end.
+    zero.leave();
+    coordinator.stop(LONG);
+}

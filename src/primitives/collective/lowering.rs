@@ -1,0 +1,237 @@
+//! Collectives in StableHLO, where devices stand along the axes that they speak of.
+
+use crate::core::{Aval, DType, LowerCtx, Rule};
+use crate::stablehlo::{TensorType, Value, i64_array};
+
+/// The devices that take part together, in groups.
+pub(super) struct Groups {
+    /// Places in the mesh.
+    pub(super) groups: Vec<Vec<usize>>,
+}
+
+impl Groups {
+    /// Those along the axes of these names.
+    ///
+    /// # Errors
+    /// `Unsupported` if the program is not inside of a `shard_map` over them.
+    pub(super) fn along(ctx: &LowerCtx<'_>, primitive: &str, axes: &[String]) -> Rule<Groups> {
+        match ctx.groups(axes) {
+            Some(groups) => Ok(Groups { groups }),
+            None => super::left_over(primitive, axes),
+        }
+    }
+
+    /// How many take part in one.
+    pub(super) fn size(&self) -> usize {
+        self.groups.first().map_or(1, Vec::len)
+    }
+
+    /// Whether each device is alone.
+    fn is_trivial(&self) -> bool {
+        self.size() == 1
+    }
+
+    fn replica_groups(&self) -> String {
+        let rows: Vec<String> = self.groups.iter().map(|group| format!("{group:?}")).collect();
+        let (n, size) = (self.groups.len(), self.size());
+        format!("replica_groups = dense<[{}]> : tensor<{n}x{size}xi64>", rows.join(", "))
+    }
+
+    /// The attributes of an operation across partitions.
+    fn attributes(&self, ctx: &mut LowerCtx<'_>, global: bool) -> String {
+        let (groups, channel) = (self.replica_groups(), channel(ctx));
+        let ids = if global { ", use_global_device_ids" } else { "" };
+        format!("{channel}, {groups}{ids}")
+    }
+}
+
+fn channel(ctx: &mut LowerCtx<'_>) -> String {
+    format!("channel_handle = #stablehlo.channel_handle<handle = {}, type = 1>", ctx.channel())
+}
+
+/// The dtype in which elements travel between devices. XLA's CPU collectives (plugin 0.115) copy elements of less than a byte
+/// as if they had one, past the end of their memory.
+fn travelling(dtype: DType) -> DType {
+    match dtype {
+        DType::Bool | DType::U2 | DType::U4 => DType::U8,
+        DType::I2 | DType::I4 => DType::I8,
+        small if small.bits() < 8 => DType::F32,
+        other => other,
+    }
+}
+
+/// The dtype in which sums are taken: where devices add elements of few bits, in one that they all can add.
+fn summing(dtype: DType) -> DType {
+    match travelling(dtype) {
+        small if small.bits() == 8 && small.is_float() => DType::F32,
+        other => other,
+    }
+}
+
+fn converted(ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType) -> Value {
+    let to = x.ty().with_element(dtype.stablehlo());
+    if to == *x.ty() { x.clone() } else { ctx.op_as("convert", std::slice::from_ref(x), "", &to) }
+}
+
+/// `x` through `work`, in another dtype and back.
+fn in_dtype(
+    ctx: &mut LowerCtx<'_>,
+    x: &Value,
+    own: DType,
+    dtype: DType,
+    work: impl FnOnce(&mut LowerCtx<'_>, &Value) -> Value,
+) -> Value {
+    let there = converted(ctx, x, dtype);
+    let moved = work(ctx, &there);
+    converted(ctx, &moved, own)
+}
+
+fn reshaped(ctx: &mut LowerCtx<'_>, x: &Value, dims: &[usize]) -> Value {
+    let to = x.ty().with_dims(dims);
+    if to == *x.ty() { x.clone() } else { ctx.op_as("reshape", std::slice::from_ref(x), "", &to) }
+}
+
+fn dims(x: &Value) -> Vec<usize> {
+    x.ty().dims().to_vec()
+}
+
+/// A region that adds two scalars.
+fn adding(ctx: &mut LowerCtx<'_>, x: &Value) -> Rule<crate::stablehlo::Region> {
+    let scalar = x.ty().scalar();
+    ctx.region(&[scalar.clone(), scalar], |writer, pair| Ok(vec![writer.op("add", pair)]))
+}
+
+/// The sum over each group.
+pub(super) fn sum(ctx: &mut LowerCtx<'_>, groups: &Groups, x: &Value, dtype: DType) -> Rule<Value> {
+    if groups.is_trivial() {
+        return Ok(x.clone());
+    }
+    let x = converted(ctx, x, summing(dtype));
+    let attributes = groups.attributes(ctx, true);
+    let region = adding(ctx, &x)?;
+    let types = [x.ty().clone()];
+    let sums = ctx.op_full("all_reduce", &[x], &attributes, vec![region], &types);
+    Ok(converted(ctx, &sums[0], dtype))
+}
+
+/// The sum over each group, of which each device gets its part along axis `at`.
+pub(super) fn sum_scatter(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    x: &Value,
+    at: usize,
+    result: &Aval,
+) -> Rule<Value> {
+    if groups.is_trivial() {
+        return Ok(reshaped(ctx, x, result.shape.dims()));
+    }
+    let x = converted(ctx, x, summing(result.dtype));
+    let attributes = format!("{}, scatter_dimension = {at} : i64", groups.attributes(ctx, true));
+    let region = adding(ctx, &x)?;
+    let mut part = dims(&x);
+    part[at] /= groups.size();
+    let types = [x.ty().with_dims(&part)];
+    let sums = ctx.op_full("reduce_scatter", &[x], &attributes, vec![region], &types);
+    let sum = converted(ctx, &sums[0], result.dtype);
+    Ok(reshaped(ctx, &sum, result.shape.dims()))
+}
+
+/// The values of each group end to end along axis `at`.
+pub(super) fn gather(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    x: &Value,
+    at: usize,
+    dtype: DType,
+) -> Value {
+    if groups.is_trivial() {
+        return x.clone();
+    }
+    in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
+        let attributes = format!("all_gather_dim = {at} : i64, {}", groups.attributes(ctx, true));
+        let mut whole = dims(x);
+        whole[at] *= groups.size();
+        let to = x.ty().with_dims(&whole);
+        ctx.op_as("all_gather", std::slice::from_ref(x), &attributes, &to)
+    })
+}
+
+/// The values of each group beside each other, along a new axis in front.
+pub(super) fn stack(ctx: &mut LowerCtx<'_>, groups: &Groups, x: &Value, dtype: DType) -> Value {
+    let own: Vec<usize> = std::iter::once(1).chain(dims(x)).collect();
+    let own = reshaped(ctx, x, &own);
+    gather(ctx, groups, &own, 0, dtype)
+}
+
+/// Part `k` along axis `split` sent to device `k` of each group, what comes put end to end along axis `concat`.
+pub(super) fn exchange(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    x: &Value,
+    [split, concat]: [usize; 2],
+    dtype: DType,
+) -> Value {
+    if groups.is_trivial() {
+        return x.clone();
+    }
+    in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
+        let n = groups.size();
+        let attributes = format!(
+            "{}, concat_dimension = {concat} : i64, split_count = {n} : i64, split_dimension = {split} : i64",
+            groups.attributes(ctx, false)
+        );
+        let mut shape = dims(x);
+        shape[split] /= n;
+        shape[concat] *= n;
+        let to = x.ty().with_dims(&shape);
+        ctx.op_as("all_to_all", std::slice::from_ref(x), &attributes, &to)
+    })
+}
+
+/// The values sent from device to device within each group; zeros where nothing is sent.
+pub(super) fn permute(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    x: &Value,
+    perm: &[(usize, usize)],
+    dtype: DType,
+) -> Value {
+    in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
+        let pairs: Vec<String> = groups
+            .groups
+            .iter()
+            .flat_map(|group| {
+                perm.iter().map(|&(from, to)| format!("[{}, {}]", group[from], group[to]))
+            })
+            .collect();
+        let list = if pairs.is_empty() {
+            "dense<>".into()
+        } else {
+            format!("dense<[{}]>", pairs.join(", "))
+        };
+        let attributes = format!(
+            "{}, source_target_pairs = {list} : tensor<{}x2xi64>",
+            channel(ctx),
+            pairs.len()
+        );
+        let to = x.ty().clone();
+        ctx.op_as("collective_permute", std::slice::from_ref(x), &attributes, &to)
+    })
+}
+
+/// The axes of a value in another order.
+pub(super) fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> Value {
+    if order.iter().copied().eq(0..order.len()) {
+        return x.clone();
+    }
+    let from = dims(x);
+    let to: Vec<usize> = order.iter().map(|&at| from[at]).collect();
+    let attributes = format!("permutation = {}", i64_array(order));
+    let to: TensorType = x.ty().with_dims(&to);
+    ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &to)
+}
+
+/// The same elements in the result's shape.
+pub(super) fn shaped(ctx: &mut LowerCtx<'_>, x: &Value, result: &Aval) -> Value {
+    reshaped(ctx, x, result.shape.dims())
+}

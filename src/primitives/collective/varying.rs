@@ -1,0 +1,80 @@
+//! Values that are the same everywhere, made ones that may differ.
+
+use super::PSum;
+use crate::core::varying::joint;
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
+    Sample, Tangent, Varying, bind1,
+};
+use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// A value that is the same for all devices along axes of a mesh, seen as one that varies over them.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | `x`, of a type that varies over the axes too |
+/// | lowering   | nothing is to be done |
+/// | derivative | linear; transposes to [`PSum`] over the axes that the operand did not vary over |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[doc(alias = "pcast")]
+pub struct PVary {
+    /// The axes, each once.
+    pub axis_names: Vec<String>,
+}
+
+impl Primitive for PVary {
+    fn name(&self) -> &'static str {
+        "pvary"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        Ok(vec![x.clone()])
+    }
+    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
+        results[0].varying = joint(operands).and(&Varying::over(&self.axis_names));
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        Ok(batched(bind1(self.clone(), [&operands[0]]), axes[0].unwrap_or(0)))
+    }
+    fn lower(&self, _: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        Ok(operands.to_vec())
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        let before = &operands[0].aval().varying;
+        let added: Vec<String> =
+            self.axis_names.iter().filter(|name| !before.contains(name)).cloned().collect();
+        Ok(vec![Some(match added.is_empty() {
+            true => ct.clone().into(),
+            false => bind1(PSum { axis_names: added }, [ct]).into(),
+        })])
+    }
+}
+
+/// `x`, made to vary over these axes of a mesh too, if it does not.
+#[track_caller]
+pub(crate) fn vary(x: &Array, varying: &Varying) -> Array {
+    if x.aval().varying.covers(varying) {
+        return x.clone();
+    }
+    let new = varying.without(x.aval().varying.names());
+    bind1(PVary { axis_names: new.names().to_vec() }, [x])
+}
+
+pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
+    let pvary = || PVary { axis_names: Vec::new() };
+    vec![
+        Exemplar::new(pvary(), [Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)]),
+        Exemplar::new(pvary(), [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
+        Exemplar::new(pvary(), [Sample::uniform(DType::I32, [0], 0.0, 9.0)]),
+    ]
+}

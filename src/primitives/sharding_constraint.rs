@@ -1,0 +1,88 @@
+//! How a value is to lie on a mesh.
+
+use super::rules::{arity, batched, linear_jvp, one_cotangent};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, LowerCtx, Mesh, NamedSharding,
+    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
+};
+use crate::p;
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// A value, to lie on a mesh as its sharding says.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]`, each axis divisible by the axes of the mesh that cut it |
+/// | result     | `x` |
+/// | lowering   | `sdy.sharding_constraint`; inside of `shard_map` what it says of other axes than that one's |
+/// | derivative | linear; transposes to itself |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ShardingConstraint {
+    /// How it is to lie.
+    pub sharding: NamedSharding,
+}
+
+impl Primitive for ShardingConstraint {
+    fn name(&self) -> &'static str {
+        "sharding_constraint"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        self.sharding.spec().shard_shape(self.sharding.mesh(), &x.shape)?;
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        linear_jvp(self, primals, tangents)
+    }
+    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        let at = axes[0].unwrap_or(0);
+        let sharding = self.sharding.with_axis(at);
+        Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), at))
+    }
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> Rule<Vec<Value>> {
+        if let Some(manual) = ctx.manual() {
+            let own = self.sharding.spec().mentioned().find(|name| manual.axes.contains(name));
+            if let Some(name) = own {
+                return Err(RuleError::unsupported(format!(
+                    "{} speaks of `{name}`, along which devices compute their own here",
+                    self.sharding
+                ))
+                .help("inside of `shard_map` constrain along the axes that it leaves alone"));
+            }
+        }
+        let text = ctx.sharding(&self.sharding, results[0].rank());
+        let attributes = format!("sharding = #sdy.sharding{text}");
+        let ty = results[0].stablehlo();
+        Ok(vec![ctx.op_as("sdy.sharding_constraint", operands, &attributes, &ty)])
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
+    }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+        Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
+    }
+    fn mesh(&self) -> Option<&Mesh> {
+        Some(self.sharding.mesh())
+    }
+}
+
+pub(super) fn exemplars() -> Vec<Exemplar> {
+    // One device there is everywhere.
+    let device = Device::new(0, 0, "device", "", true);
+    let mesh = Mesh::new([device], [("i", 1), ("j", 1)]).expect("one device is a mesh");
+    let over = |spec, sample| {
+        let sharding = mesh.sharding(spec).expect("the axes are the mesh's");
+        Exemplar::new(ShardingConstraint { sharding }, [sample])
+    };
+    vec![
+        over(p!["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+        over(p![None, ["i", "j"]], Sample::uniform(DType::F64, [2, 2], -1.0, 1.0)),
+        over(p![], Sample::uniform(DType::I32, [], 0.0, 9.0)),
+    ]
+}
