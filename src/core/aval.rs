@@ -47,7 +47,8 @@ impl Aval {
 
     /// The same with another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> Aval {
-        Aval { shape: shape.into(), ..self.clone() }
+        let varying = self.varying.clone();
+        Aval { dtype: self.dtype, weak: self.weak, shape: shape.into(), varying }
     }
 
     /// The same with another, strong dtype.

@@ -114,8 +114,9 @@ impl<'a> LowerCtx<'a> {
         if program.effects() == Effects::Ordered {
             return self.inline(program, inputs);
         }
-        // What collectives do depends on the devices around them.
-        let manual = self.manual.clone().filter(|_| !program.axis_names().is_empty());
+        // What collectives, and what speaks of a mesh, become depends on the devices around them.
+        let speaks = |_: &Manual| !program.axis_names().is_empty() || program.mesh().is_some();
+        let manual = self.manual.clone().filter(speaks);
         let key = (program.clone(), manual);
         let name = match self.functions.get(&key) {
             Some(name) => name.clone(),

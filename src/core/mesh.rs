@@ -237,6 +237,11 @@ impl Mesh {
         along
     }
 
+    /// How many devices lie along these axes together: into how many parts they cut.
+    pub(crate) fn count(&self, axes: &[String]) -> usize {
+        axes.iter().filter_map(|axis| self.size(axis)).product()
+    }
+
     /// How many places further the next device along an axis stands.
     pub(crate) fn stride(&self, axis: &str) -> usize {
         let inner = self.0.axes.iter().rev().take_while(|(name, _)| name != axis);
@@ -256,8 +261,7 @@ impl Mesh {
     pub(crate) fn groups(&self, axes: &[String]) -> Vec<Vec<usize>> {
         let others: Vec<String> =
             self.axis_names().map(String::from).filter(|name| !axes.contains(name)).collect();
-        let count = |names: &[String]| names.iter().filter_map(|name| self.size(name)).product();
-        let mut groups = vec![vec![0; count(axes)]; count(&others)];
+        let mut groups = vec![vec![0; self.count(axes)]; self.count(&others)];
         for place in 0..self.devices().len() {
             groups[self.position(place, &others)][self.position(place, axes)] = place;
         }
@@ -269,7 +273,7 @@ impl Mesh {
         self.devices() == other.devices()
     }
 
-    /// Whether this process has one of its devices only in part.
+    /// Whether all its devices are this process's own.
     pub(crate) fn is_local(&self) -> bool {
         self.devices().iter().all(Device::is_local)
     }

@@ -1,7 +1,7 @@
 //! [`PartitionSpec`] and [`NamedSharding`]: how an array lies on a mesh.
 
 use super::device::Device;
-use super::error::{Error, OpErrorKind, Rule, RuleError};
+use super::error::{Error, Rule, RuleError};
 use super::mesh::Mesh;
 use super::shape::Shape;
 use super::trace;
@@ -141,7 +141,7 @@ impl PartitionSpec {
         }
         let mut dims = shape.to_vec();
         for (at, axis) in self.0.iter().enumerate() {
-            let parts: usize = axis.0.iter().filter_map(|name| mesh.size(name)).product();
+            let parts = mesh.count(&axis.0);
             if !dims[at].is_multiple_of(parts) {
                 let size = dims[at];
                 let along: Vec<String> = axis.0.iter().map(|name| format!("`{name}`")).collect();
@@ -221,16 +221,8 @@ impl NamedSharding {
     #[track_caller]
     pub fn new(mesh: &Mesh, spec: PartitionSpec) -> Result<NamedSharding, Error> {
         let location = Some(Location::caller());
-        match NamedSharding::checked(mesh, spec) {
-            Ok(sharding) => Ok(sharding),
-            Err(RuleError { kind, message, help, .. }) => {
-                let error = trace::op_error(kind, "NamedSharding", message, location);
-                Err(match help {
-                    Some(help) => error.with_help(&help),
-                    None => error,
-                })
-            }
-        }
+        NamedSharding::checked(mesh, spec)
+            .map_err(|error| trace::rule_error("NamedSharding", error, location))
     }
 
     /// The same, as a rule says it.
@@ -270,18 +262,16 @@ impl NamedSharding {
     #[track_caller]
     pub fn shard_shape(&self, shape: impl Into<Shape>) -> Result<Shape, Error> {
         let shape = shape.into();
-        self.spec().shard_shape(self.mesh(), &shape).map_err(|error| {
-            let location = Some(Location::caller());
-            let found = trace::op_error(error.kind, "sharding", error.message, location);
-            error.help.iter().fold(found, |found, help| found.with_help(help))
-        })
+        let location = Some(Location::caller());
+        let part = self.spec().shard_shape(self.mesh(), &shape);
+        part.map_err(|error| trace::rule_error("sharding", error, location))
     }
 
     /// Which part of an array of shape `shape` the device at `place` of the mesh has. The array must be divisible.
     pub(crate) fn part(&self, place: usize, shape: &Shape) -> Vec<Range<usize>> {
         let along = |(at, &size): (usize, &usize)| {
             let axes = self.spec().along(at);
-            let parts: usize = axes.iter().filter_map(|name| self.mesh().size(name)).product();
+            let parts = self.mesh().count(axes);
             let (each, index) = (size / parts, self.mesh().position(place, axes));
             index * each..(index + 1) * each
         };
@@ -342,10 +332,8 @@ pub(crate) fn leaf_error(
     error: RuleError,
     location: &'static Location<'static>,
 ) -> Error {
-    let kind: OpErrorKind = error.kind;
-    let message = format!("{path}: {}", error.message);
-    let found = trace::op_error(kind, function, message, Some(location));
-    error.help.iter().fold(found, |found, help| found.with_help(help))
+    let error = RuleError { message: format!("{path}: {}", error.message), ..error };
+    trace::rule_error(function, error, Some(location))
 }
 
 #[cfg(test)]

@@ -513,6 +513,15 @@ pub(crate) fn op_error(
     }))
 }
 
+/// What a rule finds wrong, as an error of `name`, without operands.
+pub(crate) fn rule_error(name: &str, error: RuleError, caller: Loc) -> Error {
+    let found = op_error(error.kind, name, error.message, caller);
+    match &error.help {
+        Some(help) => found.with_help(help),
+        None => found,
+    }
+}
+
 /// Throws an operation error without operands.
 pub(crate) fn throw_op(kind: OpErrorKind, name: &str, message: String, caller: Loc) -> ! {
     throw(op_error(kind, name, message, caller))

@@ -37,10 +37,7 @@ pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
         Home::Device(id) => vec![vec![id.to_string()]],
         Home::Mesh(sharding) => {
             let parts: Vec<usize> = (0..shape.rank())
-                .map(|at| {
-                    let axes = sharding.spec().along(at);
-                    axes.iter().filter_map(|name| sharding.mesh().size(name)).product()
-                })
+                .map(|at| sharding.mesh().count(sharding.spec().along(at)))
                 .collect();
             if parts.iter().skip(2).any(|&parts| parts > 1) {
                 return refuse(format!("{aval} is cut along more than two axes: {sharding}"));

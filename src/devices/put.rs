@@ -44,10 +44,9 @@ targets!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// Brings the leaves of a tree to a device, or spreads them over a mesh; they stay there. Leaves that lie there already are
 /// shared, the others are copied: arrays on the same devices by the devices themselves, others through the host.
 ///
-/// Throws if a leaf is traced: inside of `jit` say [`with_sharding_constraint`](crate::sharding::with_sharding_constraint).
-///
 /// # Errors
-/// `Plugin` if the device is not one of this process's; [`Error::Op`] (shape), naming the leaf, if it cannot be cut into
+/// [`Error::Op`] (value) if a leaf is traced: inside of `jit` say
+/// [`with_sharding_constraint`](crate::sharding::with_sharding_constraint). `Plugin` if the device is not one of this process's; [`Error::Op`] (shape), naming the leaf, if it cannot be cut into
 /// equal parts; `Runtime` if there is no room.
 ///
 /// ```no_run

@@ -166,12 +166,10 @@ fn fits(
         return Err(elsewhere(name, what, &sharding.to_string(), &mesh.to_string()));
     }
     let shape = sharding.spec().shard_shape(sharding.mesh(), &aval.shape);
-    shape.map(drop).map_err(|error| op_error(name, what, error))
-}
-
-fn op_error(name: &str, what: &str, error: RuleError) -> Error {
-    let found = trace::op_error(error.kind, name, format!("{what}: {}", error.message), None);
-    error.help.iter().fold(found, |found, help| found.with_help(help))
+    shape.map(drop).map_err(|error| {
+        let error = RuleError { message: format!("{what}: {}", error.message), ..error };
+        trace::rule_error(name, error, None)
+    })
 }
 
 fn elsewhere(name: &str, what: &str, now: &str, wanted: &str) -> Error {

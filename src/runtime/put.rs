@@ -48,9 +48,7 @@ fn whole_of(own: &Shape, sharding: &NamedSharding) -> Result<Shape, Error> {
     }
     // An array of one element on each device tells how many of the parts along an axis are ours.
     let mesh = sharding.mesh();
-    let parts = |at: usize| -> usize {
-        sharding.spec().along(at).iter().filter_map(|name| mesh.size(name)).product()
-    };
+    let parts = |at: usize| mesh.count(sharding.spec().along(at));
     let cells: Shape = (0..own.rank()).map(parts).collect();
     let ours = own_parts(&cells, sharding);
     let along = |at: usize| {

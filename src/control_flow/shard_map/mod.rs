@@ -64,7 +64,7 @@ pub struct ShardMap {
 impl Mapping {
     /// How many devices a spec cuts over.
     fn parts(&self, spec: &PartitionSpec, at: usize) -> usize {
-        spec.along(at).iter().filter_map(|name| self.mesh.size(name)).product()
+        self.mesh.count(spec.along(at))
     }
 
     /// The type of what the shards of one device are parts of.
@@ -78,11 +78,6 @@ impl Mapping {
     fn unmentioned(&self, spec: &PartitionSpec) -> Vec<String> {
         let mentioned: Vec<&String> = spec.mentioned().collect();
         self.axes.iter().filter(|axis| !mentioned.contains(axis)).cloned().collect()
-    }
-
-    /// How many devices lie along these axes.
-    fn count(&self, axes: &[String]) -> usize {
-        axes.iter().filter_map(|axis| self.mesh.size(axis)).product()
     }
 
     /// The same with other operands and results.
@@ -141,10 +136,11 @@ impl ShardMap {
         let summed = marked(&unmentioned(in_specs, linear), &derived.marks);
         let program = trace_rules(derived.program.avals_in(), |inputs| {
             let (known, cts) = inputs.split_at(inputs.len() - shared.len());
-            let cts = cts.iter().zip(&shared).map(|(ct, axes)| match self.mapping.count(axes) {
-                1 => ct.clone(),
-                n => mul(ct, scalar(1.0 / n as f64)),
-            });
+            let cts =
+                cts.iter().zip(&shared).map(|(ct, axes)| match self.mapping.mesh.count(axes) {
+                    1 => ct.clone(),
+                    n => mul(ct, scalar(1.0 / n as f64)),
+                });
             let inputs: Vec<Array> = known.iter().cloned().chain(cts).collect();
             let pulled = passes::eval(&derived.program, &inputs);
             let each = pulled.iter().zip(&summed).map(|(ct, axes)| match axes.is_empty() {
@@ -296,7 +292,7 @@ impl Primitive for ShardMap {
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        passes::cost(&self.program).times(self.mapping.count(&self.mapping.axes))
+        passes::cost(&self.program).times(self.mapping.mesh.count(&self.mapping.axes))
     }
 
     fn effects(&self) -> Effects {
