@@ -149,7 +149,6 @@ fn main() -> Result<()> {
         "bare C API",
         "oxidax",
         "own",
-        "bare JAX",
         "JAX",
         "/ JAX",
         "JAX's own",

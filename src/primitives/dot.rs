@@ -101,6 +101,11 @@ impl DotGeneral {
         )
     }
 
+    /// Whether the contracted axes of `lhs` are its last ones.
+    fn sums_along_rows(&self, lhs_rank: usize) -> bool {
+        self.lhs_contracting.iter().all(|&axis| axis + self.lhs_contracting.len() >= lhs_rank)
+    }
+
     /// Everything that is wrong with the shapes, not only the first thing.
     fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -204,14 +209,15 @@ impl DotGeneral {
 }
 
 /// What a platform multiplies: the operands' dtype if it takes them as they are, else `None`, and
-/// the dtype of the product.
+/// the dtype of the product. `along_rows`: whether the sums run along the last axes of `lhs`.
 pub(super) fn multiplied(
     platform: &str,
+    along_rows: bool,
     lhs: DType,
     rhs: DType,
     result: DType,
 ) -> (Option<DType>, DType) {
-    let widens = platform == "cpu" && !multiplies_bf16();
+    let widens = platform == "cpu" && !(along_rows && multiplies_bf16());
     multiplied_there(platform, widens, lhs, rhs, result)
 }
 
@@ -225,7 +231,8 @@ fn multiplies_bf16() -> bool {
 }
 
 /// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of the CPU's, also
-/// those that the library does not take in the end and that no instruction computes: a training step took ten times as
+/// those that the library does not take in the end and that are then computed one by one: without instructions for them,
+/// and with them where sums run along columns of `lhs`, as gradients of weights do. A training step took ten times as
 /// long. In `f32` they are summed and rounded alike.
 fn multiplied_there(
     platform: &str,
@@ -310,7 +317,9 @@ impl Primitive for DotGeneral {
     ) -> Rule<Vec<Value>> {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
-        let (operand, product) = multiplied(ctx.platform(), lhs, rhs, results[0].dtype);
+        let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
+        let (operand, product) =
+            multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| match *x.ty() == ty {
             true => x.clone(),
             false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
@@ -513,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_without_instructions_for_bf16_multiplies_f32() {
+    fn a_processor_multiplies_f32_where_it_does_not_take_bf16() {
         use DType::{BF16, F8E5M2, F16, F32, F64};
         let there = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
         assert_eq!(there(BF16, BF16, BF16), (Some(F32), F32));
@@ -522,6 +531,8 @@ mod tests {
         assert_eq!(there(F8E5M2, BF16, BF16), (Some(F32), F32));
         assert_eq!(there(F16, F16, F16), (None, F16));
         assert_eq!(multiplied_there("cpu", false, BF16, BF16, BF16), (None, BF16));
+        assert_eq!(multiplied("cpu", false, BF16, BF16, BF16), (Some(F32), F32));
+        assert_eq!(multiplied("tpu", false, BF16, BF16, BF16), (None, BF16));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {
