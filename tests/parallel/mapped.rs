@@ -3,6 +3,7 @@
 use super::{close, counting, mesh, values};
 use oxidax::ops::Tiling;
 use oxidax::prelude::*;
+use std::sync::Arc;
 
 #[test]
 fn collectives_between_devices() {
@@ -192,6 +193,22 @@ fn some_axes_only_and_nested() {
     };
     let nested = shard_map(nested, &mesh).axis_names("a").in_specs(p!["a"]).out_specs(p![]);
     assert_eq!(nested.call(&x).item::<f32>().unwrap(), values(&x).iter().sum::<f32>());
+}
+
+#[test]
+fn a_called_function_is_not_shared_with_a_region() {
+    let mesh = mesh([("a", 4), ("b", 2)]);
+    let x = counting(&[8, 4]);
+    let rows = mesh.sharding(p!["a"]).unwrap();
+    let cut = Arc::new(jit(move |x: Array| with_sharding_constraint(&sin(&x), &rows)));
+    let both = move |x: Array| {
+        let outside = cut.apply(&x);
+        let cut = cut.clone();
+        let inside = shard_map(move |x: Array| cut.apply(&x), &mesh);
+        outside + inside.in_specs(p![]).out_specs(p![]).call(&x)
+    };
+    let error = jit(both).call(&x).unwrap_err().to_string();
+    assert!(error.contains("speaks of `a`, along which devices compute their own"), "{error}");
 }
 
 #[test]
