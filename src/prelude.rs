@@ -11,7 +11,7 @@ pub use crate::core::{
     Scalar, Shape, axis_size, catch, with_matmul_precision,
 };
 pub use crate::devices::{
-    device_put, device_put_replicated, device_put_sharded, devices, local_devices,
+    Topology, device_put, device_put_replicated, device_put_sharded, devices, local_devices,
     make_array_from_process_local_data, visualize_sharding, with_default_device,
     with_default_sharding,
 };

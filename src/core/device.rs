@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Facts>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Facts {
     id: i32,
     process_index: i32,
@@ -19,6 +19,7 @@ struct Facts {
     platform: String,
     kind: String,
     local: bool,
+    absent: bool,
 }
 
 impl Device {
@@ -31,15 +32,23 @@ impl Device {
         local: bool,
     ) -> Device {
         let (platform, kind) = (platform.to_string(), kind.to_string());
-        let slice_index = 0;
-        Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local }))
+        let (slice_index, absent) = (0, false);
+        Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local, absent }))
     }
 
     /// The same in another slice.
     pub(crate) fn in_slice(self, slice_index: i64) -> Device {
-        let Facts { id, process_index, local, .. } = *self.0;
-        let (platform, kind) = (self.0.platform.clone(), self.0.kind.clone());
-        Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local }))
+        Device(Arc::new(Facts { slice_index, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// The same, but described only: programs can be compiled for it, nothing can be put on it.
+    pub(crate) fn absent(self) -> Device {
+        Device(Arc::new(Facts { absent: true, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// Whether it is described only.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.0.absent
     }
 
     /// Its number, unique among all devices of all processes.

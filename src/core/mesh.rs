@@ -24,9 +24,6 @@ use std::sync::Arc;
 #[serde(try_from = "Grid", into = "Grid")]
 pub struct Mesh(Arc<Grid>);
 
-/// The platform of devices that are not here.
-const ABSENT: &str = "absent";
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Grid {
     axes: Vec<(String, usize)>,
@@ -198,13 +195,13 @@ impl Mesh {
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let count = axes.iter().map(|(_, size)| size).product::<usize>().min(1 << 20) as i32;
         let devices: Vec<Device> =
-            (0..count).map(|id| Device::new(id, 0, ABSENT, "", false)).collect();
+            (0..count).map(|id| Device::new(id, 0, "absent", "", false).absent()).collect();
         Mesh::new(devices, axes)
     }
 
     /// Whether its devices are not here.
     pub(crate) fn is_absent(&self) -> bool {
-        self.devices()[0].platform() == ABSENT
+        self.devices()[0].is_absent()
     }
 
     /// The axes, outermost first: name and size.

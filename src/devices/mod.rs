@@ -8,7 +8,7 @@ mod picture;
 mod put;
 
 pub use crate::core::Device;
-pub use crate::runtime::Shard;
+pub use crate::runtime::{Shard, Topology};
 pub use inspect::{Sharding, default_device, devices, devices_of, local_devices};
 pub use inspect::{set_cpu_devices, with_default_device};
 pub use picture::visualize_sharding;

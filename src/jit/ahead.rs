@@ -53,7 +53,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Errors
     /// [`Error::Runtime`] where the plugin does not say.
     pub fn memory_analysis(&self) -> Result<MemoryAnalysis, Error> {
-        self.entry.executable.memory_analysis()
+        self.entry.executable.asked().memory()
     }
 
     /// What the compiler reckons it costs, by the compiler's names: `flops`, `bytes accessed`, and
@@ -62,7 +62,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Errors
     /// [`Error::Runtime`] where the plugin does not say.
     pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>, Error> {
-        self.entry.executable.cost_analysis()
+        self.entry.executable.asked().costs()
     }
 
     /// The program after the compiler's optimizations: a protocol buffer of type
@@ -71,7 +71,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Errors
     /// [`Error::Runtime`] where the plugin does not give it.
     pub fn optimized_hlo(&self) -> Result<Vec<u8>, Error> {
-        self.entry.executable.optimized_hlo()
+        self.entry.executable.asked().optimized_hlo()
     }
 
     /// What the optimized program sends from device to device, by kind: what the compiler has made of the shardings.
@@ -89,7 +89,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn collectives(&self) -> Result<Collectives, Error> {
-        self.entry.executable.collectives()
+        self.entry.executable.asked().collectives()
     }
 
     /// Leaves passed by value that could not be donated so far, because something else held them.

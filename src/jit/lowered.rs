@@ -2,8 +2,10 @@
 
 use super::ahead::Compiled;
 use super::entry::Staged;
+use super::planned::Planned;
 use crate::core::{Cost, Error, Program};
 use crate::passes;
+use crate::runtime::{Topology, Unloaded};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -60,6 +62,28 @@ impl<A: Args, O: Tree> Lowered<A, O> {
         let text = self.staged.lower(&plan)?;
         let entry = self.staged.load(&text, plan)?;
         Ok(Compiled::new(&self.staged, entry, self.signature.clone()))
+    }
+
+    /// Compiles it for devices that need not be here. Over a mesh, if shardings speak of one: one of the topology's
+    /// devices ([`Topology::mesh`]), or one [`without_devices`](crate::core::Mesh::without_devices), which takes the topology's
+    /// first; else for one device.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with the compiler's message, also if it does not fit into the devices' memory, or if the
+    /// mesh has more devices than the topology; [`Error::Op`] if a primitive refuses the platform.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let square = jit(|x: Array| x.matmul(&x)).lower(Aval::new(DType::BF16, [8192, 8192]))?;
+    /// let compiled = square.compile_for(&Topology::named("v5e:1x1")?)?;
+    /// assert_eq!(compiled.memory_analysis()?.arguments, 2 * 8192 * 8192);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn compile_for(&self, topology: &Topology) -> Result<Planned, Error> {
+        let placed = self.staged.placed()?;
+        let name = &self.staged.name;
+        let unloaded = Unloaded::compile(self.program(), name, placed.as_ref(), topology)?;
+        Ok(Planned::new(unloaded, name, self.program(), topology))
     }
 }
 

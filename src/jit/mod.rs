@@ -9,6 +9,7 @@ mod compiled;
 mod entry;
 mod error;
 mod lowered;
+mod planned;
 mod pmap;
 mod stats;
 
@@ -17,5 +18,6 @@ pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;
 pub use lowered::Lowered;
+pub use planned::Planned;
 pub use pmap::{PMap, pmap};
 pub use stats::JitStats;

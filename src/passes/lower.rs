@@ -1,6 +1,8 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
-use crate::core::{Error, Loc, LowerCtx, NamedSharding, OpError, Program, Rule, RuleError, Var};
+use crate::core::{
+    Error, Loc, LowerCtx, Mesh, NamedSharding, OpError, Program, Rule, RuleError, Var,
+};
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
 ///
@@ -34,6 +36,12 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
+    /// The mesh, if one is spoken of.
+    pub(crate) fn mesh(&self) -> Option<&Mesh> {
+        let mut all = self.inputs.iter().chain(&self.outputs);
+        all.find_map(|sharding| sharding.as_ref().map(NamedSharding::mesh))
+    }
+
     /// The attributes of the main function's arguments and results.
     fn texts(&self, ctx: &mut LowerCtx<'_>, program: &Program) -> (Vec<String>, Vec<String>) {
         let mut text = |(sharding, &var): (&Option<NamedSharding>, &Var)| match sharding {

@@ -6,6 +6,7 @@ mod dce;
 mod eval;
 mod lower;
 mod parse;
+mod peak;
 mod print;
 mod verify;
 
@@ -15,4 +16,5 @@ pub(crate) use eval::{bind, eval, eval_flat, inlined};
 pub use lower::lower;
 pub(crate) use lower::{Placed, lower_placed};
 pub use parse::parse;
+pub use peak::{Live, Peak, peak};
 pub use verify::verify;

@@ -26,18 +26,34 @@ pub struct MemoryAnalysis {
     pub peak: u64,
 }
 
-impl Executable {
-    fn analysis_error(&self, what: &str, error: &oxidax_pjrt::Error) -> Error {
-        runtime_error(format!("asking for {what} of {}", self.name()), error)
+impl MemoryAnalysis {
+    /// What must be there at the same time: arguments, results that take over no argument's memory, everything in
+    /// between, and the code.
+    pub fn total(&self) -> u64 {
+        let Self { arguments, results, aliased, temporaries, code, .. } = *self;
+        (arguments + results + temporaries + code).saturating_sub(aliased)
+    }
+}
+
+/// A compiled program, to ask what the compiler knows of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(super) executable: &'a oxidax_pjrt::Executable,
+    pub(super) name: &'a str,
+}
+
+impl Asked<'_> {
+    fn error(&self, what: &str, error: &oxidax_pjrt::Error) -> Error {
+        runtime_error(format!("asking for {what} of {}", self.name), error)
     }
 
     /// The memory that it takes.
     ///
     /// # Errors
     /// `Runtime` where the plugin does not say.
-    pub(crate) fn memory_analysis(&self) -> Result<MemoryAnalysis, Error> {
-        let stats = self.loaded.executable().memory_stats();
-        let stats = stats.map_err(|error| self.analysis_error("the memory", &error))?;
+    pub(crate) fn memory(self) -> Result<MemoryAnalysis, Error> {
+        let stats = self.executable.memory_stats();
+        let stats = stats.map_err(|error| self.error("the memory", &error))?;
         // A plugin that does not know writes -1.
         let bytes = |count: i64| u64::try_from(count).unwrap_or_default();
         Ok(MemoryAnalysis {
@@ -54,9 +70,9 @@ impl Executable {
     ///
     /// # Errors
     /// `Runtime` where the plugin does not say.
-    pub(crate) fn cost_analysis(&self) -> Result<BTreeMap<String, f64>, Error> {
-        let costs = self.loaded.executable().cost_analysis();
-        let costs = costs.map_err(|error| self.analysis_error("the cost", &error))?;
+    pub(crate) fn costs(self) -> Result<BTreeMap<String, f64>, Error> {
+        let costs = self.executable.cost_analysis();
+        let costs = costs.map_err(|error| self.error("the cost", &error))?;
         let numbers = costs.into_iter().filter_map(|cost| match cost.value {
             Value::Float(number) => Some((cost.name, f64::from(number))),
             Value::Int64(number) => Some((cost.name, number as f64)),
@@ -69,9 +85,9 @@ impl Executable {
     ///
     /// # Errors
     /// `Runtime` where the plugin does not give it.
-    pub(crate) fn optimized_hlo(&self) -> Result<Vec<u8>, Error> {
-        let program = self.loaded.executable().optimized_program();
-        let program = program.map_err(|error| self.analysis_error("the optimized HLO", &error))?;
+    pub(crate) fn optimized_hlo(self) -> Result<Vec<u8>, Error> {
+        let program = self.executable.optimized_program();
+        let program = program.map_err(|error| self.error("the optimized HLO", &error))?;
         Ok(program.0)
     }
 
@@ -79,9 +95,16 @@ impl Executable {
     ///
     /// # Errors
     /// `Runtime` where the plugin does not give the program.
-    pub(crate) fn collectives(&self) -> Result<Collectives, Error> {
-        let found = self.loaded.executable().instructions();
-        let found = found.map_err(|error| self.analysis_error("the optimized HLO", &error))?;
+    pub(crate) fn collectives(self) -> Result<Collectives, Error> {
+        let found = self.executable.instructions();
+        let found = found.map_err(|error| self.error("the optimized HLO", &error))?;
         Ok(Collectives::among(&found))
+    }
+}
+
+impl Executable {
+    /// To ask what the compiler knows of it.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { executable: self.loaded.executable(), name: self.name() }
     }
 }

@@ -119,18 +119,17 @@ fn make() -> Result<Runtime, Error> {
             device.kind(),
             local,
         )
-        .in_slice(slice_of(device))
+        .in_slice(slice_in(&device.attributes().unwrap_or_default()))
     });
     let devices = devices.collect();
     Ok(Runtime { client, local, devices, platform })
 }
 
-/// The slice of TPUs that a device belongs to; 0 where the plugin knows none.
-fn slice_of(device: &Device) -> i64 {
-    let attributes = device.attributes().unwrap_or_default();
-    let slice = attributes.into_iter().find(|attribute| attribute.name == "slice_index");
-    match slice.map(|attribute| attribute.value) {
-        Some(oxidax_pjrt::Value::Int64(slice)) => slice,
+/// The slice of TPUs that a device of these attributes belongs to; 0 where the plugin knows none.
+pub(super) fn slice_in(attributes: &[NamedValue]) -> i64 {
+    let slice = attributes.iter().find(|attribute| attribute.name == "slice_index");
+    match slice.map(|attribute| &attribute.value) {
+        Some(oxidax_pjrt::Value::Int64(slice)) => *slice,
         _ => 0,
     }
 }

@@ -323,6 +323,26 @@ fn chosen(
     each.collect()
 }
 
+/// Options of a program for one device, the first.
+pub(super) fn on_first(platform: &str) -> CompileOptions {
+    for_platform(platform, CompileOptions::default())
+}
+
+/// Options of a program for devices of these numbers, spread over them by its shardings.
+pub(super) fn over(platform: &str, ids: Vec<i64>) -> CompileOptions {
+    let spmd = CompileOptions::spmd(ids.len());
+    for_platform(platform, CompileOptions { device_assignment: Some(vec![ids]), ..spmd })
+}
+
+fn for_platform(platform: &str, options: CompileOptions) -> CompileOptions {
+    match platform {
+        // By default XLA's CPU compiler takes the larger of a number and NaN to be the number; the
+        // StableHLO specification, and JAX, say NaN.
+        "cpu" => options.with_override("xla_cpu_enable_fast_min_max", false),
+        _ => options,
+    }
+}
+
 fn load(
     runtime: &Runtime,
     text: &str,
@@ -330,25 +350,19 @@ fn load(
     runs: &Runs,
 ) -> oxidax_pjrt::Result<LoadedExecutable> {
     let program = oxidax_pjrt::Program::mlir(text)?;
-    let mut options = match runs {
-        Runs::On(id) if *id == runtime.local[0].id() => CompileOptions::default(),
-        Runs::On(id) => CompileOptions::on_device(*id),
+    let options = match runs {
+        Runs::On(id) if *id == runtime.local[0].id() => on_first(&runtime.platform),
+        Runs::On(id) => for_platform(&runtime.platform, CompileOptions::on_device(*id)),
         Runs::Over(mesh) => {
             let ids = mesh.devices().iter().map(|device| i64::from(device.id())).collect();
-            let spmd = CompileOptions::spmd(mesh.devices().len());
-            CompileOptions { device_assignment: Some(vec![ids]), ..spmd }
+            over(&runtime.platform, ids)
         }
     };
-    if runtime.platform == "cpu" {
-        // By default XLA's CPU compiler takes the larger of a number and NaN to be the number; the
-        // StableHLO specification, and JAX, say NaN.
-        options = options.with_override("xla_cpu_enable_fast_min_max", false);
-    }
     runtime.client.compile_with_signature(&program, &options, signature)
 }
 
 /// Keeps the text of a program that was refused, for the report; `None` if it cannot be written.
-fn dump(program: &Program, text: &str) -> Option<PathBuf> {
+pub(super) fn dump(program: &Program, text: &str) -> Option<PathBuf> {
     let name = format!("oxidax-{}-{:016x}.mlir", std::process::id(), program.structural_hash());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, text).is_ok().then_some(path)

@@ -16,6 +16,9 @@ mod plan;
 mod processes;
 mod put;
 mod shards;
+mod too_large;
+mod topology;
+mod unloaded;
 
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
@@ -35,3 +38,5 @@ pub use processes::{process_count, process_index};
 pub(crate) use put::{assembled, moved, put_local, with_spread};
 pub use shards::Shard;
 pub(crate) use shards::shards_of;
+pub use topology::Topology;
+pub(crate) use unloaded::Unloaded;

@@ -1,0 +1,88 @@
+//! [`Planned`]: a function compiled for devices that are not here.
+
+use crate::core::{Cost, Error, Program};
+use crate::passes;
+use crate::runtime::{Collectives, MemoryAnalysis, Topology, Unloaded};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A function compiled for a [`Topology`]: the compiler's word on it, without the devices. Made by
+/// [`Lowered::compile_for`](super::Lowered::compile_for).
+pub struct Planned {
+    unloaded: Unloaded,
+    name: String,
+    program: Program,
+    topology: Topology,
+}
+
+impl Planned {
+    pub(super) fn new(
+        unloaded: Unloaded,
+        name: &str,
+        program: &Program,
+        topology: &Topology,
+    ) -> Planned {
+        let (name, topology) = (name.to_string(), topology.clone());
+        Planned { unloaded, name, program: program.clone(), topology }
+    }
+
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was compiled for.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The traced program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Arithmetic and memory traffic of all devices together, counted on the program.
+    pub fn cost(&self) -> Cost {
+        passes::cost(&self.program)
+    }
+
+    /// The memory that it takes on each device, in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not say.
+    pub fn memory_analysis(&self) -> Result<MemoryAnalysis, Error> {
+        self.unloaded.asked().memory()
+    }
+
+    /// What the compiler reckons it costs each device, by the compiler's names: `flops`, `bytes accessed`, and so on. It
+    /// counts the body of a loop once.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not say.
+    pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>, Error> {
+        self.unloaded.asked().costs()
+    }
+
+    /// The program after the compiler's optimizations: a protocol buffer of type
+    /// `HloModuleProtoWithConfig`, which XLA's tools read and print.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not give it.
+    pub fn optimized_hlo(&self) -> Result<Vec<u8>, Error> {
+        self.unloaded.asked().optimized_hlo()
+    }
+
+    /// What the optimized program sends from device to device, by kind.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not give the program.
+    pub fn collectives(&self) -> Result<Collectives, Error> {
+        self.unloaded.asked().collectives()
+    }
+}
+
+impl fmt::Debug for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Planned({} for {})", self.name, self.topology.name())
+    }
+}

@@ -1,0 +1,230 @@
+//! Devices to compile for, whether or not they are there.
+
+use super::client::{runtime_error, slice_in};
+use super::executable::{on_first, over};
+use crate::core::{Device, Error, Mesh};
+use oxidax_pjrt::{NamedValue, Plugin, Value};
+use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
+use std::fmt;
+use std::sync::Arc;
+
+/// Devices to compile for that nobody needs to have: a slice of TPUs, described by libtpu.
+///
+/// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the real compiler for them: the answer says what the
+/// program takes and costs there, and can be saved for a machine that has such devices. Meshes are made of its devices as
+/// of those that are here; nothing can be put on them.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let slice = Topology::named("v5e:4x4")?;
+/// let mesh = slice.mesh([("data", 4), ("model", 4)])?;
+/// let (rows, columns) = (mesh.sharding(p!["data"])?, mesh.sharding(p![None, "model"])?);
+/// let layer = jit(|x: Array, w: Array| tanh(&x.matmul(&w))).in_shardings((&rows, &columns));
+/// let (x, w) = (Aval::new(DType::BF16, [1024, 4096]), Aval::new(DType::BF16, [4096, 4096]));
+/// let compiled = layer.lower((x, w))?.compile_for(&slice)?;
+/// println!("{} bytes on each of {} devices", compiled.memory_analysis()?.total(), slice.devices().len());
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone)]
+#[doc(alias = "TopologyDescription")]
+pub struct Topology(Arc<Described>);
+
+struct Described {
+    topology: oxidax_pjrt::Topology,
+    name: String,
+    platform: Platform,
+    devices: Vec<Device>,
+    coordinates: Vec<Vec<i64>>,
+    memory: Option<u64>,
+    cores_per_chip: i64,
+}
+
+/// libtpu, beside the plugin that the process runs on.
+fn libtpu() -> Result<Plugin, Error> {
+    let plugin_error = |error: &dyn fmt::Display| Error::Plugin(error.to_string());
+    let config = Config::from_env().map_err(|error| plugin_error(&error))?;
+    let wanted = Request { platform: Some(Platform::Tpu), path: None };
+    let found = find_or_install(&wanted, &config, &mut Stderr::new());
+    let found = found.map_err(|error| plugin_error(&error))?;
+    Plugin::load(&found.path).map_err(|error| plugin_error(&error))
+}
+
+impl Topology {
+    /// A slice of TPUs by libtpu's name for it: the generation, a colon, and how many chips lie along each axis.
+    ///
+    /// Generations are `v2`, `v3`, `v5e` and `v6e` with two axes, `v4`, `v5p` and `7x` with three: `v5e:4x4`, `v5p:2x2x4`,
+    /// `7x:2x2x1`. A device is a chip, but for v2, v3 and 7x, whose chips are two devices each.
+    ///
+    /// libtpu must be there (`oxidax plugin install tpu`), a TPU need not. It is loaded beside the plugin that the process
+    /// runs on.
+    ///
+    /// # Errors
+    /// `Plugin` if libtpu is not found, or does not know the name.
+    pub fn named(name: &str) -> Result<Topology, Error> {
+        Topology::of_slices(name, 1)
+    }
+
+    /// Several slices of the same form, which reach each other over the data centre's network. Their devices know
+    /// [which slice](Device::slice_index) they belong to; [`Mesh::across_slices`] makes a mesh of them.
+    ///
+    /// # Errors
+    /// As [`Topology::named`]; `Plugin` if `slices` is 0.
+    pub fn of_slices(name: &str, slices: usize) -> Result<Topology, Error> {
+        let plugin = libtpu()?;
+        let known = match name.strip_prefix("7x:") {
+            Some(form) => format!("tpu7x:{form}"),
+            None => name.to_string(),
+        };
+        let options = match slices {
+            0 => return Err(Error::Plugin(format!("{name}: there is no topology of 0 slices"))),
+            1 => None,
+            _ => Some(NamedValue::new("num_slices", slices as i64)),
+        };
+        // The cores of a v4 chip work as one device, as they do on Cloud TPU VMs; of later ones that is the rule.
+        let megacore = name.starts_with("v4:");
+        let megacore = megacore.then(|| NamedValue::new("chip_config_name", "megacore"));
+        let options: Vec<_> = options.into_iter().chain(megacore).collect();
+        let topology = oxidax_pjrt::Topology::named(plugin, &known, &options).map_err(|error| {
+            Error::Plugin(format!(
+                "`{name}` is no topology of libtpu's: {error}\n  help: a name is a generation and the chips along each \
+                 axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
+            ))
+        })?;
+        Topology::described(topology, name.to_string(), Platform::Tpu)
+    }
+
+    fn described(
+        topology: oxidax_pjrt::Topology,
+        name: String,
+        platform: Platform,
+    ) -> Result<Topology, Error> {
+        let failed = |error| runtime_error(format!("asking for the devices of {name}"), &error);
+        let found = topology.devices().map_err(failed)?;
+        let number = |of: &[NamedValue], wanted: &str| {
+            of.iter().find(|attribute| attribute.name == wanted).and_then(|it| match it.value {
+                Value::Int64(number) => Some(number),
+                _ => None,
+            })
+        };
+        let coordinates = found.iter().map(|device| {
+            let coords = device.attributes.iter().find(|attribute| attribute.name == "coords");
+            match coords.map(|attribute| &attribute.value) {
+                Some(Value::Int64List(coords)) => coords.clone(),
+                _ => Vec::new(),
+            }
+        });
+        let coordinates = coordinates.collect();
+        let all = topology.attributes().unwrap_or_default();
+        let of_devices = |wanted| {
+            let own = found.first().and_then(|device| number(&device.attributes, wanted));
+            own.or_else(|| number(&all, wanted))
+        };
+        let memory = of_devices("device_memory_bytes_limit");
+        let cores = found.iter().filter_map(|it| number(&it.attributes, "core_on_chip")).max();
+        let devices = found.iter().map(|device| {
+            let process = device.process_index;
+            Device::new(device.id, process, platform.name(), &device.kind, false)
+                .in_slice(slice_in(&device.attributes))
+                .absent()
+        });
+        Ok(Topology(Arc::new(Described {
+            devices: devices.collect(),
+            memory: memory.and_then(|bytes| u64::try_from(bytes).ok()),
+            cores_per_chip: cores.unwrap_or_default() + 1,
+            topology,
+            name,
+            platform,
+            coordinates,
+        })))
+    }
+
+    /// The name that it was asked for by.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// `tpu` or `cuda`.
+    pub fn platform(&self) -> &str {
+        self.0.platform.name()
+    }
+
+    /// Its devices, in the order of their numbers. They are not here: programs are compiled for them, nothing is put on
+    /// them.
+    pub fn devices(&self) -> &[Device] {
+        &self.0.devices
+    }
+
+    /// What the plugin calls its devices: `TPU v5 lite`, say.
+    pub fn kind(&self) -> &str {
+        self.0.devices.first().map_or("", Device::kind)
+    }
+
+    /// Where the chip of a device stands in its slice, along each axis; empty where the plugin knows no places.
+    pub fn coordinates(&self, device: &Device) -> &[i64] {
+        let at = self.0.devices.iter().position(|known| known == device);
+        at.map_or(&[], |at| &self.0.coordinates[at])
+    }
+
+    /// How many devices a chip is.
+    pub fn devices_per_chip(&self) -> usize {
+        usize::try_from(self.0.cores_per_chip).unwrap_or(1)
+    }
+
+    /// How many processes drive it, one on each host.
+    pub fn process_count(&self) -> usize {
+        let last = self.0.devices.iter().map(Device::process_index).max();
+        last.and_then(|last| usize::try_from(last).ok()).map_or(1, |last| last + 1)
+    }
+
+    /// The memory of a device that programs may use, in bytes; `None` where the plugin does not say.
+    pub fn memory(&self) -> Option<u64> {
+        self.0.memory
+    }
+
+    /// A mesh of its first devices, as many as the axes ask for, in the order of their numbers.
+    ///
+    /// # Errors
+    /// As [`Mesh::new`]; `Op` (value) if it has fewer devices.
+    #[track_caller]
+    pub fn mesh<S: Into<String>>(
+        &self,
+        axes: impl IntoIterator<Item = (S, usize)>,
+    ) -> Result<Mesh, Error> {
+        let axes: Vec<(String, usize)> =
+            axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let wanted = axes.iter().map(|(_, size)| size).product::<usize>();
+        let devices = self.devices();
+        Mesh::new(devices[..wanted.min(devices.len())].to_vec(), axes)
+    }
+
+    /// Compiles a module for it: for its first device, or over a mesh.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub(crate) fn compile(
+        &self,
+        text: &str,
+        mesh: Option<&Mesh>,
+    ) -> oxidax_pjrt::Result<oxidax_pjrt::Executable> {
+        let program = oxidax_pjrt::Program::mlir(text)?;
+        let options = match mesh {
+            Some(mesh) => {
+                // Devices of a mesh `without_devices` were numbered before anybody knew for what.
+                let known = |device: &Device| device.platform() == self.platform();
+                let ids = match mesh.devices().iter().all(known) {
+                    true => mesh.devices(),
+                    false => &self.devices()[..mesh.devices().len().min(self.devices().len())],
+                };
+                over(self.platform(), ids.iter().map(|device| i64::from(device.id())).collect())
+            }
+            None => on_first(self.platform()),
+        };
+        self.0.topology.compile(&program, &options)
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Topology({}, {} devices)", self.name(), self.devices().len())
+    }
+}

@@ -1,0 +1,65 @@
+//! Programs compiled for devices that are not here.
+
+use super::analysis::Asked;
+use super::executable::dump;
+use super::too_large;
+use super::topology::Topology;
+use crate::core::{Error, Mesh, Program};
+use crate::passes::{self, Placed};
+
+/// A program compiled for a topology: it can be asked and saved, not run.
+pub(crate) struct Unloaded {
+    executable: oxidax_pjrt::Executable,
+    name: String,
+}
+
+impl Unloaded {
+    /// Lowers a program for the platform of `topology`, and compiles it: over the mesh that `placed` speaks of, or for
+    /// one device.
+    ///
+    /// # Errors
+    /// `Op` if a primitive refuses the platform; `Compile`.
+    pub(crate) fn compile(
+        program: &Program,
+        name: &str,
+        placed: Option<&Placed>,
+        topology: &Topology,
+    ) -> Result<Unloaded, Error> {
+        let mesh = placed.and_then(Placed::mesh);
+        refuse_larger(name, mesh, topology)?;
+        let text = passes::lower_placed(program, name, topology.platform(), true, placed)?;
+        let compiled = topology.compile(&text, mesh).map_err(|error| {
+            let (error, devices) = (error.to_string(), mesh.map_or(1, |mesh| mesh.devices().len()));
+            let why = too_large::explain(&error, program, devices).unwrap_or(error);
+            Error::Compile {
+                message: format!("{name}, for {}: {why}", topology.name()),
+                dump: dump(program, &text),
+            }
+        });
+        Ok(Unloaded { executable: compiled?, name: name.to_string() })
+    }
+
+    /// To ask what the compiler knows of it.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { executable: &self.executable, name: &self.name }
+    }
+}
+
+/// A mesh that has more devices than the topology, or another's.
+fn refuse_larger(name: &str, mesh: Option<&Mesh>, topology: &Topology) -> Result<(), Error> {
+    let Some(mesh) = mesh else { return Ok(()) };
+    let (wanted, there) = (mesh.devices().len(), topology.devices().len());
+    let problem = match mesh.devices().first() {
+        Some(device) if !device.is_absent() => format!("{mesh} is made of devices of this process"),
+        _ if wanted > there => format!("{mesh} has {wanted} devices, the topology {there}"),
+        _ => return Ok(()),
+    };
+    Err(Error::Compile {
+        message: format!(
+            "{name}, for {}: {problem}\n  help: `Topology::mesh` makes a mesh of a topology's devices, \
+             `Mesh::without_devices` one for any",
+            topology.name()
+        ),
+        dump: None,
+    })
+}
