@@ -1,30 +1,20 @@
-//! Programs for several devices, compiled for TPUs that nobody needs to have: one host's, and several hosts'.
+//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts', several slices.
 //!
-//! `OXIDAX_TEST_LIBTPU` names the library; `cargo xtask ci` sets it.
+//! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod tpu {
+    use oxidax::jit::Planned;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
-    use oxidax_pjrt::{CompileOptions, Plugin, Program, Topology};
-
-    /// Compiles StableHLO for a slice, over the first `devices` of it.
-    fn compile(slice: &str, devices: usize, text: &str) -> Result<(), String> {
-        let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set it to libtpu.so");
-        let plugin = Plugin::load(path.as_ref()).unwrap();
-        let topology = Topology::named(plugin, slice, &[]).unwrap();
-        let program = Program::mlir(text).unwrap();
-        let compiled = topology.compile(&program, &CompileOptions::spmd(devices));
-        compiled.map(drop).map_err(|error| format!("{slice}: {error}"))
-    }
 
     fn f32s<const N: usize>(shape: [usize; N]) -> Aval {
         Aval::new(DType::F32, shape)
     }
 
     /// A step of a network with fully sharded parameters and batches, over all devices of a mesh.
-    fn sharded_step(mesh: &Mesh) -> String {
+    fn sharded_step(mesh: &Mesh, topology: &Topology) -> Planned {
         let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
         let step = jit(|w: Array, x: Array| {
             let loss = |w: &Array| tanh(&x.matmul(w)).mean();
@@ -32,11 +22,12 @@ mod tpu {
             (&w - slope * 0.1, loss)
         });
         let step = step.in_shardings((&cut, &rows)).out_shardings((&cut, &mesh.replicated()));
-        step.lower((f32s([256, 256]), f32s([64, 256]))).unwrap().as_text("tpu").unwrap()
+        let lowered = step.lower((f32s([256, 256]), f32s([64, 256]))).unwrap();
+        lowered.compile_for(topology).unwrap()
     }
 
     /// Every collective in one `shard_map`.
-    fn collectives(mesh: &Mesh) -> String {
+    fn collectives(mesh: &Mesh, topology: &Topology) -> Planned {
         let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
         let n = mesh.size("model").unwrap();
         let ring: Vec<(usize, usize)> = (0..n).map(|at| (at, (at + 1) % n)).collect();
@@ -53,27 +44,35 @@ mod tpu {
         let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
         let mapped = jit(move |x: Array| mapped.call(&x));
         let rows = mesh.devices().len();
-        mapped.lower(f32s([rows, 8 * n])).unwrap().as_text("tpu").unwrap()
+        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap()
     }
 
     #[test]
     fn one_host_and_several() {
         for (slice, data, model) in [
+            ("v3:2x2", 4, 2),
+            ("v4:2x2x2", 4, 2),
             ("v5e:2x2", 2, 2),
             ("v5e:4x4", 4, 4),
-            ("v4:2x2x2", 4, 2),
             ("v5p:2x2x2", 4, 2),
             ("v6e:2x4", 2, 4),
+            ("7x:2x2x1", 2, 4),
         ] {
-            let mesh = Mesh::without_devices([("data", data), ("model", model)]).unwrap();
-            compile(slice, data * model, &sharded_step(&mesh)).unwrap();
-            compile(slice, data * model, &collectives(&mesh)).unwrap();
+            let topology = Topology::named(slice).unwrap();
+            assert_eq!(topology.devices().len(), data * model, "{slice}");
+            let axes = [("data", data), ("model", model)];
+            let mesh = Mesh::without_devices(axes).unwrap();
+            let step = sharded_step(&mesh, &topology);
+            assert_eq!(step.memory_analysis().unwrap().arguments % 4, 0);
+            assert_ne!(step.collectives().unwrap().to_string(), "none");
+            collectives(&topology.mesh(axes).unwrap(), &topology);
         }
     }
 
     #[test]
     fn a_part_of_the_axes_and_loops() {
-        let mesh = Mesh::without_devices([("data", 4), ("model", 4)]).unwrap();
+        let topology = Topology::named("v5e:4x4").unwrap();
+        let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
         let mapped = shard_map(
             |x: Array| {
                 let step = |h: Array, row: Array| (tanh(&(&h + &row)), ());
@@ -85,7 +84,99 @@ mod tpu {
         let mapped = mapped.axis_names("data").in_specs(p!["data"]).out_specs(p![]);
         let f = jit(move |x: Array| grad(|x: &Array| mapped.call(x).sum())(&x));
         let f = f.in_shardings(mesh.sharding(p!["data", "model"]).unwrap());
-        let text = f.lower(f32s([64, 256])).unwrap().as_text("tpu").unwrap();
-        compile("v5e:4x4", 16, &text).unwrap();
+        f.lower(f32s([64, 256])).unwrap().compile_for(&topology).unwrap();
+    }
+
+    #[test]
+    fn several_slices() {
+        let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
+        let slice = |device: &Device| device.slice_index();
+        assert_eq!(
+            slices.devices().iter().map(slice).collect::<Vec<_>>(),
+            [0, 0, 0, 0, 1, 1, 1, 1]
+        );
+        let across = Mesh::across_slices(slices.devices(), [("data", 2)], [("model", 4)]).unwrap();
+        sharded_step(&across, &slices);
+    }
+
+    #[test]
+    fn what_a_topology_says() {
+        // A v4 chip is one device, as on Cloud TPU VMs; one of v3 or 7x is two.
+        for (name, kind, devices, per_chip, processes, gib) in [
+            ("v3:2x2", "TPU v3", 8, 2, 1, 15.5),
+            ("v4:2x2x2", "TPU v4", 8, 1, 2, 30.7),
+            ("v5e:1x1", "TPU v5 lite", 1, 1, 1, 15.7),
+            ("v5p:2x2x2", "TPU v5", 8, 1, 2, 95.7),
+            ("v6e:2x4", "TPU v6 lite", 8, 1, 2, 31.2),
+            ("7x:2x2x1", "TPU7x", 8, 2, 1, 94.7),
+        ] {
+            let topology = Topology::named(name).unwrap();
+            assert_eq!(
+                (topology.name(), topology.platform(), topology.kind()),
+                (name, "tpu", kind)
+            );
+            assert_eq!(topology.devices().len(), devices, "{name}");
+            assert_eq!(topology.devices_per_chip(), per_chip, "{name}");
+            assert_eq!(topology.process_count(), processes, "{name}");
+            let memory = topology.memory().unwrap() as f64 / (1u64 << 30) as f64;
+            assert!((memory - gib).abs() < 0.1, "{name}: {memory}");
+        }
+        let topology = Topology::named("v5e:4x4").unwrap();
+        assert_eq!(topology.coordinates(topology.devices().last().unwrap()), [3, 3, 0]);
+        let error = Topology::named("v9:1x1").unwrap_err().to_string();
+        assert!(
+            error.contains("`v9:1x1` is no topology") && error.contains("`v5p:2x2x1`"),
+            "{error}"
+        );
+        assert!(Topology::of_slices("v5e:2x2", 0).unwrap_err().to_string().contains("0 slices"));
+    }
+
+    #[test]
+    fn the_compilers_word_on_a_program() {
+        let topology = Topology::named("v5e:1x1").unwrap();
+        let square = jit(|x: Array| x.matmul(&x)).name("square");
+        let x = Aval::new(DType::BF16, [1024, 1024]);
+        let compiled = square.lower(&x).unwrap().compile_for(&topology).unwrap();
+        let memory = compiled.memory_analysis().unwrap();
+        assert_eq!((memory.arguments, memory.results), (2 << 20, 2 << 20));
+        assert!(memory.total() >= memory.arguments + memory.results - memory.aliased);
+        assert_eq!(compiled.cost_analysis().unwrap()["flops"], 2f64.powi(31));
+        assert_eq!(compiled.cost().flops, 1 << 31);
+        assert!(!compiled.optimized_hlo().unwrap().is_empty());
+        assert_eq!(format!("{compiled:?}"), "Planned(square for v5e:1x1)");
+    }
+
+    /// Twelve layers whose activations the derivative keeps.
+    fn deep(w: Array, x: Array) -> Array {
+        let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
+        grad(loss)(&w)
+    }
+
+    #[test]
+    fn a_step_too_large_says_by_how_much_and_which_lines() {
+        let topology = Topology::named("v5e:1x1").unwrap();
+        let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
+        let error = lowered.compile_for(&topology).unwrap_err().to_string();
+        assert!(error.contains("deep, for v5e:1x1: does not fit: it needs "), "{error}");
+        assert!(error.contains("GiB on a device, which has 15.75 GiB: "), "{error}");
+        assert!(error.contains(" bytes) too many"), "{error}");
+        assert!(
+            error.contains("× f32[262144,4096]") && error.contains("topologies/main.rs:"),
+            "{error}"
+        );
+        assert!(error.contains("help: a smaller batch; `remat`"), "{error}");
+    }
+
+    #[test]
+    fn meshes_that_do_not_fit() {
+        let topology = Topology::named("v5e:2x2").unwrap();
+        let mesh = Mesh::without_devices([("data", 8)]).unwrap();
+        let f = jit(|x: Array| tanh(&x)).in_shardings(mesh.sharding(p!["data"]).unwrap());
+        let error = f.lower(f32s([8])).unwrap().compile_for(&topology).unwrap_err().to_string();
+        assert!(error.contains("Mesh(data=8) has 8 devices, the topology 4"), "{error}");
+        let own = topology.mesh([("data", 4)]).unwrap();
+        let f = jit(|x: Array| tanh(&x)).in_shardings(own.sharding(p!["data"]).unwrap());
+        let error = f.call(&ones([8], DType::F32)).unwrap_err().error.to_string();
+        assert!(error.contains("not here"), "{error}");
     }
 }
