@@ -7,6 +7,7 @@ use super::home::Home;
 use super::plan::{Plan, Runs};
 use super::put::brought;
 use super::shards::{Launch, Shards};
+use super::too_large::refusal;
 use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Effects, Error, Mesh, NamedSharding, Program};
 use crate::passes::{self, Placed};
@@ -157,7 +158,13 @@ impl Executable {
         };
         let loaded = parameters
             .and_then(|parameters| load(runtime, text, Signature { parameters }, &plan.runs))
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| {
+                let devices = match &plan.runs {
+                    Runs::On(_) => 1,
+                    Runs::Over(mesh) => mesh.devices().len(),
+                };
+                refusal(name, &error, (program, text), devices)
+            })?;
         let gives = match &plan.runs {
             Runs::On(device) => Gives::On { device: *device, committed: plan.committed },
             Runs::Over(mesh) => {
