@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
-use crate::permissions::check_private;
+use crate::permissions::{check, create_private};
 use crate::store::Store;
 
 /// The file in the store's folder that remembers hashes.
@@ -28,7 +28,7 @@ pub fn file_hash(path: &Path, store: &Store) -> Result<String, Error> {
         return hash(path);
     };
     let record = store.folder().join(RECORD);
-    let known = match check_private(&record) {
+    let known = match check(&record) {
         Ok(()) => fs::read_to_string(&record).unwrap_or_default(),
         Err(_) => String::new(),
     };
@@ -45,7 +45,7 @@ pub fn file_hash(path: &Path, store: &Store) -> Result<String, Error> {
         known.lines().filter(|line| line.splitn(7, ' ').last() != stamp.splitn(6, ' ').last());
     let lines: Vec<&str> = others.take(REMEMBERED - 1).collect();
     let text = format!("{hash} {stamp}\n{}\n", lines.join("\n"));
-    crate::create_private(store.folder()).ok();
+    create_private(store.folder()).ok();
     store.write(&record, |file| file.write_all(text.as_bytes())).ok();
     Ok(hash)
 }

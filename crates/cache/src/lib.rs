@@ -13,7 +13,7 @@
 //! | by what a program is found | [`Key`], [`file_hash`], [`processor`] |
 //! | finding and keeping | [`Store::get`], [`Store::put`] |
 //! | looking and clearing | [`Store::summary`], [`Store::clear`] |
-//! | who may write the folder | [`check_private`], [`create_private`] |
+//! | who may write the folder | [`danger`], [`create_private`] |
 //!
 //! # What it promises
 //!
@@ -43,6 +43,6 @@ pub use error::Error;
 pub use hash::file_hash;
 pub use inventory::{Cleared, Share, Summary};
 pub use key::{Key, KeyBuilder, NotAKey};
-pub use permissions::{check_private, create_private};
+pub use permissions::{Danger, create_private, danger};
 pub use processor::processor;
 pub use store::{Lookup, Put, Store};

@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::entry::{self, About, Entry};
 use crate::error::Error;
 use crate::key::Key;
-use crate::permissions::{self, check_private, create_private};
+use crate::permissions::{check, create_private, danger_of, refuse};
 
 /// Beginning of the names of entries that are being written.
 const WRITING: &str = ".new-";
@@ -87,7 +87,7 @@ impl Store {
         let Some(folder) = settings.folder.as_ref().filter(|_| settings.is_on()) else {
             return Ok(None);
         };
-        check_private(folder)?;
+        check(folder)?;
         Ok(Some(Store { folder: folder.clone(), settings: settings.clone() }))
     }
 
@@ -118,7 +118,7 @@ impl Store {
             Err(error) => return Err(Error::io("read", &path)(error)),
         };
         let meta = file.metadata().map_err(Error::io("inspect", &path))?;
-        permissions::check(&path, &meta)?;
+        refuse(&path, danger_of(&path, &meta))?;
         match entry::read(&mut file, key).map_err(Error::io("read", &path))? {
             Ok(entry) => {
                 // In a folder that this user may only read, entries age all the same.
@@ -149,7 +149,7 @@ impl Store {
             return Ok(Put::TooLarge);
         }
         create_private(&self.folder).map_err(Error::io("create", &self.folder))?;
-        check_private(&self.folder)?;
+        check(&self.folder)?;
         let bytes = self.write(&self.path(key), |file| entry::write(file, key, about, payload))?;
         Ok(Put::Kept { bytes, evicted: self.prune()? })
     }
