@@ -4,6 +4,7 @@
 //! by one, ahead of the first call.
 
 mod ahead;
+mod artifact;
 mod calls;
 mod compiled;
 mod entry;
@@ -11,6 +12,7 @@ mod error;
 mod lowered;
 mod planned;
 mod pmap;
+mod ship;
 mod stats;
 
 pub use crate::runtime::{Collective, Collectives, MemoryAnalysis};

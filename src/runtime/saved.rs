@@ -127,6 +127,16 @@ pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
     Ok(())
 }
 
+/// SHA-256 of the file of the plugin that the process runs on.
+///
+/// # Errors
+/// `Plugin` if it cannot be read.
+pub(super) fn plugin_hash(runtime: &Runtime) -> Result<String, Error> {
+    let disk = disk().ok();
+    let store = disk.as_ref().and_then(|disk| disk.store.as_ref());
+    runtime.identity.plugin_hash(store).map_err(|error| Error::Plugin(error.to_string()))
+}
+
 fn disk() -> Result<Arc<Disk>, Error> {
     if let Some(disk) = &*DISK.read().unwrap_or_else(PoisonError::into_inner) {
         return Ok(disk.clone());
