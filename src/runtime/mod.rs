@@ -20,7 +20,7 @@ mod shards;
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
 pub(crate) use client::set_cpu_devices;
-pub use collectives::{Collective, Collectives};
+pub use collectives::{Collectives, CompiledCollective};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
 pub(crate) use evaluator::{blame, evaluator, is_watched};

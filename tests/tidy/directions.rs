@@ -17,6 +17,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("runtime", &["core", "passes", "stablehlo"]),
     ("jit", BELOW_JIT),
     ("devices", BELOW_JIT),
+    // Counts on programs; what the compiler sends, and measuring, come from `jit`.
+    ("roofline", &["core", "passes", "primitives", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
     // Whether a device was used already, and the plugin's store, are the runtime's; `ops` has the word for tiled.
     ("distributed", &["core", "tree", "ops", "runtime"]),
