@@ -116,6 +116,7 @@ pub mod passes;
 pub mod prelude;
 pub mod primitives;
 pub mod random;
+pub mod roofline;
 mod runtime;
 pub mod sharding;
 pub mod stablehlo;

@@ -15,7 +15,8 @@ mod pmap;
 mod ship;
 mod stats;
 
-pub use crate::runtime::{Collective, Collectives, MemoryAnalysis};
+pub use crate::core::Collective;
+pub use crate::runtime::{Collectives, CompiledCollective, MemoryAnalysis};
 pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;

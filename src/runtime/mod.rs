@@ -26,7 +26,7 @@ mod unloaded;
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
 pub(crate) use client::set_cpu_devices;
-pub use collectives::{Collective, Collectives};
+pub use collectives::{Collectives, CompiledCollective};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
 pub use evaluator::Counts;
