@@ -144,16 +144,8 @@ fn main() -> Result<()> {
         Ok(row(leaves, &times.with_context(|| format!("{leaves} leaves"))?))
     });
     let rows = rows.collect::<Result<Vec<_>>>()?;
-    let headings = [
-        "leaves",
-        "bare C API",
-        "oxidax",
-        "own",
-        "JAX",
-        "/ JAX",
-        "JAX's own",
-        "own / own",
-    ];
+    let headings =
+        ["leaves", "bare C API", "oxidax", "own", "JAX", "/ JAX", "JAX's own", "own / own"];
     print_table(&headings, &rows);
     Ok(())
 }

@@ -318,8 +318,7 @@ impl Primitive for DotGeneral {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
-        let (operand, product) =
-            multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
+        let (operand, product) = multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| match *x.ty() == ty {
             true => x.clone(),
             false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
