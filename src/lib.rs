@@ -108,6 +108,7 @@ pub mod data;
 pub mod debug;
 pub mod devices;
 pub mod distributed;
+pub mod doctor;
 pub mod jit;
 pub mod nn;
 pub mod ops;
