@@ -74,11 +74,8 @@ pub struct Fitted {
 /// let lowered = |batch: usize, policy: &Policy| {
 ///     let policy = policy.clone();
 ///     let step = jit(move |w: Array, x: Array| {
-///         let layer = |(w, h): (Array, Array)| tanh(&h.matmul(&w));
-///         let loss = |w: &Array| {
-///             let layer = remat_with(policy.clone(), layer);
-///             (0..12).fold(x.clone(), |h, _| layer.call((w.clone(), h))).mean()
-///         };
+///         let layer = remat_with(policy.clone(), |(w, h): &(Array, Array)| tanh(&h.matmul(w)));
+///         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| layer(&(w.clone(), h))).mean();
 ///         grad(loss)(&w)
 ///     });
 ///     step.lower((Aval::new(DType::BF16, [4096, 4096]), Aval::new(DType::BF16, [batch, 4096])))
@@ -120,7 +117,13 @@ pub fn fit<A: Args, O: Tree>(
             let room = among.budget.into_iter().chain(topology.memory()).min();
             let fits = room.is_none_or(|room| needed <= room);
             let seconds_each = seconds(&lowered, topology)?.map(|all| all / batches[at] as f64);
-            trials.push(Trial { batch: batches[at], policy: policy.clone(), needed, fits, seconds_each });
+            trials.push(Trial {
+                batch: batches[at],
+                policy: policy.clone(),
+                needed,
+                fits,
+                seconds_each,
+            });
             if fits { fitting = at + 1 } else { end = at }
         }
     }
@@ -188,6 +191,9 @@ mod tests {
         let among = Fit { budget: Some(100), ..Fit::default() };
         let error = nothing(None, &among, &trials);
         assert!(error.to_string().starts_with("error[memory]: fit: no batch"), "{error}");
-        assert!(error.to_string().contains("into 100 bytes on a device; the least takes 4000"), "{error}");
+        assert!(
+            error.to_string().contains("into 100 bytes on a device; the least takes 4000"),
+            "{error}"
+        );
     }
 }

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod tpu {
+    mod doctor;
+
     use oxidax::jit::Planned;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
