@@ -8,6 +8,7 @@ mod callbacks;
 mod client;
 mod collectives;
 mod config;
+mod cuda;
 mod evaluator;
 mod executable;
 mod express;
@@ -19,10 +20,11 @@ mod shards;
 
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
-pub(crate) use client::set_cpu_devices;
+pub(crate) use client::{set_cpu_devices, set_cuda_options};
 pub use collectives::{Collective, Collectives};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
+pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use evaluator::{blame, evaluator, is_watched};
 pub(crate) use executable::{Executable, Kept, Scratch};
 pub(crate) use home::{
