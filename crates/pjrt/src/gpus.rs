@@ -3,6 +3,8 @@
 //! XLA describes the GPUs that it knows in text protocol buffers, which lie in the CUDA plugin's own file. The plugin takes
 //! such a text as the option `target_config` of a topology.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crate::error::{Error, Result};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
@@ -33,7 +35,7 @@ impl Topology {
     /// them, as does `pip` for a plugin in Python's site-packages. Those of CUDA elsewhere are named by the compiler
     /// option `xla_gpu_cuda_data_dir`.
     ///
-    /// The first topology of a kind takes the time of reading the plugin's file (0.4 GB).
+    /// The first topology takes the time of reading the plugin's file (0.4 GB).
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that the plugin does not describe, with those that it does, and for less than one
@@ -54,12 +56,11 @@ impl Topology {
         }
         let known = KNOWN.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind));
         let wanted = known.map_or(kind, |(_, name)| name);
-        let path = plugin.path();
-        let file = std::fs::read(path)
-            .map_err(|error| invalid(format!("reading {}: {error}", path.display())))?;
-        let Some(description) = description(&file, wanted) else {
-            let described = names(&file);
-            let short = KNOWN.iter().filter(|(_, name)| described.iter().any(|d| d == name));
+        let all = descriptions(plugin)
+            .map_err(|error| invalid(format!("reading {}: {error}", plugin.path().display())))?;
+        let Some((_, description)) = all.iter().find(|(name, _)| name == wanted) else {
+            let described: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+            let short = KNOWN.iter().filter(|(_, name)| described.contains(name));
             let short: Vec<&str> = short.map(|(short, _)| *short).collect();
             return Err(invalid(format!(
                 "plugin {plugin} describes no GPU `{kind}`; short names of those that it does: {}; all: {}",
@@ -70,35 +71,49 @@ impl Topology {
         let options = [
             // Slices, hosts and GPUs of a host.
             NamedValue::new("topology", format!("1x1x{devices}")),
-            NamedValue::new("target_config", description),
+            NamedValue::new("target_config", description.clone()),
         ];
         Self::named(plugin, "", &options)
     }
 }
 
 /// How a description says which GPU it is of.
-const NAME: &str = "device_description_str: \"";
+const NAME: &[u8] = b"device_description_str: \"";
 
-/// The description of a GPU: the C string in the file that names it.
-fn description<'a>(file: &'a [u8], gpu: &str) -> Option<&'a str> {
-    let named = format!("{NAME}{gpu}\"");
-    let at = find(file, named.as_bytes())?;
-    let begin = file[..at].iter().rposition(|&byte| byte == 0).map_or(0, |zero| zero + 1);
-    let end = at + file[at..].iter().position(|&byte| byte == 0)?;
-    std::str::from_utf8(&file[begin..end]).ok()
+/// GPUs' names and descriptions.
+type Descriptions = Arc<[(String, String)]>;
+
+/// What a plugin describes; read once, because that takes a tenth of a second or more.
+fn descriptions(plugin: Plugin) -> std::io::Result<Descriptions> {
+    static READ: Mutex<Vec<(Plugin, Descriptions)>> = Mutex::new(Vec::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = read.iter().find(|(known, _)| *known == plugin) {
+        return Ok(Arc::clone(known));
+    }
+    let found: Descriptions = described_in(&std::fs::read(plugin.path())?).into();
+    read.push((plugin, Arc::clone(&found)));
+    Ok(found)
 }
 
-/// The names of all GPUs that are described.
-fn names(file: &[u8]) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut rest = file;
-    while let Some(at) = find(rest, NAME.as_bytes()) {
-        rest = &rest[at + NAME.len()..];
-        let end = rest.iter().take(100).position(|&byte| byte == b'"');
-        names.extend(end.and_then(|end| std::str::from_utf8(&rest[..end]).ok()));
+/// The GPUs that a file describes, by name: each description is the C string around the name.
+fn described_in(file: &[u8]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = find(&file[from..], NAME) {
+        from += at + NAME.len();
+        let name = file[from..].iter().take(100).position(|&byte| byte == b'"');
+        let begin = file[..from].iter().rposition(|&byte| byte == 0).map_or(0, |zero| zero + 1);
+        let end = file[from..].iter().position(|&byte| byte == 0);
+        let text = |part: &[u8]| std::str::from_utf8(part).ok().map(str::to_owned);
+        if let (Some(name), Some(end)) = (name, end)
+            && let (Some(name), Some(whole)) =
+                (text(&file[from..from + name]), text(&file[begin..from + end]))
+        {
+            found.push((name, whole));
+        }
     }
-    names.sort_unstable();
-    names
+    found.sort();
+    found
 }
 
 /// Where `needle`, which is not empty, begins.
@@ -130,14 +145,14 @@ mod tests {
 
     #[test]
     fn a_description_is_the_whole_string_around_the_name() {
-        let text = "# one\ncore_count: 1\ndevice_description_str: \"NVIDIA A\"\n";
-        assert_eq!(description(FILE, "NVIDIA A"), Some(text));
-        let text = "device_description_str: \"NVIDIA A PCIe\"";
-        assert_eq!(description(FILE, "NVIDIA A PCIe"), Some(text));
-        assert_eq!(description(FILE, "NVIDIA"), None);
-        assert_eq!(names(FILE), ["NVIDIA A", "NVIDIA A PCIe"]);
-        // Cut short within the last string.
-        assert_eq!(description(&FILE[..FILE.len() - 2], "NVIDIA A PCIe"), None);
-        assert_eq!(names(b"device_descr"), Vec::<&str>::new());
+        let whole = "# one\ncore_count: 1\ndevice_description_str: \"NVIDIA A\"\n";
+        let short = "device_description_str: \"NVIDIA A PCIe\"";
+        let expected = [("NVIDIA A", whole), ("NVIDIA A PCIe", short)];
+        let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        assert_eq!(described_in(FILE), expected);
+        // Cut short within the last string, or within the name of what it describes.
+        assert_eq!(described_in(&FILE[..FILE.len() - 2]), expected[..1]);
+        assert_eq!(described_in(b"device_description_str: \"NVI"), []);
+        assert_eq!(described_in(b"device_descr"), []);
     }
 }
