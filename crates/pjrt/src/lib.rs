@@ -32,6 +32,7 @@ mod event;
 mod executable;
 mod execute;
 pub mod ffi;
+mod gpus;
 mod hlo;
 mod host;
 mod key_value;
