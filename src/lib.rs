@@ -155,6 +155,8 @@ mod pages {
     struct Parallel;
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
+    #[doc = include_str!("../docs/roofline.md")]
+    struct Roofline;
     #[cfg(feature = "distributed")]
     #[doc = include_str!("../docs/several-hosts.md")]
     struct SeveralHosts;

@@ -4,19 +4,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod roofline;
+
 mod tpu {
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
-    use oxidax_pjrt::{CompileOptions, Plugin, Program, Topology};
+    use oxidax_pjrt::{CompileOptions, Executable, Plugin, Program, Topology};
 
-    /// Compiles StableHLO for a slice, over the first `devices` of it.
-    fn compile(slice: &str, devices: usize, text: &str) -> Result<(), String> {
+    /// A slice of TPUs.
+    pub(super) fn topology(slice: &str) -> Topology {
         let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set it to libtpu.so");
         let plugin = Plugin::load(path.as_ref()).unwrap();
-        let topology = Topology::named(plugin, slice, &[]).unwrap();
+        Topology::named(plugin, slice, &[]).unwrap()
+    }
+
+    /// Compiles StableHLO for a slice, over the first `devices` of it.
+    pub(super) fn compiled(slice: &str, devices: usize, text: &str) -> Result<Executable, String> {
         let program = Program::mlir(text).unwrap();
-        let compiled = topology.compile(&program, &CompileOptions::spmd(devices));
-        compiled.map(drop).map_err(|error| format!("{slice}: {error}"))
+        let compiled = topology(slice).compile(&program, &CompileOptions::spmd(devices));
+        compiled.map_err(|error| format!("{slice}: {error}"))
+    }
+
+    fn compile(slice: &str, devices: usize, text: &str) -> Result<(), String> {
+        compiled(slice, devices, text).map(drop)
     }
 
     fn f32s<const N: usize>(shape: [usize; N]) -> Aval {

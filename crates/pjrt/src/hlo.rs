@@ -60,6 +60,57 @@ struct RawInstruction {
     source_target_pairs: Vec<Pair>,
     #[prost(message, optional, tag = "87")]
     collective_device_list: Option<DeviceList>,
+    /// What newer compilers write.
+    #[prost(message, optional, tag = "92")]
+    iota_groups: Option<IotaGroups>,
+    /// What newer compilers write where they know of axes.
+    #[prost(message, optional, tag = "93")]
+    mesh_axes: Option<MeshAxes>,
+}
+
+/// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a grid.
+#[derive(Clone, PartialEq, Message)]
+struct MeshAxes {
+    #[prost(message, optional, tag = "1")]
+    mesh: Option<Grid>,
+    #[prost(message, repeated, tag = "2")]
+    axes: Vec<AxisRef>,
+}
+
+/// `MeshProto`.
+#[derive(Clone, PartialEq, Message)]
+struct Grid {
+    #[prost(message, repeated, tag = "1")]
+    axes: Vec<GridAxis>,
+    #[prost(int64, repeated, tag = "2")]
+    device_ids: Vec<i64>,
+}
+
+/// `MeshProto.MeshAxis`.
+#[derive(Clone, PartialEq, Message)]
+struct GridAxis {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, tag = "2")]
+    size: i64,
+}
+
+/// `AxisRefProto`.
+#[derive(Clone, PartialEq, Message)]
+struct AxisRef {
+    #[prost(int64, tag = "1")]
+    mesh_axis_index: i64,
+    #[prost(message, optional, tag = "2")]
+    sub_axis: Option<SubAxis>,
+}
+
+/// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is meant.
+#[derive(Clone, PartialEq, Message)]
+struct SubAxis {
+    #[prost(int64, tag = "1")]
+    pre_size: i64,
+    #[prost(int64, tag = "2")]
+    size: i64,
 }
 
 /// `ReplicaGroup`.
@@ -167,7 +218,13 @@ impl Module {
         let runs = self.runs();
         let raw = self.computations.into_iter().flat_map(|computation| {
             let runs = runs.get(&computation.id).copied().flatten();
-            computation.instructions.into_iter().map(move |raw| raw.read(runs))
+            // TPUs scatter a sum in a fusion of this name, inside of which the compiler leaves a whole sum.
+            let scatters = computation.name.starts_with("all-reduce-scatter");
+            let read = move |raw: RawInstruction| {
+                let read = raw.read(runs);
+                if scatters { read.scattered() } else { read }
+            };
+            computation.instructions.into_iter().map(read)
         });
         raw.collect()
     }
@@ -222,7 +279,9 @@ impl RawInstruction {
         }
         let index = |id: i64| usize::try_from(id).unwrap_or_default();
         let list = self.collective_device_list.unwrap_or_default();
-        let groups = match list.iota {
+        let axes = self.mesh_axes.as_ref().and_then(MeshAxes::groups);
+        let groups = match self.iota_groups.or(list.iota) {
+            _ if axes.is_some() => axes.unwrap_or_default(),
             Some(iota) => iota.groups(),
             None if list.replica_groups.is_empty() => explicit(&self.replica_groups),
             None => explicit(&list.replica_groups),
@@ -239,6 +298,67 @@ impl RawInstruction {
         let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         digits[..end].parse().ok()
+    }
+}
+
+impl Instruction {
+    /// What is left of a whole sum if each device keeps its part.
+    fn scattered(self) -> Instruction {
+        let Some(parts) = self.groups.first().map(Vec::len).filter(|&n| n > 0) else { return self };
+        match self.opcode.as_str() {
+            "all-reduce" | "all-reduce-start" => Instruction {
+                opcode: self.opcode.replace("all-reduce", "reduce-scatter"),
+                bytes: self.bytes.iter().map(|bytes| bytes / parts).collect(),
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
+impl MeshAxes {
+    /// The groups written out; `None` if the numbers do not fit together.
+    fn groups(&self) -> Option<Vec<Vec<usize>>> {
+        let grid = self.mesh.as_ref()?;
+        // Each axis as one or, where only a part of it is meant, three.
+        let (mut sizes, mut starts) = (Vec::new(), Vec::new());
+        for (at, axis) in grid.axes.iter().enumerate() {
+            let size = usize::try_from(axis.size).ok().filter(|&size| size > 0)?;
+            starts.push(sizes.len());
+            let part =
+                self.axes.iter().find(|axis| usize::try_from(axis.mesh_axis_index) == Ok(at));
+            match part.and_then(|axis| axis.sub_axis.as_ref()) {
+                None => sizes.push(size),
+                Some(part) => {
+                    let [pre, own] = [part.pre_size, part.size].map(|n| usize::try_from(n).ok());
+                    let (pre, own) = (pre.filter(|&n| n > 0)?, own.filter(|&n| n > 0)?);
+                    sizes.extend([pre, own, size / pre.checked_mul(own)?]);
+                }
+            }
+        }
+        let mut meant = Vec::new();
+        for axis in &self.axes {
+            let start = starts.get(usize::try_from(axis.mesh_axis_index).ok()?)?;
+            meant.push(start + usize::from(axis.sub_axis.is_some()));
+        }
+        let others = (0..sizes.len()).filter(|axis| !meant.contains(axis));
+        let order: Vec<i32> = others
+            .chain(meant.iter().copied())
+            .map(|axis| i32::try_from(axis).ok())
+            .collect::<Option<_>>()?;
+        let each = meant.iter().map(|&axis| sizes[axis] as i64).product();
+        let dims = sizes.iter().map(|&size| size as i64).collect();
+        let iota = IotaGroups {
+            num_replica_groups: 0,
+            num_devices_per_group: each,
+            reshape_dims: dims,
+            transpose_perm: order,
+        };
+        let id = |place: usize| {
+            grid.device_ids.get(place).map_or(place, |&id| usize::try_from(id).unwrap_or_default())
+        };
+        let named = iota.groups().into_iter().map(|group| group.into_iter().map(id).collect());
+        Some(named.collect())
     }
 }
 
@@ -331,6 +451,40 @@ mod tests {
         assert!(iota(2, 2, &[2, -2], &[]).groups().is_empty());
         assert!(iota(2, 0, &[4], &[]).groups().is_empty());
         assert!(iota(2, 2, &[1 << 40], &[]).groups().is_empty());
+    }
+
+    #[test]
+    fn groups_along_axes_of_a_grid() {
+        let axis = |name: &str, size| GridAxis { name: name.into(), size };
+        let along = |axes: &[(i64, Option<(i64, i64)>)], device_ids: &[i64]| {
+            let grid =
+                Grid { axes: vec![axis("a", 2), axis("b", 4)], device_ids: device_ids.into() };
+            let part = |(pre_size, size)| SubAxis { pre_size, size };
+            let axes = axes
+                .iter()
+                .map(|&(at, sub)| AxisRef { mesh_axis_index: at, sub_axis: sub.map(part) })
+                .collect();
+            MeshAxes { mesh: Some(grid), axes }.groups().unwrap()
+        };
+        assert_eq!(along(&[(1, None)], &[]), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        assert_eq!(along(&[(0, None)], &[]), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        assert_eq!(along(&[(1, Some((2, 2)))], &[]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+        assert_eq!(along(&[(1, Some((1, 2)))], &[])[0], [0, 2]);
+        let turned = along(&[(1, None)], &[7, 6, 5, 4, 3, 2, 1, 0]);
+        assert_eq!(turned[0], [7, 6, 5, 4]);
+    }
+
+    #[test]
+    fn a_scattered_sum_inside_a_fusion_is_one() {
+        let raw = RawInstruction {
+            opcode: "all-reduce".into(),
+            replica_groups: vec![Group { replica_ids: vec![0, 1] }],
+            ..RawInstruction::default()
+        };
+        let computation =
+            Computation { name: "all-reduce-scatter.1".into(), instructions: vec![raw], id: 1 };
+        let module = Module { computations: vec![computation], ..Module::default() };
+        assert_eq!(module.instructions()[0].opcode, "reduce-scatter");
     }
 
     #[test]
