@@ -73,9 +73,9 @@ fn agree(name: &str, counts: &Counts) {
         counts.arguments + counts.results
     );
     assert!(off.abs() < 0.03, "{name}: {ours:e} against {:e}", counts.flops);
-    // The device pads the last axes of arrays to tiles.
+    // The device pads the last axes of arrays to tiles: kernels for pictures of three colours grow.
     let kept = (counts.arguments + counts.results) as f64;
-    assert!((0.9..1.01).contains(&(least / kept)), "{name}: {least} of {kept} bytes");
+    assert!((0.8..1.01).contains(&(least / kept)), "{name}: {least} of {kept} bytes");
 }
 
 fn f32s<const N: usize>(shape: [usize; N]) -> Aval {

@@ -31,6 +31,7 @@ mod event;
 mod executable;
 mod execute;
 pub mod ffi;
+mod groups;
 mod hlo;
 mod host;
 mod key_value;
