@@ -4,8 +4,8 @@
 
 use super::{Bound, DeviceSpec, Network, Roofline, Route};
 use crate::core::{Array, Aval, Collective, DType, Mesh, Program};
-use crate::prelude::*;
 use crate::roofline::count::Exchange;
+use oxidax::prelude::*;
 
 fn spec(name: &str) -> DeviceSpec {
     DeviceSpec::named(name).unwrap()
