@@ -81,7 +81,7 @@ mod counts {
     fn a_loop_without_known_length_is_said_and_may_be_assumed() {
         let program = make_program(
             |x: Array| {
-                let go_on = |x: Array| lt(&x.sum(), 1000.0);
+                let go_on = |x: Array| lt(x.sum(), 1000.0);
                 while_loop(go_on, |x: Array| &x * 2.0, x)
             },
             f32s([100]),
