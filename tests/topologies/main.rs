@@ -6,6 +6,7 @@
 
 mod tpu {
     mod doctor;
+    mod roofline;
 
     use oxidax::jit::Planned;
     use oxidax::ops::Tiling;

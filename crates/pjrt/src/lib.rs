@@ -33,6 +33,7 @@ mod executable;
 mod execute;
 pub mod ffi;
 mod gpus;
+mod groups;
 mod hlo;
 mod host;
 mod key_value;
