@@ -94,14 +94,13 @@
 //! **Several.** [`Mesh`](core::Mesh) and [`devices`] say where arrays lie, [`jit`](jit::jit) spreads programs over them,
 //! [`shard_map`](sharding::shard_map()) is what one device computes; `docs/parallel.md` is the guide.
 //!
-//! # Not yet
-//!
-//! A compilation cache on disk.
+//! **Compiled before.** Programs that took long to compile are kept on [disk](cache), and found there by later processes.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
 extern crate self as oxidax;
 
+pub mod cache;
 pub mod checkpoint;
 pub mod control_flow;
 pub mod core;
@@ -154,6 +153,8 @@ mod pages {
     struct Parallel;
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
+    #[doc = include_str!("../docs/caching.md")]
+    struct Caching;
     #[cfg(feature = "distributed")]
     #[doc = include_str!("../docs/several-hosts.md")]
     struct SeveralHosts;

@@ -1,7 +1,7 @@
 //! A bounded cache whose values are made once, however many threads ask at a time.
 
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// One entry: a key, and the value once it is made.
@@ -35,19 +35,21 @@ pub(crate) struct Cache<K, V> {
     slots: RwLock<Slots<K, V>>,
     /// The entry that was used last: most callers want the same one again and need no hash for it.
     recent: RwLock<Option<Arc<Slot<K, V>>>>,
-    capacity: usize,
+    capacity: AtomicUsize,
     clock: AtomicU64,
+    misses: AtomicU64,
     evictions: AtomicU64,
 }
 
 impl<K, V> Cache<K, V> {
-    /// An empty cache for at most `capacity` entries.
+    /// An empty cache for at most `capacity` entries, and one at least.
     pub(crate) fn new(capacity: usize) -> Cache<K, V> {
         Cache {
             slots: RwLock::new(FxHashMap::default()),
             recent: RwLock::new(None),
-            capacity,
+            capacity: AtomicUsize::new(capacity.max(1)),
             clock: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         }
     }
@@ -102,6 +104,7 @@ impl<K, V> Cache<K, V> {
         };
         let making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.value.get().is_none() {
+            self.misses.fetch_add(1, Ordering::Relaxed);
             match make(&slot.key) {
                 Ok(value) => {
                     let set = slot.value.set(value);
@@ -124,9 +127,7 @@ impl<K, V> Cache<K, V> {
         {
             return slot.clone();
         }
-        if slots.values().map(Vec::len).sum::<usize>() >= self.capacity {
-            self.evict(&mut slots);
-        }
+        self.shrink(&mut slots, self.capacity() - 1);
         let slot = Arc::new(Slot {
             key,
             value: OnceLock::new(),
@@ -144,6 +145,13 @@ impl<K, V> Cache<K, V> {
             if list.is_empty() {
                 slots.remove(&hash);
             }
+        }
+    }
+
+    /// Drops entries until there are `left`.
+    fn shrink(&self, slots: &mut Slots<K, V>, left: usize) {
+        for _ in left..slots.values().map(Vec::len).sum() {
+            self.evict(slots);
         }
     }
 
@@ -165,6 +173,23 @@ impl<K, V> Cache<K, V> {
             recent.take_if(|slot| age(slot) == oldest);
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Sets how many entries there may be, one at least; those longest unused go if there are more.
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        self.capacity.store(capacity.max(1), Ordering::Relaxed);
+        self.shrink(&mut slots, capacity.max(1));
+    }
+
+    /// How many entries there may be.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// How often a value had to be made.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
     }
 
     /// How many entries have been dropped for room.
@@ -225,6 +250,25 @@ mod tests {
         assert_eq!((value(&single, 1), value(&single, 1)), (10, 10));
         value(&single, 2);
         assert_eq!(recent(&single, 1), None, "an entry that was dropped is not found");
+    }
+
+    #[test]
+    fn a_smaller_limit_drops_those_longest_unused() {
+        let cache = Cache::new(4);
+        for key in [1, 2, 3, 4, 1] {
+            value(&cache, key);
+        }
+        assert_eq!((cache.len(), cache.misses(), cache.evictions()), (4, 4, 0));
+        cache.set_capacity(2);
+        assert_eq!((cache.len(), cache.capacity(), cache.evictions()), (2, 2, 2));
+        assert!(cache.get(1, |key| *key == 1).is_some() && cache.get(0, |key| *key == 4).is_some());
+        cache.set_capacity(0);
+        assert_eq!((cache.len(), cache.capacity()), (1, 1), "one at least");
+        value(&cache, 9);
+        assert_eq!((cache.len(), cache.misses(), cache.evictions()), (1, 5, 4));
+        cache.set_capacity(3);
+        value(&cache, 8);
+        assert_eq!((cache.len(), cache.evictions()), (2, 4), "a larger one drops none");
     }
 
     #[test]

@@ -237,6 +237,20 @@ pub enum Error {
         /// The file that holds the program's StableHLO.
         dump: Option<PathBuf>,
     },
+    /// A program does not fit into the memory of the devices that it was compiled for.
+    ///
+    /// Why: the message says by how much, and which values, made on which lines, fill the memory. Fix: what its help
+    /// says; [`doctor::fit`](crate::doctor::fit) looks for a batch and a `remat` policy that fit.
+    TooLarge {
+        /// What fills the memory, and what to do.
+        message: String,
+        /// Bytes that it needs on a device, as the compiler rounds them.
+        needed: u64,
+        /// Bytes that a device has.
+        available: u64,
+        /// The file that holds the program's StableHLO.
+        dump: Option<PathBuf>,
+    },
     /// The plugin reported a failure while copying or executing.
     Runtime {
         /// What oxidax was doing.
@@ -376,8 +390,9 @@ impl fmt::Display for Error {
             Error::Op(error) => error.fmt(f),
             Error::Tracer(error) => error.fmt(f),
             Error::Tree(error) => error.fmt(f),
-            Error::Compile { message, dump } => {
-                write!(f, "error[compile]: {message}")?;
+            Error::Compile { message, dump } | Error::TooLarge { message, dump, .. } => {
+                let what = if matches!(self, Error::Compile { .. }) { "compile" } else { "memory" };
+                write!(f, "error[{what}]: {message}")?;
                 match dump {
                     Some(dump) => write!(f, "\n  program: {}", dump.display()),
                     None => Ok(()),

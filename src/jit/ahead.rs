@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::atomic::Ordering;
 
 /// A function compiled for one signature, without having been called. Made by
 /// [`Lowered::compile`](super::Lowered::compile).
@@ -92,9 +93,15 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         self.entry.executable.asked().collectives()
     }
 
+    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::cache)). It answers as
+    /// one that was compiled just now, except that profiles show the lines of the source as they were then.
+    pub fn is_from_disk(&self) -> bool {
+        self.entry.executable.is_from_disk()
+    }
+
     /// Leaves passed by value that could not be donated so far, because something else held them.
     pub fn not_donated(&self) -> u64 {
-        self.counters.snapshot(1, 0).not_donated
+        self.counters.not_donated.load(Ordering::Relaxed)
     }
 
     #[track_caller]

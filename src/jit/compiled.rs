@@ -22,7 +22,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How many signatures one [`Jit`] keeps compiled.
+/// How many signatures one [`Jit`] keeps compiled unless it says otherwise.
 const SIGNATURES: usize = 256;
 
 /// A function that is traced and compiled once per signature. Made by [`jit`].
@@ -100,6 +100,28 @@ impl<A: Args, O: Tree> Jit<A, O> {
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_string();
+        self
+    }
+
+    /// How many signatures are kept compiled: 256 unless set. With one more, the one longest unused goes, and is compiled
+    /// anew when it comes back; [`JitStats::evictions`] counts them. 0 counts as 1.
+    ///
+    /// A smaller number bounds the memory of programs whose arguments come in ever new shapes; padding these to a few sizes
+    /// is faster.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let sum = jit(|x: Array| x.sum()).cache_size(2);
+    /// for n in [1, 2, 1, 3, 1] {
+    ///     sum.call(ones([n], DType::F32))?;
+    /// }
+    /// let stats = sum.stats();
+    /// assert_eq!((stats.hits, stats.misses, stats.evictions, stats.signatures), (2, 3, 1, 2));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn cache_size(self, signatures: usize) -> Self {
+        self.cache.set_capacity(signatures);
         self
     }
 
@@ -183,7 +205,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
 
     /// What it has done so far.
     pub fn stats(&self) -> JitStats {
-        self.counters.snapshot(self.cache.len(), self.cache.evictions())
+        self.counters.snapshot(&self.cache)
     }
 
     /// Traces the function on arguments of these types, without compiling or running it:
@@ -242,6 +264,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
         let entry = staged.load(&text, plan)?;
         Counters::add(&self.counters.compile_nanos, nanos_since(start));
         Counters::add(&self.counters.compiles, 1);
+        Counters::add(&self.counters.loaded, entry.executable.is_from_disk().into());
         Ok(entry)
     }
 
@@ -257,6 +280,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Counters::add(&self.counters.calls, 1);
         let view = Arguments::<A>(arguments);
         if trace::jit_disabled() {
+            Counters::add(&self.counters.interpreted, 1);
             let copy = A::unflatten(arguments, &mut leaves_of(&view).into_iter());
             return catch(|| (self.function)(copy)).map_err(Failure::before);
         }

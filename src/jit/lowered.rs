@@ -3,7 +3,7 @@
 use super::ahead::Compiled;
 use super::entry::Staged;
 use super::planned::Planned;
-use crate::core::{Cost, Error, Program};
+use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
 use crate::passes;
 use crate::runtime::{Topology, Unloaded};
 use crate::tree::{Args, Signature, Tree};
@@ -42,6 +42,50 @@ impl<A: Args, O: Tree> Lowered<A, O> {
         passes::cost(self.program())
     }
 
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        &self.staged.name
+    }
+
+    /// The mesh that it is to run over; `None` for one device.
+    ///
+    /// # Errors
+    /// As [`Lowered::compile`] where shardings do not fit.
+    pub fn mesh(&self) -> Result<Option<Mesh>, Error> {
+        Ok(self.staged.placed()?.and_then(|placed| placed.mesh().cloned()))
+    }
+
+    /// The leaves of its arguments, in order, and how they lie.
+    ///
+    /// # Errors
+    /// As [`Lowered::compile`] where shardings do not fit.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::without_devices([("data", 8)])?;
+    /// let rows = mesh.sharding(p!["data"])?;
+    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((None::<NamedSharding>, &rows));
+    /// let (w, x) = (Aval::new(DType::F32, [64, 8]), Aval::new(DType::F32, [32, 64]));
+    /// let arguments = layer.lower((w, x))?.arguments()?;
+    /// assert_eq!((arguments[1].path.as_str(), arguments[1].position), ("$[1]", 1));
+    /// assert_eq!(arguments[0].bytes_per_device(), 64 * 8 * 4);
+    /// assert_eq!(arguments[1].bytes_per_device(), 32 * 64 * 4 / 8);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn arguments(&self) -> Result<Vec<Argument>, Error> {
+        let placed = self.staged.placed()?;
+        let shardings = placed.map_or_else(Vec::new, |placed| placed.inputs);
+        let positions = self.staged.arguments.iter().enumerate();
+        let leaves = positions.flat_map(|(at, of)| of.iter().map(move |aval| (at, aval)));
+        let leaves = leaves.zip(&self.staged.spread.paths).enumerate();
+        Ok(leaves
+            .map(|(at, ((position, aval), path))| {
+                let sharding = shardings.get(at).cloned().flatten();
+                Argument::new(path.clone(), position, (**aval).clone(), sharding)
+            })
+            .collect())
+    }
+
     /// Compiles it for the default device, without arguments and without running it. The
     /// [`Jit`](super::Jit) that it came from does not learn of it.
     ///
@@ -69,8 +113,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// first; else for one device.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the compiler's message, also if it does not fit into the devices' memory, or if the
-    /// mesh has more devices than the topology; [`Error::Op`] if a primitive refuses the platform.
+    /// [`Error::TooLarge`] if it does not fit into the memory of a device; [`Error::Compile`] with the compiler's message, or
+    /// if the mesh has more devices than the topology; [`Error::Op`] if a primitive refuses the platform.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -84,6 +128,40 @@ impl<A: Args, O: Tree> Lowered<A, O> {
         let name = &self.staged.name;
         let unloaded = Unloaded::compile(self.program(), name, placed.as_ref(), topology)?;
         Ok(Planned::new(unloaded, name, self.program(), topology))
+    }
+}
+
+/// A leaf of a lowered function's arguments.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Argument {
+    /// Its path among all arguments: `$[0].weight`.
+    pub path: String,
+    /// The argument that it belongs to, from 0.
+    pub position: usize,
+    /// Its type, of all devices together.
+    pub aval: Aval,
+    /// How it lies on the mesh; `None` if the program runs on one device.
+    pub sharding: Option<NamedSharding>,
+}
+
+impl Argument {
+    pub(crate) fn new(
+        path: String,
+        position: usize,
+        aval: Aval,
+        sharding: Option<NamedSharding>,
+    ) -> Argument {
+        Argument { path, position, aval, sharding }
+    }
+
+    /// The bytes of it that a device holds.
+    pub fn bytes_per_device(&self) -> usize {
+        let part = self.sharding.as_ref().map(|it| it.shard_shape(&self.aval.shape));
+        match part {
+            Some(Ok(shape)) => self.aval.with_shape(shape).bytes(),
+            _ => self.aval.bytes(),
+        }
     }
 }
 

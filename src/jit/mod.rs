@@ -17,7 +17,7 @@ pub use crate::runtime::{Collective, Collectives, MemoryAnalysis};
 pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;
-pub use lowered::Lowered;
+pub use lowered::{Argument, Lowered};
 pub use planned::Planned;
 pub use pmap::{PMap, pmap};
 pub use stats::JitStats;

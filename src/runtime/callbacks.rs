@@ -10,6 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What `lower` rules call it.
 const NAME: &str = "oxidax.callback";
 
+/// Whether the text of a program calls host functions, which another process does not have.
+pub(super) fn calls_host(text: &str) -> bool {
+    text.contains(NAME) || text.contains("is_host_transfer")
+}
+
 /// Makes host functions reachable from the programs of a client.
 pub(super) fn install(client: &Client) -> oxidax_pjrt::Result<()> {
     register(client, NAME, |frame| {

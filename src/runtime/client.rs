@@ -1,6 +1,7 @@
 //! The process's client: made once, on the first use, and alive until the process ends.
 
-use super::config::RuntimeConfig;
+use super::config::{CompilerVariables, RuntimeConfig};
+use super::identity::Identity;
 use crate::core::Error;
 use crate::core::callback::take_failure;
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
@@ -16,6 +17,8 @@ pub(super) struct Runtime {
     pub(super) devices: Vec<crate::core::Device>,
     /// The platform as `lower` rules know it: `cpu`, `cuda`, `tpu`.
     pub(super) platform: String,
+    /// What keys of compiled programs on disk begin with.
+    pub(super) identity: Identity,
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -88,6 +91,9 @@ pub(super) fn runtime() -> Result<&'static Runtime, Error> {
 fn make() -> Result<Runtime, Error> {
     let plugin_error = |error: &dyn std::fmt::Display| Error::Plugin(error.to_string());
     let settings = RuntimeConfig::from_env()?;
+    // A variable that makes no sense is said here, and not when the first program would be kept.
+    super::saved::disk_settings()?;
+    let variables = CompilerVariables::from_env();
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
     let found = find_or_install(&Request::default(), &config, &mut Stderr::new())
         .map_err(|error| plugin_error(&error))?;
@@ -99,6 +105,7 @@ fn make() -> Result<Runtime, Error> {
         }],
         _ => Vec::new(),
     };
+    let identity = Identity::new(&found, options.clone(), variables);
     let client = super::processes::make_client(plugin, found.platform, options)?;
     // TPUs call no handlers.
     if found.platform != Platform::Tpu {
@@ -122,7 +129,7 @@ fn make() -> Result<Runtime, Error> {
         .in_slice(slice_in(&device.attributes().unwrap_or_default()))
     });
     let devices = devices.collect();
-    Ok(Runtime { client, local, devices, platform })
+    Ok(Runtime { client, local, devices, platform, identity })
 }
 
 /// The slice of TPUs that a device of these attributes belongs to; 0 where the plugin knows none.

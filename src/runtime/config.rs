@@ -1,7 +1,9 @@
 //! What the environment says about the runtime. Read here, once; where plugins are looked for is
-//! read in `oxidax-plugin`.
+//! read in `oxidax-plugin`, where compiled programs are kept in `oxidax-cache`.
 
 use crate::core::Error;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 /// Settings of the process's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,46 @@ impl RuntimeConfig {
             },
         };
         Ok(RuntimeConfig { cpu_devices })
+    }
+}
+
+/// The variables that a plugin's compiler reads, as they are when its client is made. Ordered, so that they print alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CompilerVariables(BTreeMap<String, OsString>);
+
+impl CompilerVariables {
+    /// Reads the environment.
+    pub(super) fn from_env() -> CompilerVariables {
+        CompilerVariables::from_variables(std::env::vars_os())
+    }
+
+    fn from_variables(all: impl Iterator<Item = (OsString, OsString)>) -> CompilerVariables {
+        /// How many threads the CPU client has, to which number its compiler cuts loops.
+        const THREADS: [&str; 2] = ["NPROC", "PJRT_NPROC"];
+        let mut known = BTreeMap::new();
+        for (name, value) in all {
+            let Some(name) = name.to_str() else { continue };
+            let compilers =
+                ["XLA_", "LIBTPU_", "TF_XLA_"].iter().any(|start| name.starts_with(start));
+            if !compilers && !THREADS.contains(&name) {
+                continue;
+            }
+            // `XLA_FLAGS` may name a file that has the flags.
+            if name == "XLA_FLAGS"
+                && !value.to_string_lossy().trim_start().starts_with('-')
+                && let Ok(flags) = std::fs::read_to_string(&value)
+            {
+                known.insert("the file of XLA_FLAGS".to_owned(), flags.into());
+            }
+            known.insert(name.to_owned(), value);
+        }
+        CompilerVariables(known)
+    }
+
+    /// Whether the compiler is to write down what it does.
+    pub(super) fn ask_for_files(&self) -> bool {
+        let flags = self.0.iter().filter(|(name, _)| name.ends_with("XLA_FLAGS"));
+        flags.into_iter().any(|(_, value)| value.to_string_lossy().contains("xla_dump_"))
     }
 }
 
@@ -67,6 +109,36 @@ pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn compilers(variables: &[(&str, &str)]) -> CompilerVariables {
+        let pair = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
+        CompilerVariables::from_variables(variables.iter().map(pair))
+    }
+
+    #[test]
+    fn what_compilers_read_is_told_apart_from_what_they_do_not() {
+        let flags = compilers(&[("XLA_FLAGS", "--xla_a=1"), ("HOME", "/home/ada")]);
+        assert_eq!(flags, compilers(&[("PATH", "/bin"), ("XLA_FLAGS", "--xla_a=1")]));
+        assert_ne!(flags, compilers(&[("XLA_FLAGS", "--xla_a=2")]));
+        assert_ne!(flags, compilers(&[]));
+        for name in ["LIBTPU_INIT_ARGS", "NPROC", "PJRT_NPROC", "XLA_PYTHON_CLIENT_ALLOCATOR"] {
+            assert_ne!(compilers(&[(name, "1")]), compilers(&[]), "{name}");
+        }
+    }
+
+    #[test]
+    fn flags_in_a_file_are_those_in_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("flags");
+        let flags = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            compilers(&[("XLA_FLAGS", file.to_str().expect("a path in UTF-8"))])
+        };
+        assert_ne!(flags("--xla_a=1"), flags("--xla_a=2"));
+        assert!(flags("--xla_dump_to=here").ask_for_files());
+        assert!(!flags("--xla_a=1").ask_for_files());
+        assert!(compilers(&[("XLA_FLAGS", "--xla_a=1 --xla_dump_hlo_as_text")]).ask_for_files());
+    }
 
     #[test]
     fn the_number_of_cpu_devices_is_checked() {

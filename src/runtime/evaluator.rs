@@ -10,9 +10,10 @@ use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Progr
 use crate::passes;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many single operations, and how many whole programs, are kept compiled.
+/// How many single operations, and how many whole programs, are kept compiled unless somebody says otherwise.
 const OPERATIONS: usize = 4096;
 const PROGRAMS: usize = 1024;
 
@@ -57,19 +58,64 @@ impl Where {
     }
 }
 
+/// Compiled programs in memory: how many there are, and how they were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Those that are there now.
+    pub entries: usize,
+    /// How many there may be.
+    pub limit: usize,
+    /// Uses of one that was there.
+    pub hits: u64,
+    /// Times that one had to be made.
+    pub misses: u64,
+    /// Those that were dropped because there were too many.
+    pub evictions: u64,
+}
+
 /// Evaluates on the default device.
 pub(crate) struct Evaluator {
     operations: Cache<OperationKey, Executable>,
     programs: Cache<(Program, Where), Executable>,
+    /// How often the one and the other were asked for something.
+    used: [AtomicU64; 2],
 }
 
 /// The process's evaluator.
 pub(crate) fn evaluator() -> &'static dyn Backend {
+    the_evaluator()
+}
+
+fn the_evaluator() -> &'static Evaluator {
     static EVALUATOR: OnceLock<Evaluator> = OnceLock::new();
     EVALUATOR.get_or_init(|| Evaluator {
         operations: Cache::new(OPERATIONS),
         programs: Cache::new(PROGRAMS),
+        used: [AtomicU64::new(0), AtomicU64::new(0)],
     })
+}
+
+/// What is compiled of single operations, and of programs of transforms outside `jit`.
+pub(crate) fn eager_counts() -> [Counts; 2] {
+    fn counts<K, V>(cache: &Cache<K, V>, used: &AtomicU64) -> Counts {
+        let misses = cache.misses();
+        Counts {
+            entries: cache.len(),
+            limit: cache.capacity(),
+            hits: used.load(Ordering::Relaxed).saturating_sub(misses),
+            misses,
+            evictions: cache.evictions(),
+        }
+    }
+    let Evaluator { operations, programs, used } = the_evaluator();
+    [counts(operations, &used[0]), counts(programs, &used[1])]
+}
+
+/// Sets how many of both are kept, one at least.
+pub(crate) fn set_eager_limits(operations: usize, programs: usize) {
+    the_evaluator().operations.set_capacity(operations);
+    the_evaluator().programs.set_capacity(programs);
 }
 
 impl Backend for Evaluator {
@@ -100,6 +146,7 @@ impl Backend for Evaluator {
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
         let where_to = Where::of(arguments.iter())?;
+        self.used[1].fetch_add(1, Ordering::Relaxed);
         let executable = self.programs.get_or_make(
             program.structural_hash(),
             |(other, known)| *known == where_to && other == program,
@@ -130,6 +177,7 @@ impl Evaluator {
             operand.aval().hash(&mut hasher);
         }
         let where_to = Where::of(operands.iter().copied())?;
+        self.used[0].fetch_add(1, Ordering::Relaxed);
         let matches = |key: &OperationKey| {
             key.where_to == where_to
                 && *key.primitive == **primitive

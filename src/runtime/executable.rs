@@ -1,12 +1,15 @@
 //! Compiling programs and executing them.
 
 use super::buffer::{OnDevice, array_type, device_buffer, wrap_in};
+use super::callbacks::calls_host;
 use super::client::{Runtime, runtime, runtime_error};
 use super::express::named;
 use super::home::Home;
 use super::plan::{Plan, Runs};
 use super::put::brought;
+use super::saved::{self, Request};
 use super::shards::{Launch, Shards};
+use super::too_large::refusal;
 use crate::core::callback::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Effects, Error, Mesh, NamedSharding, Program};
 use crate::passes::{self, Placed};
@@ -23,6 +26,8 @@ pub(crate) struct Executable {
     name: String,
     /// Whether calls wait until the device is done, so that side effects come in the order of the calls.
     ordered: bool,
+    /// Whether it was compiled before, and kept on disk.
+    from_disk: bool,
     /// Keeps the closures alive that the program calls.
     _closures: Option<Program>,
     /// Where the arguments are to lie.
@@ -155,9 +160,15 @@ impl Executable {
             message: format!("{name}: {error}"),
             dump: dump(program, text),
         };
-        let loaded = parameters
-            .and_then(|parameters| load(runtime, text, Signature { parameters }, &plan.runs))
-            .map_err(|error| refused(error.to_string()))?;
+        let (loaded, from_disk) = parameters
+            .and_then(|parameters| load(runtime, name, text, Signature { parameters }, &plan.runs))
+            .map_err(|error| {
+                let devices = match &plan.runs {
+                    Runs::On(_) => 1,
+                    Runs::Over(mesh) => mesh.devices().len(),
+                };
+                refusal(name, &error, (program, text), devices)
+            })?;
         let gives = match &plan.runs {
             Runs::On(device) => Gives::On { device: *device, committed: plan.committed },
             Runs::Over(mesh) => {
@@ -171,6 +182,7 @@ impl Executable {
             results,
             name: name.to_string(),
             ordered: program.effects() == Effects::Ordered,
+            from_disk,
             _closures: program.is_opaque().then(|| program.clone()),
         })
     }
@@ -178,6 +190,11 @@ impl Executable {
     /// The name of the function that it came from.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it was compiled before, and loaded from disk.
+    pub(crate) fn is_from_disk(&self) -> bool {
+        self.from_disk
     }
 
     /// Where each argument is to lie.
@@ -343,13 +360,14 @@ fn for_platform(platform: &str, options: CompileOptions) -> CompileOptions {
     }
 }
 
+/// Loads a program that was compiled before, or compiles it; and which of both it was.
 fn load(
     runtime: &Runtime,
+    name: &str,
     text: &str,
     signature: Signature,
     runs: &Runs,
-) -> oxidax_pjrt::Result<LoadedExecutable> {
-    let program = oxidax_pjrt::Program::mlir(text)?;
+) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
     let options = match runs {
         Runs::On(id) if *id == runtime.local[0].id() => on_first(&runtime.platform),
         Runs::On(id) => for_platform(&runtime.platform, CompileOptions::on_device(*id)),
@@ -358,7 +376,14 @@ fn load(
             over(&runtime.platform, ids)
         }
     };
-    runtime.client.compile_with_signature(&program, &options, signature)
+    // Compilers of one program over several processes talk to each other, so all of them must be at it: one process
+    // that finds the program would leave the others waiting.
+    let is_ours = match runs {
+        Runs::On(_) => true,
+        Runs::Over(mesh) => mesh.is_local(),
+    };
+    let may_be_kept = is_ours && !calls_host(text);
+    saved::executable(runtime, Request { name, text, options, signature, may_be_kept })
 }
 
 /// Keeps the text of a program that was refused, for the report; `None` if it cannot be written.

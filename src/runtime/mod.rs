@@ -12,9 +12,11 @@ mod evaluator;
 mod executable;
 mod express;
 mod home;
+mod identity;
 mod plan;
 mod processes;
 mod put;
+mod saved;
 mod shards;
 mod too_large;
 mod topology;
@@ -26,16 +28,20 @@ pub(crate) use client::set_cpu_devices;
 pub use collectives::{Collective, Collectives};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
-pub(crate) use evaluator::{blame, evaluator, is_watched};
+pub use evaluator::Counts;
+pub(crate) use evaluator::{blame, eager_counts, evaluator, is_watched, set_eager_limits};
 pub(crate) use executable::{Executable, Kept, Scratch};
 pub(crate) use home::{
     Home, Lies, default_device, device_of, devices, home_of, platform, with_default_device,
 };
+pub use oxidax_cache::Settings;
 pub(crate) use plan::{Plan, Wishes};
 #[cfg(feature = "distributed")]
 pub(crate) use processes::{Exchange, Joined, is_too_late, join};
 pub use processes::{process_count, process_index};
 pub(crate) use put::{assembled, moved, put_local, with_spread};
+pub use saved::DiskStats;
+pub(crate) use saved::{disk_settings, disk_stats, set_disk};
 pub use shards::Shard;
 pub(crate) use shards::shards_of;
 pub use topology::Topology;

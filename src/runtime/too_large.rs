@@ -1,23 +1,48 @@
 //! What to say of a program that does not fit into a device's memory.
 
-use crate::core::{Aval, Loc, Program};
+use super::executable::dump;
+use crate::core::{Aval, Error, Loc, Program};
 use crate::passes;
 
 /// How many of the largest values are listed.
 const LISTED: usize = 8;
 
-/// By how much a program is too large, what fills the memory, and what to do, if that is what the compiler's message says.
-pub(super) fn explain(message: &str, program: &Program, devices: usize) -> Option<String> {
-    if !message.contains("RESOURCE_EXHAUSTED") {
-        return None;
+/// The compiler's refusal of a program called `name`, as our error: how much too large it is, what fills the memory and
+/// what to do, if that is why.
+pub(super) fn refusal(
+    name: &str,
+    refused: &oxidax_pjrt::Error,
+    (program, text): (&Program, &str),
+    devices: usize,
+) -> Error {
+    let (said, dump) = (refused.to_string(), dump(program, text));
+    match sizes(&said) {
+        Some((needed, available)) => {
+            let message = explained(name, (needed, available), program, devices);
+            Error::TooLarge { message, needed, available, dump }
+        }
+        None => Error::Compile { message: format!("{name}: {said}"), dump },
     }
+}
+
+/// The bytes that are needed and those that are there, if a compiler's message says that there are too few.
+fn sizes(message: &str) -> Option<(u64, u64)> {
     let mut sizes = message.split([' ', '(', ')', ',']).filter_map(size);
-    let (needed, there) = (sizes.next()?, sizes.next()?);
-    let over = needed.checked_sub(there)?;
+    let (needed, available) = (sizes.next()?, sizes.next()?);
+    (message.contains("RESOURCE_EXHAUSTED") && needed > available).then_some((needed, available))
+}
+
+fn explained(
+    name: &str,
+    (needed, available): (u64, u64),
+    program: &Program,
+    devices: usize,
+) -> String {
+    let over = needed - available;
     let mut lines = vec![format!(
-        "does not fit: it needs {} on a device, which has {}: {} ({over} bytes) too many",
+        "{name}: does not fit: it needs {} on a device, which has {}: {} ({over} bytes) too many",
         gib(needed),
-        gib(there),
+        gib(available),
         gib(over)
     )];
     let all = if devices > 1 { ", of all devices together" } else { "" };
@@ -25,27 +50,20 @@ pub(super) fn explain(message: &str, program: &Program, devices: usize) -> Optio
     let groups = groups(program);
     for (count, aval, made_by, location) in groups.iter().take(LISTED) {
         let at = location.map(|it| format!("  at {}:{}:{}", it.file(), it.line(), it.column()));
-        lines.push(format!(
-            "    {:>10}  {}{aval}  {made_by}{}",
-            gib(*count as u64 * aval.bytes() as u64),
-            if *count > 1 { format!("{count} × ") } else { String::new() },
-            at.unwrap_or_default()
-        ));
+        let times = if *count > 1 { format!("{count} × ") } else { String::new() };
+        let bytes = gib(*count as u64 * aval.bytes() as u64);
+        lines.push(format!("    {bytes:>10}  {times}{aval}  {made_by}{}", at.unwrap_or_default()));
     }
-    let rest = groups.iter().skip(LISTED).map(|(count, aval, ..)| count * aval.bytes());
-    if groups.len() > LISTED {
-        lines.push(format!(
-            "    {:>10}  in {} others",
-            gib(rest.sum::<usize>() as u64),
-            groups.len() - LISTED
-        ));
+    if let Some(others @ [_, ..]) = groups.get(LISTED..) {
+        let bytes: usize = others.iter().map(|(count, aval, ..)| count * aval.bytes()).sum();
+        lines.push(format!("    {:>10}  in {} others", gib(bytes as u64), others.len()));
     }
     lines.push(
         "  help: a smaller batch; `remat` around each layer, which computes again what the derivative needs; `bf16`; \
          parameters and optimizer state cut over more devices; arguments that are not needed afterwards passed by value"
             .into(),
     );
-    Some(lines.join("\n"))
+    lines.join("\n")
 }
 
 type Group = (usize, Aval, &'static str, Loc);
@@ -100,21 +118,21 @@ mod tests {
             y.matmul(&z)
         };
         let program = make_program(f, Aval::new(DType::F32, [16384, 16384])).unwrap();
-        let said = explain(MESSAGE, &program, 1).unwrap();
+        let sizes = sizes(MESSAGE).unwrap();
+        let said = explained("f", sizes, &program, 1);
         assert!(said.contains("22.44 GiB (24094766531 bytes) too many"), "{said}");
         assert!(said.contains("1.00 GiB  f32[16384,16384]  dot_general  at "), "{said}");
         assert!(said.contains("too_large.rs"), "{said}");
         assert!(!said.contains("of all devices"), "{said}");
-        assert!(explain(MESSAGE, &program, 4).unwrap().contains("of all devices together"));
+        assert!(explained("f", sizes, &program, 4).contains("of all devices together"));
     }
 
     #[test]
     fn other_messages_are_left_alone() {
-        let program = make_program(|x: Array| x, Aval::new(DType::F32, [2])).unwrap();
-        assert_eq!(explain("INTERNAL: 38.19G of 15.75G", &program, 1), None);
-        assert_eq!(explain("RESOURCE_EXHAUSTED: of something else", &program, 1), None);
-        assert_eq!(explain("RESOURCE_EXHAUSTED: 1.00G of 2.00G", &program, 1), None);
-        let used = "RESOURCE_EXHAUSTED: Used 37.25G of 15.75G hbm. Exceeded by 21.50G.";
-        assert!(explain(used, &program, 1).unwrap().contains("21.50 GiB (23085449216 bytes)"));
+        assert_eq!(sizes("INTERNAL: 38.19G of 15.75G"), None);
+        assert_eq!(sizes("RESOURCE_EXHAUSTED: of something else"), None);
+        assert_eq!(sizes("RESOURCE_EXHAUSTED: 1.00G of 2.00G"), None);
+        let used = "RESOURCE_EXHAUSTED: Used 3.5M of 512K hbm. Exceeded by 3M.";
+        assert_eq!(sizes(used), Some((7 << 19, 1 << 19)));
     }
 }

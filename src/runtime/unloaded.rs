@@ -1,8 +1,7 @@
 //! Programs compiled for devices that are not here.
 
 use super::analysis::Asked;
-use super::executable::dump;
-use super::too_large;
+use super::too_large::refusal;
 use super::topology::Topology;
 use crate::core::{Error, Mesh, Program};
 use crate::passes::{self, Placed};
@@ -28,15 +27,12 @@ impl Unloaded {
         let mesh = placed.and_then(Placed::mesh);
         refuse_larger(name, mesh, topology)?;
         let text = passes::lower_placed(program, name, topology.platform(), true, placed)?;
-        let compiled = topology.compile(&text, mesh).map_err(|error| {
-            let (error, devices) = (error.to_string(), mesh.map_or(1, |mesh| mesh.devices().len()));
-            let why = too_large::explain(&error, program, devices).unwrap_or(error);
-            Error::Compile {
-                message: format!("{name}, for {}: {why}", topology.name()),
-                dump: dump(program, &text),
-            }
-        });
-        Ok(Unloaded { executable: compiled?, name: name.to_string() })
+        let executable = topology.compile(&text, mesh).map_err(|error| {
+            let devices = mesh.map_or(1, |mesh| mesh.devices().len());
+            let name = format!("{name}, for {}", topology.name());
+            refusal(&name, &error, (program, &text), devices)
+        })?;
+        Ok(Unloaded { executable, name: name.to_string() })
     }
 
     /// To ask what the compiler knows of it.

@@ -11,4 +11,4 @@ mod types;
 mod writer;
 
 pub use types::{TensorType, Value};
-pub use writer::{Region, Writer, i64_array};
+pub use writer::{Region, Writer, i64_array, without_locations};

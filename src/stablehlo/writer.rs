@@ -356,6 +356,36 @@ impl Writer {
     }
 }
 
+/// The text of a module that a [`Writer`] has finished, without its source positions, in pieces.
+///
+/// ```
+/// use oxidax::stablehlo::{Writer, without_locations};
+/// let module = |line: u32| {
+///     let mut writer = Writer::new();
+///     let (outside, _) = writer.open_function(&[]);
+///     writer.set_location(Some(("main.rs", line, 1)));
+///     writer.op_full("after_all", &[], "", Vec::new(), &[]);
+///     writer.close_function(outside, "main", &[], &[]);
+///     writer.finish("module")
+/// };
+/// let bare = |text: &str| without_locations(text).collect::<String>();
+/// assert_ne!(module(1), module(2));
+/// assert_eq!(bare(&module(1)), bare(&module(2)));
+/// ```
+pub fn without_locations(text: &str) -> impl Iterator<Item = &str> {
+    // A line break in a string is written as its number, so what ends a line is what was written to end it.
+    text.split_inclusive('\n').filter(|line| !line.starts_with("#loc")).flat_map(|line| {
+        let bare = line.rfind(" loc(#loc").filter(|at| {
+            let number = line[at + " loc(#loc".len()..].strip_suffix(")\n");
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        match bare {
+            Some(at) => [&line[..at], "\n"],
+            None => [line, ""],
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("runtime", &["core", "passes", "stablehlo"]),
     ("jit", BELOW_JIT),
     ("devices", BELOW_JIT),
+    ("cache", &["core", "runtime"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
     // Whether a device was used already, and the plugin's store, are the runtime's; `ops` has the word for tiled.
     ("distributed", &["core", "tree", "ops", "runtime"]),
@@ -114,7 +115,7 @@ fn only_the_runtime_knows_plugins() {
         if ["runtime", "lib.rs"].contains(&room) {
             continue;
         }
-        for foreign in ["oxidax_pjrt", "oxidax_pjrt_sys", "oxidax_plugin"] {
+        for foreign in ["oxidax_pjrt", "oxidax_pjrt_sys", "oxidax_plugin", "oxidax_cache"] {
             for at in words(&source.code, foreign) {
                 wrong.push(format!("{}:{}: {foreign}", source.path, line_of(&source.code, at)));
             }

@@ -10,6 +10,7 @@ const READERS: &[(&str, &str)] = &[
     ("src/runtime/config.rs", "the library's one place for settings"),
     ("crates/plugin/src/config.rs", "where plugins are and what the user forbids"),
     ("crates/pjrt/src/plugin.rs", "plugins read how much to say before they can be told otherwise"),
+    ("crates/cache/src/config.rs", "where compiled programs are kept, and how many"),
     ("crates/pjrt/src/xla_flags.rs", "a flag that a plugin does not know would abort the process"),
 ];
 
@@ -37,7 +38,12 @@ fn unsafe_code_lives_in_the_pjrt_crates_only() {
 
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    for file in ["src/lib.rs", "crates/plugin/src/lib.rs", "crates/cli/src/main.rs"] {
+    for file in [
+        "src/lib.rs",
+        "crates/cache/src/lib.rs",
+        "crates/plugin/src/lib.rs",
+        "crates/cli/src/main.rs",
+    ] {
         let text = fs::read_to_string(root().join(file)).unwrap();
         assert!(text.contains("#![forbid(unsafe_code)]"), "{file} does not forbid unsafe code");
     }

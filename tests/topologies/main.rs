@@ -156,8 +156,14 @@ mod tpu {
     fn a_step_too_large_says_by_how_much_and_which_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
-        let error = lowered.compile_for(&topology).unwrap_err().to_string();
-        assert!(error.contains("deep, for v5e:1x1: does not fit: it needs "), "{error}");
+        let error = lowered.compile_for(&topology).unwrap_err();
+        let Error::TooLarge { needed, available, .. } = error else { panic!("{error}") };
+        assert!(needed > available && available > 15 << 30, "{error}");
+        let error = error.to_string();
+        assert!(
+            error.starts_with("error[memory]: deep, for v5e:1x1: does not fit: it needs "),
+            "{error}"
+        );
         assert!(error.contains("GiB on a device, which has 15.75 GiB: "), "{error}");
         assert!(error.contains(" bytes) too many"), "{error}");
         assert!(

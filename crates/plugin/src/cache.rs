@@ -214,8 +214,8 @@ pub(crate) fn verify(library: &Path, expected: Option<&str>) -> Result<State, Er
         return Ok(State::Absent);
     }
     check_trust(library)?;
-    let record = fs::read_to_string(record_path(library)).unwrap_or_default();
-    rehash(library, expected.or(record.split_whitespace().next()))
+    let recorded = recorded(library);
+    rehash(library, expected.or(recorded.as_deref()))
 }
 
 fn rehash(library: &Path, expected: Option<&str>) -> Result<State, Error> {
@@ -239,6 +239,12 @@ fn check_trust(library: &Path) -> Result<(), Error> {
         permissions::check(folder)?;
     }
     permissions::check(library)
+}
+
+/// The hash that is recorded of a library.
+pub(crate) fn recorded(library: &Path) -> Option<String> {
+    let record = fs::read_to_string(record_path(library)).ok()?;
+    record.split_whitespace().next().map(str::to_owned)
 }
 
 fn record_path(library: &Path) -> PathBuf {

@@ -20,7 +20,7 @@ use crate::platform::Platform;
 /// | `plugin_paths` | `OXIDAX_PLUGIN_CPU`, `OXIDAX_PLUGIN_TPU`, `OXIDAX_PLUGIN_CUDA`: a plugin file |
 /// | `tpu_library_path` | `TPU_LIBRARY_PATH`: a plugin file for the TPU |
 /// | `plugin_library_path` | `PJRT_PLUGIN_LIBRARY_PATH`: plugin files, or folders of them |
-/// | `cache` | `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax |
+/// | `cache` | `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax; `off` concerns programs alone |
 /// | `offline` | `OXIDAX_OFFLINE`: `1` forbids every download |
 /// | `search_path` | `PATH` |
 /// | `virtual_env` | `VIRTUAL_ENV` |
@@ -138,11 +138,7 @@ impl Config {
             },
         };
         let home = path("HOME");
-        // A relative XDG_CACHE_HOME is invalid by its specification and must be ignored.
-        let xdg = path("XDG_CACHE_HOME").filter(|p| p.is_absolute());
-        let cache = path("OXIDAX_CACHE")
-            .or_else(|| xdg.map(|p| p.join("oxidax")))
-            .or_else(|| home.as_ref().map(|h| h.join(".cache/oxidax")));
+        let cache = oxidax_cache::folder(get);
         Ok(Config {
             platform,
             plugin_paths: Platform::ALL
@@ -189,17 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_follows_the_more_special_variable() {
-        let all = [("OXIDAX_CACHE", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")];
-        let cache = |variables| with(variables).unwrap().cache.unwrap();
-        assert_eq!(cache(&all), Path::new("/a"));
-        assert_eq!(cache(&all[1..]), Path::new("/b/oxidax"));
-        assert_eq!(cache(&all[2..]), Path::new("/c/.cache/oxidax"));
-        assert_eq!(
-            cache(&[("XDG_CACHE_HOME", "b"), ("HOME", "/c")]),
-            Path::new("/c/.cache/oxidax")
-        );
-        assert_eq!(with(&[]).unwrap().cache, None);
+    fn the_cache_is_where_the_programs_are() {
+        let cache = |variables| with(variables).unwrap().cache;
+        assert_eq!(cache(&[("OXIDAX_CACHE", "/a"), ("HOME", "/c")]).unwrap(), Path::new("/a"));
+        let off = [("OXIDAX_CACHE", "off"), ("HOME", "/c")];
+        assert_eq!(cache(&off).unwrap(), Path::new("/c/.cache/oxidax"), "no word on plugins");
+        assert_eq!(cache(&[]), None);
     }
 
     #[test]

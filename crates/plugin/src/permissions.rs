@@ -1,62 +1,18 @@
-//! Who could exchange a file behind our back.
-//!
-//! A plugin is code that runs with the user's rights, so the cache must belong to the user (or to
-//! root, who may do anything anyway) and nobody else may write it.
+//! Who could exchange a file behind our back: the cache's rules, with this crate's errors.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+
+pub(crate) use oxidax_cache::create_private;
+use oxidax_cache::{Danger, danger};
 
 use crate::error::Error;
 
-/// Creates a folder and its missing parents, for the user alone.
-pub(crate) fn create_private(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(path)
-}
-
 /// Refuses a file or folder that others own or can write. What is not there is no danger.
-#[cfg(unix)]
 pub(crate) fn check(path: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let meta = match path.metadata() {
-        Ok(meta) => meta,
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(());
+    match danger(path).map_err(Error::io("inspect", path))? {
+        Some(Danger { reason, help }) => {
+            Err(Error::UnsafeCache { path: path.to_owned(), reason, help })
         }
-        Err(e) => return Err(Error::io("inspect", path)(e)),
-    };
-    let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 {
-        return Err(Error::UnsafeCache {
-            path: path.to_owned(),
-            reason: format!("belongs to user {}, you are user {me}", meta.uid()),
-            help: "set OXIDAX_CACHE to a folder of your own".to_owned(),
-        });
+        None => Ok(()),
     }
-    let mode = meta.mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(Error::UnsafeCache {
-            path: path.to_owned(),
-            reason: format!("can be written by others (mode {mode:04o})"),
-            help: format!(
-                "if you trust what is in it: `chmod go-w {}`; else delete it",
-                path.display()
-            ),
-        });
-    }
-    Ok(())
-}
-
-/// Other systems keep the cache in the user's profile, which is private by default.
-#[cfg(not(unix))]
-pub(crate) fn check(_: &Path) -> Result<(), Error> {
-    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::cache::{self, Cache, State};
 use crate::config::Config;
 use crate::error::{Error, mib};
 use crate::install::{install, intact, library_path};
-use crate::pins;
+use crate::pins::{self, Pin};
 use crate::platform::{Choice, Platform, choose_platform};
 use crate::progress::Progress;
 use crate::site_packages;
@@ -31,6 +31,21 @@ pub struct Plugin {
     pub path: PathBuf,
     /// How it was found.
     pub origin: Origin,
+    /// Its SHA-256 in lower-case hexadecimal, of one in the cache, where it was checked.
+    pub sha256: Option<String>,
+}
+
+impl Plugin {
+    /// One of which nobody has looked at more than the name.
+    fn unknown(platform: Platform, path: PathBuf, origin: Origin) -> Plugin {
+        Plugin { platform, path, origin, sha256: None }
+    }
+
+    /// One that has the hash of its pin.
+    fn pinned(pin: &Pin, path: PathBuf) -> Plugin {
+        let sha256 = Some(pin.library_sha256.to_owned());
+        Plugin { sha256, ..Plugin::unknown(pin.platform, path, Origin::Pinned) }
+    }
 }
 
 /// Where a [`Plugin`] was found.
@@ -127,7 +142,7 @@ fn last_resort(
     let on_pinned_host = (config.host.0.as_str(), config.host.1.as_str()) == pin.host();
     if platform == Platform::Cpu && on_pinned_host {
         let path = install(pin, config, progress)?;
-        return Ok(Plugin { platform, path, origin: Origin::Pinned });
+        return Ok(Plugin::pinned(pin, path));
     }
     let help = if on_pinned_host {
         format!(
@@ -174,7 +189,7 @@ fn find_or_explain(
 
     const LIST: &str = "PJRT_PLUGIN_LIBRARY_PATH";
     if let Some(path) = in_library_path(platform, &config.plugin_library_path) {
-        return Ok(Ok(Plugin { platform, path, origin: Origin::Variable(LIST) }));
+        return Ok(Ok(Plugin::unknown(platform, path, Origin::Variable(LIST))));
     }
     looked.push(match config.plugin_library_path.len() {
         0 => format!("{LIST}: not set"),
@@ -187,7 +202,7 @@ fn find_or_explain(
     }
 
     if let Some(path) = site_packages::find(platform, config) {
-        return Ok(Ok(Plugin { platform, path, origin: Origin::SitePackages }));
+        return Ok(Ok(Plugin::unknown(platform, path, Origin::SitePackages)));
     }
     looked.push("Python's site-packages (jax_plugins, libtpu): none".to_owned());
     Ok(Err(looked))
@@ -201,7 +216,7 @@ fn named_file(
     origin: Origin,
 ) -> Result<Plugin, Error> {
     match fs::File::open(path).and_then(|file| file.metadata()) {
-        Ok(meta) if meta.is_file() => Ok(Plugin { platform, path: path.to_owned(), origin }),
+        Ok(meta) if meta.is_file() => Ok(Plugin::unknown(platform, path.to_owned(), origin)),
         outcome => Err(Error::MissingPlugin {
             platform,
             named_by: named_by.to_owned(),
@@ -247,13 +262,14 @@ fn in_cache(
         return match cache::state(&path, None)? {
             State::Damaged(reason) => Err(Error::Damaged { path, reason, name: "PATH".to_owned() }),
             State::Valid | State::Absent => {
-                Ok(Ok(Plugin { platform, path, origin: Origin::Local }))
+                let sha256 = cache::recorded(&path);
+                Ok(Ok(Plugin { sha256, ..Plugin::unknown(platform, path, Origin::Local) }))
             }
         };
     }
     let pin = pins::of_platform(platform);
     Ok(match intact(pin, &cache, progress)? {
-        Some(path) => Ok(Plugin { platform, path, origin: Origin::Pinned }),
+        Some(path) => Ok(Plugin::pinned(pin, path)),
         None => Err(format!("the cache: no intact {}", library_path(pin, &cache).display())),
     })
 }

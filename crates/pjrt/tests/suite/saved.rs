@@ -1,9 +1,10 @@
 //! Compiled programs and topologies as bytes, and what they tell about themselves.
 
-use oxidax_pjrt::{Code, CompileOptions, ExecuteOptions, Program, Topology};
+use oxidax_pjrt::{Code, CompileOptions, Executable, ExecuteOptions, Program, Topology};
 
 use crate::execution::ADD;
 use crate::plugins::{Api, client, compile, f32_buffer, f32_values, on_each};
+use crate::sharded::MATMUL;
 
 #[test]
 fn a_serialized_program_runs_again() {
@@ -147,6 +148,45 @@ fn an_unsharded_program_says_nothing_of_shardings() {
                     "plugin xla_cpu_pjrt.so (API 0.81) lacks PJRT_Shardings_ParameterShardings";
                 assert_eq!(error.to_string(), expected);
             }
+        }
+    });
+}
+
+/// What a cache of programs relies on: a program that was loaded answers as the one that was compiled.
+#[test]
+fn a_loaded_program_tells_what_the_compiled_one_told() {
+    const DONATING: &str = "module @d {
+      func.func @main(%x: tensor<64xf32> {jax.buffer_donor = true}) -> tensor<64xf32> {
+        %0 = stablehlo.add %x, %x : tensor<64xf32>
+        return %0 : tensor<64xf32> } }";
+    // The answer, or with which code there is none.
+    fn told<T>(answer: oxidax_pjrt::Result<T>) -> Result<T, Option<Code>> {
+        answer.map_err(|error| error.code())
+    }
+    on_each(|client, api| {
+        let programs =
+            [(DONATING, CompileOptions::default(), 256), (MATMUL, CompileOptions::spmd(8), 0)];
+        for (text, options, aliased) in programs {
+            let program = Program::mlir(text).expect("accepted");
+            let compiled = client.compile(&program, &options).expect("compiled");
+            let bytes = compiled.executable().serialize().expect("serialized");
+            let loaded = client.load(&bytes, None).expect("loaded");
+            let (before, after) = (compiled.executable(), loaded.executable());
+            assert_eq!(loaded.parameters(), compiled.parameters());
+            assert_eq!(loaded.results(), compiled.results());
+            assert_eq!(loaded.devices(), compiled.devices());
+            assert_eq!(told(after.result_shardings()), told(before.result_shardings()));
+            assert_eq!(told(after.result_memory_kinds()), told(before.result_memory_kinds()));
+            let stats = after.memory_stats().expect("known");
+            assert_eq!(stats, before.memory_stats().expect("known"));
+            assert_eq!(stats.aliased, aliased, "{api:?}: {stats:?}");
+            let costs = |executable: &Executable| told(executable.cost_analysis());
+            assert_eq!(costs(after), costs(before));
+            let opcodes = |executable: &Executable| -> Vec<String> {
+                let found = executable.instructions().expect("known");
+                found.into_iter().map(|instruction| instruction.opcode).collect()
+            };
+            assert_eq!(opcodes(after), opcodes(before));
         }
     });
 }

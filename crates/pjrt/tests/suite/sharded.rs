@@ -14,7 +14,7 @@ const ALL_REDUCE: &str = r#"module @sum { func.func @main(%x: tensor<2xf32>) -> 
         stablehlo.return %s : tensor<f32> }) : (tensor<2xf32>) -> tensor<2xf32>
     return %0 : tensor<2xf32> } }"#;
 
-const MATMUL: &str = r#"module @matmul attributes {mhlo.num_partitions = 8 : i32} {
+pub(crate) const MATMUL: &str = r#"module @matmul attributes {mhlo.num_partitions = 8 : i32} {
   sdy.mesh @mesh = <["data"=4, "model"=2]>
   func.func public @main(%x: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
                          %w: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>})

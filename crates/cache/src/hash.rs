@@ -1,0 +1,92 @@
+//! SHA-256 of large files that seldom change, each read once.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Error;
+use crate::permissions::{check, create_private};
+use crate::store::Store;
+
+/// The file in the store's folder that remembers hashes.
+const RECORD: &str = ".plugins";
+/// How many are remembered.
+const REMEMBERED: usize = 32;
+
+/// SHA-256 of a file in lower-case hexadecimal, remembered in the store's folder.
+///
+/// Hashing a plugin of 200 MiB takes most of a second, so a remembered hash is believed as long as the file has the same
+/// device and inode number, size, time of modification *and of its last change of any kind*. The last is what makes that safe:
+/// package managers set modification times to what they please, but nobody can set the other.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be read. That the hash cannot be remembered is no error: it is computed again.
+pub fn file_hash(path: &Path, store: &Store) -> Result<String, Error> {
+    let Some(stamp) = stamp(path).map_err(Error::io("inspect", path))? else {
+        return hash(path);
+    };
+    let record = store.folder().join(RECORD);
+    let known = match check(&record) {
+        Ok(()) => fs::read_to_string(&record).unwrap_or_default(),
+        Err(_) => String::new(),
+    };
+    let remembered = known.lines().find_map(|line| {
+        let (hash, rest) = line.split_once(' ')?;
+        (rest == stamp && hash.len() == 64).then(|| hash.to_owned())
+    });
+    if let Some(hash) = remembered {
+        return Ok(hash);
+    }
+    let hash = hash(path)?;
+    // A file that was replaced keeps its path and loses its other line.
+    let others =
+        known.lines().filter(|line| line.splitn(7, ' ').last() != stamp.splitn(6, ' ').last());
+    let lines: Vec<&str> = others.take(REMEMBERED - 1).collect();
+    let text = format!("{hash} {stamp}\n{}\n", lines.join("\n"));
+    create_private(store.folder()).ok();
+    store.write(&record, |file| file.write_all(text.as_bytes())).ok();
+    Ok(hash)
+}
+
+fn hash(path: &Path) -> Result<String, Error> {
+    let mut file = File::open(path).map_err(Error::io("read", path))?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => hasher.update(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io("read", path)(error)),
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What changes whenever the file does, and its path; `None` for a path with a line break.
+#[cfg(unix)]
+fn stamp(path: &Path) -> io::Result<Option<String>> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let meta = path.metadata()?;
+    let numbers = format!(
+        "{} {} {} {}.{:09} {}.{:09}",
+        meta.dev(),
+        meta.ino(),
+        meta.size(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec()
+    );
+    let path = path.to_str().filter(|path| !path.contains('\n'));
+    Ok(path.map(|path| format!("{numbers} {path}")))
+}
+
+/// Elsewhere nothing is known of a file that would do.
+#[cfg(not(unix))]
+fn stamp(_: &Path) -> io::Result<Option<String>> {
+    Ok(None)
+}

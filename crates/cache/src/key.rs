@@ -1,0 +1,137 @@
+//! By what a program is found.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of everything that decides what a program compiles to. Prints as 64 hexadecimal digits.
+///
+/// ```
+/// use oxidax_cache::KeyBuilder;
+/// let key = |text: &str| {
+///     let mut key = KeyBuilder::new();
+///     key.part("program", text.as_bytes());
+///     key.finish()
+/// };
+/// assert_eq!(key("a"), key("a"));
+/// assert_ne!(key("a"), key("b"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key([u8; 32]);
+
+/// Puts a [`Key`] together from named parts.
+#[derive(Clone, Debug, Default)]
+pub struct KeyBuilder(Sha256);
+
+impl KeyBuilder {
+    /// Without parts.
+    pub fn new() -> KeyBuilder {
+        KeyBuilder::default()
+    }
+
+    /// Adds a part. Names and lengths go into the key, so no two lists of parts run together.
+    pub fn part(&mut self, name: &str, bytes: &[u8]) {
+        for bytes in [name.as_bytes(), bytes] {
+            self.0.update((bytes.len() as u64).to_le_bytes());
+            self.0.update(bytes);
+        }
+    }
+
+    /// Adds a part that lies in pieces. How it is cut makes no difference.
+    pub fn pieces<'a>(&mut self, name: &str, pieces: impl IntoIterator<Item = &'a [u8]>) {
+        let mut hasher = Sha256::new();
+        pieces.into_iter().for_each(|piece| hasher.update(piece));
+        self.part(name, &hasher.finalize());
+    }
+
+    /// The key.
+    pub fn finish(self) -> Key {
+        Key(self.0.finalize().into())
+    }
+}
+
+impl Key {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is not 64 hexadecimal digits in lower case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key is 64 hexadecimal digits in lower case")]
+pub struct NotAKey;
+
+impl FromStr for Key {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Key, NotAKey> {
+        let mut key = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(NotAKey);
+        }
+        for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotAKey)?;
+        }
+        Ok(Key(key))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+mod tests {
+    use super::*;
+
+    fn key(parts: &[(&str, &str)]) -> Key {
+        let mut key = KeyBuilder::new();
+        parts.iter().for_each(|(name, text)| key.part(name, text.as_bytes()));
+        key.finish()
+    }
+
+    #[test]
+    fn parts_do_not_run_together() {
+        let different = [
+            key(&[("a", "bc")]),
+            key(&[("ab", "c")]),
+            key(&[("a", "b"), ("c", "")]),
+            key(&[("a", ""), ("bc", "")]),
+            key(&[]),
+        ];
+        for (at, one) in different.iter().enumerate() {
+            assert!(different[at + 1..].iter().all(|other| other != one));
+        }
+    }
+
+    #[test]
+    fn cuts_between_pieces_make_no_difference() {
+        let of = |pieces: &[&str]| {
+            let mut key = KeyBuilder::new();
+            key.pieces("text", pieces.iter().map(|piece| piece.as_bytes()));
+            key.finish()
+        };
+        assert_eq!(of(&["ab", "c"]), of(&["a", "", "bc"]));
+        assert_ne!(of(&["abc"]), of(&["abd"]));
+    }
+
+    #[test]
+    fn keys_are_read_back() {
+        let key = key(&[("a", "b")]);
+        assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        for wrong in ["", "12", &"g".repeat(64), &"A".repeat(64), &"é".repeat(32)] {
+            assert!(wrong.parse::<Key>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Who could exchange a file behind our back.
+//!
+//! Plugins and compiled programs are code that runs with the user's rights, so the cache must belong to the user (or to
+//! root, who may do anything anyway) and nobody else may write it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Creates a folder and its missing parents, for the user alone.
+///
+/// # Errors
+/// The system's.
+pub fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+/// Why a file or folder of the cache is not to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Danger {
+    /// What is unsafe about it, with the numbers, to follow its path: `belongs to user 7, you are user 1000`.
+    pub reason: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// Whether others own a file or folder, or can write it. What is not there is no danger.
+///
+/// # Errors
+/// The system's, if it cannot be looked at.
+pub fn danger(path: &Path) -> io::Result<Option<Danger>> {
+    match path.metadata() {
+        Ok(meta) => Ok(danger_of(path, &meta)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Refuses such a file or folder.
+pub(crate) fn check(path: &Path) -> Result<(), Error> {
+    refuse(path, danger(path).map_err(Error::io("inspect", path))?)
+}
+
+/// Refuses `path` if it was found to be dangerous.
+pub(crate) fn refuse(path: &Path, danger: Option<Danger>) -> Result<(), Error> {
+    match danger {
+        Some(Danger { reason, help }) => Err(Error::Unsafe { path: path.to_owned(), reason, help }),
+        None => Ok(()),
+    }
+}
+
+/// The same for what `path` was found to be.
+#[cfg(unix)]
+pub(crate) fn danger_of(path: &Path, meta: &fs::Metadata) -> Option<Danger> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me && meta.uid() != 0 {
+        return Some(Danger {
+            reason: format!("belongs to user {}, you are user {me}", meta.uid()),
+            help: "set OXIDAX_CACHE to a folder of your own".to_owned(),
+        });
+    }
+    let mode = meta.mode() & 0o7777;
+    (mode & 0o022 != 0).then(|| Danger {
+        reason: format!("can be written by others (mode {mode:04o})"),
+        help: format!(
+            "if you trust what is in it: `chmod go-w {}`; else delete it",
+            path.display()
+        ),
+    })
+}
+
+/// Other systems keep the cache in the user's profile, which is private by default.
+#[cfg(not(unix))]
+pub(crate) fn danger_of(_: &Path, _: &fs::Metadata) -> Option<Danger> {
+    None
+}

@@ -1,0 +1,84 @@
+//! What of this host decides whether machine code runs on it, and how it was compiled.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Fields of `/proc/cpuinfo` that compilers choose instructions by, on x86-64, Arm, RISC-V and POWER. Not among them is what
+/// changes while a machine runs, such as its frequency, or with its firmware.
+const FIELDS: &[&str] = &[
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "flags",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU variant",
+    "CPU part",
+    "Features",
+    "isa",
+    "uarch",
+    "cpu",
+];
+
+/// The processors of this host: kind, features, and how many of them this process may use, because compilers cut loops to
+/// that number. `None` where the system does not say; then machine code cannot be kept for later.
+///
+/// ```
+/// if cfg!(target_os = "linux") {
+///     let processor = oxidax_cache::processor().expect("/proc/cpuinfo is there");
+///     assert_eq!(Some(processor), oxidax_cache::processor(), "it does not change from call to call");
+/// }
+/// ```
+pub fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let threads = std::thread::available_parallelism().ok()?;
+    let allowed = allowed(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+    Some(format!("{}\n{allowed:?} {threads}\n{}", std::env::consts::ARCH, described(&text)?))
+}
+
+/// The relevant lines of the processors, each once: cores of two kinds give two sets.
+fn described(text: &str) -> Option<String> {
+    let lines = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        FIELDS.contains(&name.trim()).then(|| format!("{}:{}", name.trim(), value.trim()))
+    });
+    let lines: BTreeSet<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.into_iter().collect::<Vec<_>>().join("\n"))
+}
+
+/// How many processors the mask of the process's status has.
+fn allowed(status: &str) -> Option<u32> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
+    mask.trim().chars().filter(|c| *c != ',').map(|c| Some(c.to_digit(16)?.count_ones())).sum()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_by_itself_is_left_out() {
+        let text = "processor\t: 0\nmodel name\t: Fast 1\ncpu MHz\t: 2600.1\nflags\t: avx2 fma\n\n\
+                    processor\t: 1\nmodel name\t: Fast 1\ncpu MHz\t: 800.0\nflags\t: avx2 fma\n";
+        assert_eq!(described(text).unwrap(), "flags:avx2 fma\nmodel name:Fast 1");
+        let later = text.replace("2600.1", "3100.0");
+        assert_eq!(described(&later), described(text));
+        assert_ne!(described(&text.replace("fma", "")), described(text));
+        assert_eq!(described("processor : 0\n"), None, "nothing is known of it");
+    }
+
+    #[test]
+    fn processors_of_two_kinds_are_both_told() {
+        let text = "CPU part\t: 0xd05\n\nCPU part\t: 0xd0a\n\nCPU part\t: 0xd05\n";
+        assert_eq!(described(text).unwrap(), "CPU part:0xd05\nCPU part:0xd0a");
+    }
+
+    #[test]
+    fn the_mask_is_counted() {
+        assert_eq!(allowed("Name:\tx\nCpus_allowed:\tffff,0000000f\n"), Some(20));
+        assert_eq!(allowed("Name:\tx\n"), None);
+        assert_eq!(allowed("Cpus_allowed:\tzz\n"), None);
+    }
+}

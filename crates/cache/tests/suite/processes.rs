@@ -1,0 +1,101 @@
+//! Several processes at one folder. Each is this very test binary, started again with a variable that says which part it
+//! plays.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use oxidax_cache::{Lookup, Settings, Store};
+
+use crate::scene::{Scene, about, key};
+
+const PART: &str = "OXIDAX_TEST_PART";
+const FOLDER: &str = "OXIDAX_TEST_FOLDER";
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+/// Large enough that a write takes more than one system call's worth.
+const SIZE: usize = 300_000;
+
+fn start(part: &str, scene: &Scene) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "processes::play", "--nocapture", "--test-threads=1"])
+        .env(PART, part)
+        .env(FOLDER, scene.store.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What a process of this number keeps: any mixture of two would be no entry.
+fn payload(process: u8) -> Vec<u8> {
+    vec![process; SIZE]
+}
+
+/// Not a test by itself: what a started process does.
+#[test]
+fn play() {
+    let Ok(part) = env::var(PART) else { return };
+    let settings = Settings::in_folder(env::var_os(FOLDER).unwrap());
+    let store = Store::open(&settings).unwrap().unwrap();
+    if part == "dies" {
+        // As a process that is killed while it writes: the name of a write, and half of it.
+        let half = store.folder().join(format!(".new-{}-0", std::process::id()));
+        File::create(half).unwrap().write_all(&payload(0)[..SIZE / 2]).unwrap();
+        println!("\nhalf");
+        loop {
+            std::thread::park();
+        }
+    }
+    let process: u8 = part.parse().unwrap();
+    for round in 0..50 {
+        let key = key(KEYS[(round + usize::from(process)) % KEYS.len()]);
+        store.put(&key, &about("step"), &payload(process)).unwrap();
+        match store.get(&key).unwrap() {
+            Lookup::Found(entry) => {
+                let bytes = entry.payload();
+                assert!(bytes.len() == SIZE && bytes.iter().all(|byte| *byte == bytes[0]));
+            }
+            Lookup::Absent => {}
+            Lookup::Damaged { reason, .. } => panic!("round {round}: {reason}"),
+        }
+        if round % 10 == usize::from(process) {
+            store.clear(None).unwrap();
+        }
+    }
+}
+
+#[test]
+fn processes_that_write_and_clear_at_once_see_whole_entries() {
+    let scene = Scene::new();
+    let children: Vec<Child> = (1..=4).map(|process| start(&process.to_string(), &scene)).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    assert!(scene.files().iter().all(|name| name.ends_with(".program")), "{:?}", scene.files());
+}
+
+#[test]
+fn a_process_killed_while_it_writes_leaves_nothing_harmful() {
+    let scene = Scene::new();
+    scene.put(&key("a"), b"whole");
+    let mut child = start("dies", &scene);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "half"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left: Vec<String> = scene.files().into_iter().filter(|n| n.starts_with(".new-")).collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(scene.payload(&key("a")).unwrap(), b"whole");
+    assert_eq!(scene.store.summary().unwrap().unfinished, 1);
+    // It may belong to one that is still at it, so it goes once that cannot be.
+    scene.put(&key("b"), b"");
+    assert!(scene.path(&left[0]).exists());
+    let file = File::options().append(true).open(scene.path(&left[0])).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(7200)).unwrap();
+    scene.put(&key("c"), b"");
+    assert!(!scene.path(&left[0]).exists());
+    assert_eq!(fs::read_dir(scene.store.folder()).unwrap().count(), 3);
+}

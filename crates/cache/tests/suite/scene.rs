@@ -1,0 +1,69 @@
+//! A cache in a folder of its own.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use oxidax_cache::{About, Key, KeyBuilder, Lookup, Put, Settings, Store};
+use tempfile::TempDir;
+
+pub(crate) struct Scene {
+    pub(crate) root: TempDir,
+    pub(crate) store: Store,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Scene {
+        Scene::with(|settings| settings)
+    }
+
+    pub(crate) fn with(change: impl FnOnce(Settings) -> Settings) -> Scene {
+        let root = tempfile::tempdir().unwrap();
+        let settings = change(Settings::in_folder(root.path().join("programs")));
+        Scene { store: Store::open(&settings).unwrap().unwrap(), root }
+    }
+
+    /// Keeps `payload` under `key`.
+    pub(crate) fn put(&self, key: &Key, payload: &[u8]) -> Put {
+        self.store.put(key, &about("step"), payload).unwrap()
+    }
+
+    /// What is found under a key, if it is whole.
+    pub(crate) fn payload(&self, key: &Key) -> Option<Vec<u8>> {
+        match self.store.get(key).unwrap() {
+            Lookup::Found(entry) => Some(entry.payload().to_vec()),
+            Lookup::Absent => None,
+            Lookup::Damaged { path, reason } => panic!("{}: {reason}", path.display()),
+        }
+    }
+
+    /// Lets an entry look as if it had been used last so long ago.
+    pub(crate) fn age(&self, key: &Key, age: Duration) {
+        let file = File::options().append(true).open(self.store.path(key)).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
+
+    /// The names of all files, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let listing = fs::read_dir(self.store.folder()).unwrap();
+        let mut names: Vec<String> =
+            listing.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.store.folder().join(name)
+    }
+}
+
+pub(crate) fn key(word: &str) -> Key {
+    let mut key = KeyBuilder::new();
+    key.part("program", word.as_bytes());
+    key.finish()
+}
+
+pub(crate) fn about(name: &str) -> About {
+    let compile_time = Duration::from_millis(1234);
+    About { name: name.to_owned(), platform: "cpu".to_owned(), compile_time }
+}
