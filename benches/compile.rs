@@ -7,6 +7,8 @@
 //!
 //! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 under AdamW.
 //! - *GPT-2 step*: 12 layers, unrolled, under AdamW, by shapes alone.
+//! - *Warm start*: from the start of a process until the step is ready to run, compiled or, by a second process, loaded from
+//!   a cache on disk that the first has filled (ours is this binary with `--ready WHAT FOLDER`). JAX is not asked.
 //! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
 //!   plugin loaded. Each side runs a fresh process (ours is this binary with `--first-step`).
 //!
@@ -25,10 +27,11 @@ mod jax;
 #[path = "support/mlp.rs"]
 mod mlp;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use serde_json::json;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -141,6 +144,82 @@ fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     Ok([step, array])
 }
 
+/// What a process that made a step ready to run says of it.
+struct Ready {
+    /// From its start to its end.
+    process: f64,
+    /// Compiling, or finding and loading.
+    compile: f64,
+    /// What making the key and looking for it took, and where nothing was found writing the entry.
+    overhead: f64,
+    /// The size of the entry.
+    bytes: f64,
+}
+
+/// Starts a process that makes the step `what` ready to run, with a cache in `folder`; nothing is kept without one.
+fn ready(what: &str, folder: Option<&Path>) -> Result<Ready> {
+    let us = std::env::current_exe().context("this binary's path")?;
+    let start = Instant::now();
+    let mut command = Command::new(us);
+    command.args(["--ready", what]).args(folder).stdin(Stdio::null());
+    let output = command.output().context("starting a process")?;
+    let process = millis(start);
+    ensure!(output.status.success(), "{command:?} ended with {}", output.status);
+    let said = String::from_utf8(output.stdout)?;
+    let numbers: Vec<f64> = said.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let [compile, overhead, bytes] = numbers[..] else { bail!("{command:?} said {said}") };
+    Ok(Ready { process, compile, overhead, bytes })
+}
+
+/// What such a process does.
+#[allow(clippy::print_stdout, reason = "the process that started it reads this")]
+fn make_ready(what: &str, folder: Option<&String>) -> Result<()> {
+    use oxidax::cache::{Settings, set_disk, stats};
+    set_disk(folder.map_or_else(Settings::off, Settings::in_folder))?;
+    let start;
+    match what {
+        "gpt2" => {
+            let arguments = gpt2::arguments()?;
+            let step = gpt2::step();
+            let lowered = step.lower((&arguments.0, &arguments.1, &arguments.2))?;
+            start = Instant::now();
+            lowered.compile()?;
+        }
+        _ => {
+            let arguments = mlp::arguments()?;
+            let lowered = mlp::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
+            start = Instant::now();
+            lowered.compile()?;
+        }
+    }
+    let (took, disk) = (millis(start), stats().disk);
+    let bytes = disk.bytes_read.max(disk.bytes_written);
+    println!("{took} {} {bytes}", disk.overhead.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+/// A table of how long it takes until a step is ready to run: without a cache, with an empty one, with a full one.
+fn warm_start(name: &str, what: &str, rounds: usize) -> Result<Vec<Vec<String>>> {
+    let mut columns = [const { Vec::new() }; 5];
+    for _ in 0..rounds {
+        let folder = tempfile::tempdir().context("a folder for the cache")?;
+        let none = ready(what, None)?;
+        let first = ready(what, Some(folder.path()))?;
+        let second = ready(what, Some(folder.path()))?;
+        let saved = none.process - second.process;
+        let round = [none.process, first.process, second.process, saved, first.overhead];
+        columns.iter_mut().zip(round).for_each(|(column, number)| column.push(number));
+        eprintln!(
+            "{name}: compiling {:.0} ms, loading {:.0} ms, {:.1} MB",
+            none.compile,
+            second.compile,
+            second.bytes / 1e6
+        );
+    }
+    let cells = columns.iter().map(|column| format!("{:.0}", lower_quartile(column)));
+    Ok(vec![std::iter::once(name.to_string()).chain(cells).collect()])
+}
+
 fn make_first_step() -> Result<()> {
     let (model, state, batch) = mlp::arguments()?;
     let result = mlp::step().call(model, state, batch);
@@ -155,6 +234,10 @@ fn main() -> Result<()> {
     let said = |word: &str| words.iter().any(|other| other == word);
     if said("--first-step") {
         return make_first_step();
+    }
+    if let Some(at) = words.iter().position(|word| word == "--ready") {
+        let what = words.get(at + 1).context("--ready WHAT FOLDER")?;
+        return make_ready(what, words.get(at + 2));
     }
     if said("--first-array") {
         oxidax::Array::from_slice(&[1.0f32], [1])?;
@@ -204,5 +287,10 @@ fn main() -> Result<()> {
     let [step, array] = first_step(&mut jax, rounds(8))?;
     println!("From process start:\n");
     print_table(&headings, &[step.row("first MLP step", "0.50"), array.row("first array", "")]);
+
+    let warm = ["step", "no cache", "first", "second", "saved", "overhead of the first"];
+    let rows = [warm_start("MLP", "mlp", rounds(8))?, warm_start("GPT-2", "gpt2", rounds(4))?];
+    println!("From process start until the step is ready to run:\n");
+    print_table(&warm, &rows.concat());
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Split, Tangent,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -100,6 +100,10 @@ impl Primitive for Call {
 impl HigherOrder for Call {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("program", &self.program)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Times(1)]
     }
 
     fn inlined(&self) -> Option<&Program> {

@@ -5,8 +5,8 @@ use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Source, Split, Tangent, bind,
-    trace,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Source, Split, Tangent,
+    bind, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
@@ -95,6 +95,10 @@ impl Primitive for Remat {
 impl HigherOrder for Remat {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("program", &self.program)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Times(1)]
     }
 
     /// The known half is the plain computation with what the policy keeps; the unknown half does the

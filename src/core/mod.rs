@@ -10,6 +10,7 @@ pub(crate) mod axes;
 mod backend;
 mod cache;
 pub(crate) mod callback;
+mod communication;
 mod cost;
 mod device;
 mod display;
@@ -43,7 +44,8 @@ pub use backend::Backend;
 pub(crate) use backend::backend;
 pub(crate) use cache::Cache;
 pub use callback::HostFunction;
-pub use cost::Cost;
+pub use communication::{Collective, Communication};
+pub use cost::{Access, Contraction, Cost};
 pub use device::Device;
 pub use dtype::DType;
 pub use element::Element;
@@ -58,8 +60,8 @@ pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
 pub(crate) use precision::matmul_precision;
 pub use precision::{Precision, with_matmul_precision};
 pub use primitive::{
-    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, SaveHint,
-    Source, Split,
+    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, Run,
+    SaveHint, Source, Split,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;

@@ -2,7 +2,8 @@
 
 use super::array::Array;
 use super::aval::Aval;
-use super::cost::Cost;
+use super::communication::Communication;
+use super::cost::{Contraction, Cost};
 use super::error::{Error, Rule, RuleError};
 use super::lowering::LowerCtx;
 use super::mesh::Mesh;
@@ -132,6 +133,23 @@ pub enum SaveHint<'a> {
     Named(&'a str),
 }
 
+/// How often a program runs when the equation that holds it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// So many times.
+    Times(usize),
+    /// Once on each of so many devices.
+    Devices(usize),
+    /// As often as values say, which are not known.
+    Unknown,
+    /// This one or one of the others of which the same is said, once.
+    Choice,
+    /// As often as there are elements; [`Primitive::cost`] counts that.
+    Counted,
+    /// Not at all: it is there for derivatives.
+    Never,
+}
+
 /// An operand as a transpose rule sees it.
 #[derive(Clone, Debug)]
 pub enum Operand {
@@ -211,6 +229,16 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
 
     /// Arithmetic and memory traffic.
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost;
+
+    /// The product of matrices that it is, if it is one.
+    fn contraction(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Contraction> {
+        None
+    }
+
+    /// What it sends from device to device, if it does: along axes of a mesh that it is manual over.
+    fn communication(&self) -> Option<Communication> {
+        None
+    }
 
     /// Side effects keep an equation alive.
     fn effects(&self) -> Effects {
@@ -302,6 +330,9 @@ impl Hash for dyn Primitive {
 pub trait HigherOrder {
     /// The programs, each with its parameter name.
     fn programs(&self) -> Vec<(&'static str, &Program)>;
+
+    /// How often each of the programs runs.
+    fn runs(&self, operands: &[Aval], results: &[Aval]) -> Vec<Run>;
 
     /// The program whose equations could stand in the equation's place, if that is all the primitive
     /// means.

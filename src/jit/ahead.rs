@@ -1,5 +1,6 @@
 //! [`Compiled`]: a function compiled ahead of time, for one signature.
 
+use super::artifact::{Artifact, Described, Head};
 use super::calls::{call, for_each_arity};
 use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
@@ -30,8 +31,9 @@ use std::sync::atomic::Ordering;
 pub struct Compiled<A, O> {
     entry: Entry<O>,
     signature: Signature,
-    /// To run again operation by operation, when `nan_check` looks for the one that made a NaN.
-    program: Program,
+    /// To run again operation by operation, when `nan_check` looks for the one that made a NaN; of what was read from bytes it
+    /// is not always known.
+    program: Option<Program>,
     captures: Vec<Array>,
     counters: Counters,
     arguments: PhantomData<fn(A)>,
@@ -39,14 +41,32 @@ pub struct Compiled<A, O> {
 
 impl<A: Args, O: Tree> Compiled<A, O> {
     pub(super) fn new(staged: &Staged<O>, entry: Entry<O>, signature: Signature) -> Compiled<A, O> {
-        Compiled {
-            entry,
-            signature,
-            program: staged.program.clone(),
-            captures: staged.captures.clone(),
-            counters: Counters::default(),
-            arguments: PhantomData,
-        }
+        let program = Some(staged.program.clone());
+        Compiled::of_parts(entry, signature, program, staged.captures.clone())
+    }
+
+    pub(super) fn of_parts(
+        entry: Entry<O>,
+        signature: Signature,
+        program: Option<Program>,
+        captures: Vec<Array>,
+    ) -> Compiled<A, O> {
+        let counters = Counters::default();
+        Compiled { entry, signature, program, captures, counters, arguments: PhantomData }
+    }
+
+    /// The function as bytes.
+    ///
+    /// # Errors
+    /// As [`Compiled::serialize`].
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let head = Head {
+            name: self.entry.executable.name().to_string(),
+            arguments: Described::of_signature(&self.signature),
+            results: Described::of(self.entry.template()),
+        };
+        let shipped = self.entry.executable.ship()?;
+        Artifact::to_bytes(head, self.program.as_ref(), &self.captures, shipped)
     }
 
     /// The memory that it takes on the device, in bytes.
@@ -115,12 +135,11 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                     brought.map_err(Failure::before)?;
                 }
                 let result = self.entry.run::<A>(arguments, scratch, owned, &self.counters)?;
-                if is_watched() {
+                if let Some(program) = self.program.as_ref().filter(|_| is_watched()) {
                     let operands =
                         leaves_of(&view).into_iter().chain(self.captures.iter().cloned());
                     let operands: Vec<Array> = operands.collect();
-                    blame(&self.program, &operands, &leaves_of(&result))
-                        .map_err(Failure::before)?;
+                    blame(program, &operands, &leaves_of(&result)).map_err(Failure::before)?;
                 }
                 Ok(result)
             }

@@ -1,12 +1,13 @@
 //! What one signature is compiled to, and how it is run: the warm path of every call.
 
+use super::artifact::{Described, Head};
 use super::stats::Counters;
 use crate::core::{Array, Aval, Buffer, Error, Kind, NamedSharding, Program, trace};
 use crate::passes::Placed;
 use crate::runtime::{
     Executable, Kept, Lies, Plan, Scratch, Wishes, home_of, is_deleted, is_watched, moved,
 };
-use crate::tree::{Args, Arguments, Tree, TreeDef, rebuild, rooted};
+use crate::tree::{Args, Arguments, Signature, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -96,10 +97,42 @@ impl<O: Tree> Staged<O> {
         Executable::lower(&self.program, &self.name, plan, true)
     }
 
+    /// What it takes and gives.
+    pub(super) fn head(&self, signature: &Signature) -> Head {
+        Head {
+            name: self.name.clone(),
+            arguments: Described::of_signature(signature),
+            results: Described::of_template(&self.template, &self.program.avals_out()),
+        }
+    }
+
     /// Compiles that text.
     pub(super) fn load(&self, text: &str, plan: Plan) -> Result<Entry<O>, Error> {
-        let homes = &plan.inputs[plan.inputs.len() - self.captures.len()..];
-        let captures = self.captures.iter().zip(homes).map(|(capture, home)| {
+        // Results share their types with the arguments, which the next call's comparison then sees.
+        let mut known: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
+        known.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
+        let shared = |aval: Aval| match known.get(&aval) {
+            Some(&known) => known.clone(),
+            None => Arc::new(aval),
+        };
+        let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
+        let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
+        let template = rebuild(&self.template, leaves);
+        let executable = Executable::load(&self.program, &self.name, text, results, plan)?;
+        Entry::new(executable, template, &self.captures, &self.arguments)
+    }
+}
+
+impl<O: Tree> Entry<O> {
+    /// An executable with its captured arrays brought to where it takes them; `arguments` are the types of each one's leaves.
+    pub(super) fn new(
+        executable: Executable,
+        template: O,
+        captures: &[Array],
+        arguments: &[Vec<Arc<Aval>>],
+    ) -> Result<Entry<O>, Error> {
+        let homes = &executable.inputs()[executable.inputs().len() - captures.len()..];
+        let captures = captures.iter().zip(homes).map(|(capture, home)| {
             let moved = if home_of(capture).as_ref() == Some(home) {
                 capture.clone()
             } else {
@@ -111,35 +144,31 @@ impl<O: Tree> Staged<O> {
                 Kind::Traced { .. } => Err(trace::escaped_error(capture)),
             }
         });
-        let captures = captures.collect::<Result<_, _>>()?;
-        // Results share their types with the arguments, which the next call's comparison then sees.
-        let mut known: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
-        known.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
-        let shared = |aval: Aval| match known.get(&aval) {
-            Some(&known) => known.clone(),
-            None => Arc::new(aval),
-        };
-        let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
-        let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
-        let arguments = self.arguments.iter().enumerate();
-        let argument_of: Vec<usize> =
-            arguments.flat_map(|(at, of)| std::iter::repeat_n(at, of.len())).collect();
+        let captures = captures.collect::<Result<Vec<_>, _>>()?;
+        let argument_of: Vec<usize> = arguments
+            .iter()
+            .enumerate()
+            .flat_map(|(at, of)| std::iter::repeat_n(at, of.len()))
+            .collect();
         Ok(Entry {
-            template: rebuild(&self.template, leaves),
-            executable: Executable::load(&self.program, &self.name, text, results, plan)?,
-            avals: self.arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
+            template,
+            avals: arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
             moved_before: AtomicBool::new(false),
+            all: (0..(argument_of.len() + captures.len()) as i64).collect(),
             captures,
-            all: (0..(argument_of.len() + self.captures.len()) as i64).collect(),
             consumed: argument_of.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
             argument_of,
             logged: AtomicBool::new(false),
             scratch: Mutex::default(),
+            executable,
         })
     }
-}
 
-impl<O: Tree> Entry<O> {
+    /// Types of the results, in their structure.
+    pub(super) fn template(&self) -> &O {
+        &self.template
+    }
+
     /// The lists of a call, empty: the last call's, or new ones while another thread has those.
     pub(super) fn scratch(&self) -> Box<Scratch> {
         self.scratch.try_lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()

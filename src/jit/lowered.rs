@@ -5,7 +5,7 @@ use super::entry::Staged;
 use super::planned::Planned;
 use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
 use crate::passes;
-use crate::runtime::{Topology, Unloaded};
+use crate::runtime::Topology;
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -124,10 +124,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn compile_for(&self, topology: &Topology) -> Result<Planned, Error> {
-        let placed = self.staged.placed()?;
-        let name = &self.staged.name;
-        let unloaded = Unloaded::compile(self.program(), name, placed.as_ref(), topology)?;
-        Ok(Planned::new(unloaded, name, self.program(), topology))
+        Planned::compile(&self.staged, &self.signature, topology)
     }
 }
 

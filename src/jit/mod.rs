@@ -4,6 +4,7 @@
 //! by one, ahead of the first call.
 
 mod ahead;
+mod artifact;
 mod calls;
 mod compiled;
 mod entry;
@@ -11,9 +12,11 @@ mod error;
 mod lowered;
 mod planned;
 mod pmap;
+mod ship;
 mod stats;
 
-pub use crate::runtime::{Collective, Collectives, MemoryAnalysis};
+pub use crate::core::Collective;
+pub use crate::runtime::{Collectives, CompiledCollective, MemoryAnalysis};
 pub use ahead::Compiled;
 pub use compiled::{Jit, jit};
 pub use error::CallError;

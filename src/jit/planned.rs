@@ -1,8 +1,11 @@
 //! [`Planned`]: a function compiled for devices that are not here.
 
-use crate::core::{Cost, Error, Program};
-use crate::passes;
+use super::artifact::{Artifact, Head};
+use super::entry::Staged;
+use crate::core::{Array, Cost, Error, Program};
+use crate::passes::{self, Placed};
 use crate::runtime::{Collectives, MemoryAnalysis, Topology, Unloaded};
+use crate::tree::{Signature, Tree};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,25 +13,41 @@ use std::fmt;
 /// [`Lowered::compile_for`](super::Lowered::compile_for).
 pub struct Planned {
     unloaded: Unloaded,
-    name: String,
+    head: Head,
     program: Program,
+    captures: Vec<Array>,
+    placed: Option<Placed>,
     topology: Topology,
 }
 
 impl Planned {
-    pub(super) fn new(
-        unloaded: Unloaded,
-        name: &str,
-        program: &Program,
+    /// Compiles a function for a topology.
+    ///
+    /// # Errors
+    /// As [`Lowered::compile_for`](super::Lowered::compile_for).
+    pub(super) fn compile<O: Tree>(
+        staged: &Staged<O>,
+        signature: &Signature,
         topology: &Topology,
-    ) -> Planned {
-        let (name, topology) = (name.to_string(), topology.clone());
-        Planned { unloaded, name, program: program.clone(), topology }
+    ) -> Result<Planned, Error> {
+        let (program, placed) = (staged.program.clone(), staged.placed()?);
+        let unloaded = Unloaded::compile(&program, &staged.name, placed.as_ref(), topology)?;
+        let (head, captures) = (staged.head(signature), staged.captures.clone());
+        Ok(Planned { unloaded, head, program, captures, placed, topology: topology.clone() })
+    }
+
+    /// The function as bytes.
+    ///
+    /// # Errors
+    /// As [`Planned::serialize`].
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let shipped = self.unloaded.ship(&self.program, self.placed.as_ref(), &self.topology)?;
+        Artifact::to_bytes(self.head.clone(), Some(&self.program), &self.captures, shipped)
     }
 
     /// The function's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.head.name
     }
 
     /// What it was compiled for.
@@ -83,6 +102,6 @@ impl Planned {
 
 impl fmt::Debug for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Planned({} for {})", self.name, self.topology.name())
+        write!(f, "Planned({} for {})", self.name(), self.topology.name())
     }
 }

@@ -4,8 +4,8 @@ use super::convert::convert_to;
 use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Precision,
-    Primitive, Rule, RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
+    Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, LowerCtx, Operand,
+    Precision, Primitive, Rule, RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -355,7 +355,20 @@ impl Primitive for DotGeneral {
         let products = results[0].size() as u64 * contracted as u64;
         // A complex product takes four real ones and two sums, and its sum two.
         let flops = if results[0].dtype.is_complex() { 8 } else { 2 } * products;
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
+    }
+    fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
+        let [lhs, rhs] = [&operands[0], &operands[1]];
+        let size = |aval: &Aval, axes: &[usize]| axes.iter().map(|&at| aval.shape[at]).product();
+        let rows = free(lhs.rank(), &self.lhs_contracting, &self.lhs_batch);
+        let columns = free(rhs.rank(), &self.rhs_contracting, &self.rhs_batch);
+        Some(Contraction {
+            batch: size(lhs, &self.lhs_batch),
+            m: size(lhs, &rows),
+            n: size(rhs, &columns),
+            k: size(lhs, &self.lhs_contracting),
+            passes: Contraction::passes(lhs, self.precision),
+        })
     }
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }

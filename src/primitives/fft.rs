@@ -139,7 +139,7 @@ impl Primitive for Fft {
         let n: usize = self.fft_lengths.iter().product();
         let levels = u64::from(n.max(1).ilog2());
         let size = operands[0].size().max(results[0].size()) as u64;
-        Cost { flops: 5 * size * levels, ..Cost::movement(operands, results) }
+        Cost { flops: 5 * size * levels, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

@@ -80,7 +80,7 @@ impl Primitive for LogAddExp {
         Cost {
             flops: 6 * elements,
             transcendentals: 2 * elements,
-            ..Cost::movement(operands, results)
+            ..Cost::elementwise(operands, results)
         }
     }
 }

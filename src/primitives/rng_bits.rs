@@ -71,7 +71,7 @@ impl Primitive for Threefry2x32 {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let flops = FLOPS * results[0].size() as u64;
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

@@ -144,7 +144,7 @@ impl Primitive for RngBitGenerator {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         // Ten rounds of Philox, of about a dozen operations each, give four words.
         let words = results[1].bytes() as u64 / 4;
-        Cost { flops: 30 * words, ..Cost::movement(operands, results) }
+        Cost { flops: 30 * words, ..Cost::whole(operands, results) }
     }
 }
 

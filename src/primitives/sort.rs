@@ -124,7 +124,7 @@ impl Primitive for Sort {
         let length = operands[0].shape[self.dimension].max(1) as u64;
         // As many comparisons as a merge sort makes.
         let flops = size * u64::from(length.next_power_of_two().ilog2());
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

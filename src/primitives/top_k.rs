@@ -103,7 +103,7 @@ impl Primitive for TopK {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
         // A heap of `k` elements, met by every other one.
-        Cost { flops: operands[0].size() as u64 * depth, ..Cost::movement(operands, results) }
+        Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::identity::Identity;
 use crate::core::Error;
 use crate::core::callback::take_failure;
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
-use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
+use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A client and its devices.
@@ -95,9 +95,9 @@ fn make() -> Result<Runtime, Error> {
     super::saved::disk_settings()?;
     let variables = CompilerVariables::from_env();
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
-    let found = find_or_install(&Request::default(), &config, &mut Stderr::new())
+    let found = find_usable(&Request::default(), &config, &mut Stderr::new())
         .map_err(|error| plugin_error(&error))?;
-    let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
+    let plugin = Plugin::load(&found.path).map_err(|error| load_error(&found, &config, &error))?;
     let options = match found.platform {
         Platform::Cpu => vec![{
             let count = CPU_DEVICES.get().copied().unwrap_or(settings.cpu_devices);
@@ -117,7 +117,7 @@ fn make() -> Result<Runtime, Error> {
         return Err(Error::Plugin(message));
     }
     let all = client.devices();
-    let devices = all.iter().map(|device| {
+    let facts = all.iter().map(|device| {
         let local = device.is_addressable();
         crate::core::Device::new(
             device.id(),
@@ -128,8 +128,18 @@ fn make() -> Result<Runtime, Error> {
         )
         .in_slice(slice_in(&device.attributes().unwrap_or_default()))
     });
-    let devices = devices.collect();
+    let devices = facts.collect();
     Ok(Runtime { client, local, devices, platform, identity })
+}
+
+/// Why a plugin cannot be loaded, and what to do where that is known.
+fn load_error(found: &oxidax_plugin::Plugin, config: &Config, error: &oxidax_pjrt::Error) -> Error {
+    let old = matches!(error, oxidax_pjrt::Error::UnsupportedVersion { .. });
+    Error::Plugin(match devices::explain(found.platform, config, &error.to_string()) {
+        Some(reason) => format!("{reason}\n  {error}"),
+        None if old => format!("{error}\n  help: {}", found.replacement()),
+        None => error.to_string(),
+    })
 }
 
 /// The slice of TPUs that a device of these attributes belongs to; 0 where the plugin knows none.

@@ -1,83 +1,62 @@
 //! What a compiled program sends from device to device.
 
+use crate::core::Collective;
 use oxidax_pjrt::Instruction;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A kind of operation between devices, by XLA's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Collective {
-    /// A sum or the like of what all have, to all.
-    AllReduce,
-    /// What all have, put together, to all.
-    AllGather,
-    /// A sum or the like of what all have, a part to each.
-    ReduceScatter,
-    /// A part from each to each.
-    AllToAll,
-    /// What one has to one other.
-    CollectivePermute,
-    /// What one has to all.
-    CollectiveBroadcast,
-}
-
-use Collective::{
-    AllGather, AllReduce, AllToAll, CollectiveBroadcast, CollectivePermute, ReduceScatter,
-};
-
-impl Collective {
-    /// The name that XLA's programs call it by.
-    pub fn name(self) -> &'static str {
-        match self {
-            AllReduce => "all-reduce",
-            AllGather => "all-gather",
-            ReduceScatter => "reduce-scatter",
-            AllToAll => "all-to-all",
-            CollectivePermute => "collective-permute",
-            CollectiveBroadcast => "collective-broadcast",
-        }
-    }
-
-    /// What an operation of this name does; where one is split into a start and an end, its start.
-    fn of(opcode: &str) -> Option<Collective> {
-        match opcode.strip_suffix("-start").unwrap_or(opcode) {
-            "all-reduce" => Some(AllReduce),
-            "all-gather" => Some(AllGather),
-            "reduce-scatter" => Some(ReduceScatter),
-            "all-to-all" | "ragged-all-to-all" => Some(AllToAll),
-            "collective-permute" => Some(CollectivePermute),
-            "collective-broadcast" => Some(CollectiveBroadcast),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// One operation between devices in a compiled program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CompiledCollective {
+    /// Who gets what.
+    pub kind: Collective,
+    /// The name that the compiler gave it: `all-reduce.3`.
+    pub name: String,
+    /// The bytes of its result on one device.
+    pub bytes: usize,
+    /// Which devices exchange with each other, as places in the mesh; empty: all of them.
+    pub groups: Vec<Vec<usize>>,
+    /// For permutations, from whom to whom, as places in the mesh.
+    pub pairs: Vec<(usize, usize)>,
+    /// How often it runs; `None` in a loop of which the compiler does not say how often it does.
+    pub runs: Option<u64>,
 }
 
 /// The operations between devices in a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`, or `none`.
 ///
 /// One in a loop counts once, however often the loop runs. The compiler may have joined several of one kind into one.
+/// [`Collectives::each`] has them one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collectives {
     found: BTreeMap<Collective, (usize, usize)>,
+    each: Vec<CompiledCollective>,
 }
 
 impl Collectives {
     pub(super) fn among(instructions: &[Instruction]) -> Collectives {
-        let mut found = BTreeMap::new();
+        let mut among = Collectives::default();
         for instruction in instructions {
             if let Some(kind) = Collective::of(&instruction.opcode) {
-                let (count, bytes) = found.entry(kind).or_insert((0, 0));
+                let (count, bytes) = among.found.entry(kind).or_insert((0, 0));
                 *count += 1;
                 *bytes += results(instruction);
+                among.each.push(CompiledCollective {
+                    kind,
+                    name: instruction.name.clone(),
+                    bytes: results(instruction),
+                    groups: instruction.groups.clone(),
+                    pairs: instruction.pairs.clone(),
+                    runs: instruction.runs,
+                });
             }
         }
-        Collectives { found }
+        among
+    }
+
+    /// One by one, in no particular order.
+    pub fn each(&self) -> &[CompiledCollective] {
+        &self.each
     }
 
     /// The kinds that there are.
@@ -125,6 +104,7 @@ fn results(Instruction { opcode, bytes, .. }: &Instruction) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Collective::{AllGather, AllReduce, AllToAll, CollectivePermute};
 
     #[test]
     fn starts_count_and_ends_do_not() {
@@ -132,6 +112,9 @@ mod tests {
             name: opcode.into(),
             opcode: opcode.into(),
             bytes: bytes.into(),
+            groups: Vec::new(),
+            pairs: Vec::new(),
+            runs: Some(1),
         };
         let found = Collectives::among(&[
             instruction("add", &[4]),

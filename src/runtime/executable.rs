@@ -30,13 +30,15 @@ pub(crate) struct Executable {
     from_disk: bool,
     /// Keeps the closures alive that the program calls.
     _closures: Option<Program>,
+    /// Whether it calls closures at all; a program can hold some for its derivatives alone.
+    calls_host: bool,
     /// Where the arguments are to lie.
     inputs: Vec<Home>,
-    gives: Gives,
+    pub(super) gives: Gives,
 }
 
 /// Where results lie.
-enum Gives {
+pub(super) enum Gives {
     /// On a device; `committed` if an argument was put there.
     On { device: i32, committed: bool },
     /// Over a mesh, each in its way.
@@ -149,12 +151,7 @@ impl Executable {
             );
             return Err(Error::Compile { message, dump: None });
         }
-        let avals = program.avals_in();
-        let shares = avals.iter().zip(&plan.inputs).map(|(aval, home)| match home {
-            Home::Device(_) => Ok(aval.clone()),
-            Home::Mesh(sharding) => Ok(aval.with_shape(sharding.shard_shape(&aval.shape)?)),
-        });
-        let shares = shares.collect::<Result<Vec<Aval>, Error>>()?;
+        let shares = Executable::shares(&program.avals_in(), &plan.inputs)?;
         let parameters = shares.iter().map(array_type).collect::<Result<_, _>>();
         let refused = |error: String| Error::Compile {
             message: format!("{name}: {error}"),
@@ -172,19 +169,56 @@ impl Executable {
         let gives = match &plan.runs {
             Runs::On(device) => Gives::On { device: *device, committed: plan.committed },
             Runs::Over(mesh) => {
-                Gives::Over(chosen(&loaded, mesh, &results, &plan.outputs).map_err(refused)?)
+                let executable = loaded.executable();
+                Gives::Over(chosen(executable, mesh, &results, &plan.outputs).map_err(refused)?)
             }
         };
-        Ok(Executable {
-            inputs: plan.inputs,
-            gives,
+        let ordered = program.effects() == Effects::Ordered;
+        let made = Executable::made(name, loaded, results, plan.inputs, gives, ordered);
+        let closures = program.is_opaque().then(|| program.clone());
+        Ok(Executable { from_disk, _closures: closures, calls_host: calls_host(text), ..made })
+    }
+
+    /// A program that was loaded.
+    pub(super) fn made(
+        name: &str,
+        loaded: LoadedExecutable,
+        results: Vec<Arc<Aval>>,
+        inputs: Vec<Home>,
+        gives: Gives,
+        ordered: bool,
+    ) -> Executable {
+        let name = name.to_string();
+        Executable {
             loaded,
             results,
-            name: name.to_string(),
-            ordered: program.effects() == Effects::Ordered,
-            from_disk,
-            _closures: program.is_opaque().then(|| program.clone()),
-        })
+            name,
+            ordered,
+            from_disk: false,
+            _closures: None,
+            calls_host: false,
+            inputs,
+            gives,
+        }
+    }
+
+    /// What a device has of each argument.
+    pub(super) fn shares(avals: &[Aval], homes: &[Home]) -> Result<Vec<Aval>, Error> {
+        let shares = avals.iter().zip(homes).map(|(aval, home)| match home {
+            Home::Device(_) => Ok(aval.clone()),
+            Home::Mesh(sharding) => Ok(aval.with_shape(sharding.shard_shape(&aval.shape)?)),
+        });
+        shares.collect()
+    }
+
+    /// Whether it calls closures of this process.
+    pub(super) fn calls_host(&self) -> bool {
+        self.calls_host
+    }
+
+    /// Whether calls wait until the device is done.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// The name of the function that it came from.
@@ -312,8 +346,8 @@ impl<I: Iterator<Item = Array>> Iterator for Outputs<I> {
 }
 
 /// How the results of a program over a mesh lie: as was wished, or as the compiler chose.
-fn chosen(
-    loaded: &LoadedExecutable,
+pub(super) fn chosen(
+    executable: &oxidax_pjrt::Executable,
     mesh: &Mesh,
     results: &[Arc<Aval>],
     wished: &[Option<NamedSharding>],
@@ -322,7 +356,7 @@ fn chosen(
     if (0..results.len()).all(|at| wish(at).is_some()) {
         return Ok((0..results.len()).filter_map(wish).collect());
     }
-    let found = loaded.executable().result_shardings().map_err(|error| error.to_string())?;
+    let found = executable.result_shardings().map_err(|error| error.to_string())?;
     let each = results.iter().enumerate().map(|(at, aval)| {
         if let Some(wish) = wish(at) {
             return Ok(wish);

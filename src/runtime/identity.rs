@@ -38,16 +38,21 @@ impl Identity {
         self.start.get_or_init(|| self.made(client, store)).clone()
     }
 
+    /// SHA-256 of the plugin's file.
+    pub(super) fn plugin_hash(&self, store: Option<&Store>) -> Result<String, oxidax_cache::Error> {
+        match &self.sha256 {
+            Some(known) => Ok(known.clone()),
+            None => file_hash(&self.plugin, store),
+        }
+    }
+
     fn made(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
         if self.variables.ask_for_files() {
             return Err(
                 "XLA_FLAGS asks the compiler to write files, which it does if it compiles".into()
             );
         }
-        let sha256 = match &self.sha256 {
-            Some(known) => known.clone(),
-            None => file_hash(&self.plugin, store).map_err(|error| error.to_string())?,
-        };
+        let sha256 = self.plugin_hash(Some(store)).map_err(|error| error.to_string())?;
         let mut key = KeyBuilder::new();
         key.part("version", VERSION.as_bytes());
         // Neither a version number nor a modification time tells two builds apart as surely as the file does.

@@ -119,12 +119,23 @@ pub(crate) fn disk_settings() -> Result<Settings, Error> {
 /// # Errors
 /// `Io` for a folder that others own or can write.
 pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
-    let disk = Disk::open(settings).map_err(|(error, settings)| Error::Io {
-        path: settings.folder.unwrap_or_default(),
+    let store = Store::open(&settings).map_err(|error| Error::Io {
+        path: settings.folder.clone().unwrap_or_default(),
         source: std::io::Error::new(std::io::ErrorKind::PermissionDenied, error.to_string()),
     })?;
+    let disk = Disk::new(settings, store);
     *DISK.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(disk));
     Ok(())
+}
+
+/// SHA-256 of the file of the plugin that the process runs on.
+///
+/// # Errors
+/// `Plugin` if it cannot be read.
+pub(super) fn plugin_hash(runtime: &Runtime) -> Result<String, Error> {
+    let disk = disk().ok();
+    let store = disk.as_ref().and_then(|disk| disk.store.as_ref());
+    runtime.identity.plugin_hash(store).map_err(|error| Error::Plugin(error.to_string()))
 }
 
 fn disk() -> Result<Arc<Disk>, Error> {
@@ -134,22 +145,20 @@ fn disk() -> Result<Arc<Disk>, Error> {
     let settings = Settings::from_env().map_err(|error| Error::Plugin(error.to_string()))?;
     let mut known = DISK.write().unwrap_or_else(PoisonError::into_inner);
     let disk = known.get_or_insert_with(|| {
-        let disk = Disk::open(settings).unwrap_or_else(|(error, settings)| {
-            let disk = Disk { settings, store: None, complained: AtomicBool::new(false) };
-            disk.complain(&error);
-            disk
-        });
+        let (store, error) = match Store::open(&settings) {
+            Ok(store) => (store, None),
+            Err(error) => (None, Some(error)),
+        };
+        let disk = Disk::new(settings, store);
+        error.iter().for_each(|error| disk.complain(error));
         Arc::new(disk)
     });
     Ok(disk.clone())
 }
 
 impl Disk {
-    fn open(settings: Settings) -> Result<Disk, (oxidax_cache::Error, Settings)> {
-        match Store::open(&settings) {
-            Ok(store) => Ok(Disk { settings, store, complained: AtomicBool::new(false) }),
-            Err(error) => Err((error, settings)),
-        }
+    fn new(settings: Settings, store: Option<Store>) -> Disk {
+        Disk { settings, store, complained: AtomicBool::new(false) }
     }
 
     /// Says once that the disk does not do what it should. The error names the file.

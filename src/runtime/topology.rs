@@ -6,6 +6,7 @@ use crate::core::{Device, Error, Mesh};
 use oxidax_pjrt::{NamedValue, Plugin, Value};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Devices to compile for that nobody needs to have: a slice of TPUs, described by libtpu.
@@ -31,6 +32,7 @@ pub struct Topology(Arc<Described>);
 
 struct Described {
     topology: oxidax_pjrt::Topology,
+    plugin: PathBuf,
     name: String,
     platform: Platform,
     devices: Vec<Device>,
@@ -40,13 +42,14 @@ struct Described {
 }
 
 /// libtpu, beside the plugin that the process runs on.
-fn libtpu() -> Result<Plugin, Error> {
+fn libtpu() -> Result<(Plugin, PathBuf), Error> {
     let plugin_error = |error: &dyn fmt::Display| Error::Plugin(error.to_string());
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
     let wanted = Request { platform: Some(Platform::Tpu), path: None };
     let found = find_or_install(&wanted, &config, &mut Stderr::new());
     let found = found.map_err(|error| plugin_error(&error))?;
-    Plugin::load(&found.path).map_err(|error| plugin_error(&error))
+    let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
+    Ok((plugin, found.path))
 }
 
 impl Topology {
@@ -70,7 +73,7 @@ impl Topology {
     /// # Errors
     /// As [`Topology::named`]; `Plugin` if `slices` is 0.
     pub fn of_slices(name: &str, slices: usize) -> Result<Topology, Error> {
-        let plugin = libtpu()?;
+        let (plugin, file) = libtpu()?;
         let known = match name.strip_prefix("7x:") {
             Some(form) => format!("tpu7x:{form}"),
             None => name.to_string(),
@@ -90,11 +93,12 @@ impl Topology {
                  axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
             ))
         })?;
-        Topology::described(topology, name.to_string(), Platform::Tpu)
+        Topology::described(topology, file, name.to_string(), Platform::Tpu)
     }
 
     fn described(
         topology: oxidax_pjrt::Topology,
+        plugin: PathBuf,
         name: String,
         platform: Platform,
     ) -> Result<Topology, Error> {
@@ -132,6 +136,7 @@ impl Topology {
             memory: memory.and_then(|bytes| u64::try_from(bytes).ok()),
             cores_per_chip: cores.unwrap_or_default() + 1,
             topology,
+            plugin,
             name,
             platform,
             coordinates,
@@ -197,7 +202,28 @@ impl Topology {
         Mesh::new(devices[..wanted.min(devices.len())].to_vec(), axes)
     }
 
-    /// Compiles a module for it: for its first device, or over a mesh.
+    /// The mesh as one of its own devices: one `without_devices` takes its first.
+    pub(super) fn own_mesh(&self, mesh: &Mesh) -> Result<Mesh, Error> {
+        // Devices of a mesh `without_devices` were numbered before anybody knew for what.
+        let known = |device: &Device| device.platform() == self.platform();
+        match mesh.devices().iter().all(known) {
+            true => Ok(mesh.clone()),
+            false => self.mesh(mesh.axes().to_vec()),
+        }
+    }
+
+    /// The plugin's file.
+    pub(super) fn plugin_file(&self) -> &Path {
+        &self.0.plugin
+    }
+
+    /// What the plugin says of itself.
+    pub(super) fn plugin_version(&self) -> Result<String, Error> {
+        let doing = || format!("asking for the version of {}", self.name());
+        self.0.topology.platform_version().map_err(|error| runtime_error(doing(), &error))
+    }
+
+    /// Compiles a module for it: for its first device, or over a mesh of its own.
     ///
     /// # Errors
     /// The compiler's.
@@ -209,13 +235,8 @@ impl Topology {
         let program = oxidax_pjrt::Program::mlir(text)?;
         let options = match mesh {
             Some(mesh) => {
-                // Devices of a mesh `without_devices` were numbered before anybody knew for what.
-                let known = |device: &Device| device.platform() == self.platform();
-                let ids = match mesh.devices().iter().all(known) {
-                    true => mesh.devices(),
-                    false => &self.devices()[..mesh.devices().len().min(self.devices().len())],
-                };
-                over(self.platform(), ids.iter().map(|device| i64::from(device.id())).collect())
+                let ids = mesh.devices().iter().map(|device| i64::from(device.id()));
+                over(self.platform(), ids.collect())
             }
             None => on_first(self.platform()),
         };

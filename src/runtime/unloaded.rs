@@ -1,6 +1,7 @@
 //! Programs compiled for devices that are not here.
 
 use super::analysis::Asked;
+use super::callbacks::calls_host;
 use super::too_large::refusal;
 use super::topology::Topology;
 use crate::core::{Error, Mesh, Program};
@@ -10,6 +11,7 @@ use crate::passes::{self, Placed};
 pub(crate) struct Unloaded {
     executable: oxidax_pjrt::Executable,
     name: String,
+    calls_host: bool,
 }
 
 impl Unloaded {
@@ -27,12 +29,25 @@ impl Unloaded {
         let mesh = placed.and_then(Placed::mesh);
         refuse_larger(name, mesh, topology)?;
         let text = passes::lower_placed(program, name, topology.platform(), true, placed)?;
-        let executable = topology.compile(&text, mesh).map_err(|error| {
+        let own = mesh.map(|mesh| topology.own_mesh(mesh)).transpose()?;
+        let executable = topology.compile(&text, own.as_ref()).map_err(|error| {
             let devices = mesh.map_or(1, |mesh| mesh.devices().len());
             let name = format!("{name}, for {}", topology.name());
             refusal(&name, &error, (program, &text), devices)
         })?;
-        Ok(Unloaded { executable, name: name.to_string() })
+        Ok(Unloaded { executable, name: name.to_string(), calls_host: calls_host(&text) })
+    }
+
+    pub(super) fn executable(&self) -> &oxidax_pjrt::Executable {
+        &self.executable
+    }
+
+    pub(super) fn calls_host(&self) -> bool {
+        self.calls_host
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// To ask what the compiler knows of it.

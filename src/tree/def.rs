@@ -162,6 +162,12 @@ impl TreeDef {
         parts.into_iter().map(|(_, n)| n).collect()
     }
 
+    /// Its nodes with their places, in words: what can be compared with a tree of another process.
+    pub(crate) fn described(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().zip(&self.places);
+        nodes.map(|(node, place)| format!("{}: {}", rooted(place), node.describe())).collect()
+    }
+
     /// The first place where two structures part, and what is there in each.
     pub(crate) fn difference(&self, other: &TreeDef) -> Option<Difference> {
         let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);

@@ -31,6 +31,11 @@ impl Signature {
         self.structure.paths()
     }
 
+    /// Its structure in words.
+    pub(crate) fn described(&self) -> Vec<String> {
+        self.structure.described()
+    }
+
     /// Whether a tree has this signature. Allocates nothing, but to sort the keys of a `HashMap`.
     pub fn matches(&self, tree: &impl Walk) -> bool {
         let mut comparer = Comparer::new(self, |_| {});

@@ -8,6 +8,7 @@ mod mapped;
 mod parity;
 mod placement;
 mod pmapped;
+mod shipped;
 
 use oxidax::prelude::*;
 

@@ -18,10 +18,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("jit", BELOW_JIT),
     ("devices", BELOW_JIT),
     ("cache", &["core", "runtime"]),
+    // Counts on programs; what the compiler sends, and measuring, come from `jit`.
+    ("roofline", &["core", "passes", "primitives", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
     // Whether a device was used already, and the plugin's store, are the runtime's; `ops` has the word for tiled.
     ("distributed", &["core", "tree", "ops", "runtime"]),
     ("debug", &["core", "primitives"]),
+    // Asks the compiler for topologies, through `jit`.
+    (
+        "doctor",
+        &["core", "tree", "passes", "control_flow", "devices", "jit", "roofline"],
+    ),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
 ];

@@ -96,7 +96,7 @@ mod tpu {
             [0, 0, 0, 0, 1, 1, 1, 1]
         );
         let across = Mesh::across_slices(slices.devices(), [("data", 2)], [("model", 4)]).unwrap();
-        sharded_step(&across, &slices);
+        assert!(!sharded_step(&across, &slices).serialize().unwrap().is_empty());
     }
 
     #[test]
@@ -144,6 +144,11 @@ mod tpu {
         assert_eq!(compiled.cost().flops, 1 << 31);
         assert!(!compiled.optimized_hlo().unwrap().is_empty());
         assert_eq!(format!("{compiled:?}"), "Planned(square for v5e:1x1)");
+        let bytes = compiled.serialize().unwrap();
+        let read = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("square: this program does not run here"), "{error}");
+        assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
     }
 
     /// Twelve layers whose activations the derivative keeps.

@@ -15,7 +15,7 @@ const RECORD: &str = ".plugins";
 /// How many are remembered.
 const REMEMBERED: usize = 32;
 
-/// SHA-256 of a file in lower-case hexadecimal, remembered in the store's folder.
+/// SHA-256 of a file in lower-case hexadecimal, remembered in the store's folder, if there is one.
 ///
 /// Hashing a plugin of 200 MiB takes most of a second, so a remembered hash is believed as long as the file has the same
 /// device and inode number, size, time of modification *and of its last change of any kind*. The last is what makes that safe:
@@ -23,10 +23,9 @@ const REMEMBERED: usize = 32;
 ///
 /// # Errors
 /// [`Error::Io`] if the file cannot be read. That the hash cannot be remembered is no error: it is computed again.
-pub fn file_hash(path: &Path, store: &Store) -> Result<String, Error> {
-    let Some(stamp) = stamp(path).map_err(Error::io("inspect", path))? else {
-        return hash(path);
-    };
+pub fn file_hash(path: &Path, store: Option<&Store>) -> Result<String, Error> {
+    let stamp = stamp(path).map_err(Error::io("inspect", path))?;
+    let (Some(stamp), Some(store)) = (stamp, store) else { return hash(path) };
     let record = store.folder().join(RECORD);
     let known = match check(&record) {
         Ok(()) => fs::read_to_string(&record).unwrap_or_default(),

@@ -1,9 +1,10 @@
-//! The `oxidax` command: looks after the plugins of this machine, and examines training steps.
+//! The `oxidax` command: looks after the plugins and the compiled programs of this machine, and examines training steps.
 //!
 //! It lives in a crate of its own so that its dependencies never reach users of the library.
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod doctor;
 mod plugin;
 
@@ -13,7 +14,11 @@ use clap::{Parser, Subcommand};
 
 /// The oxidax command.
 #[derive(Debug, Parser)]
-#[command(name = "oxidax", version, about = "Looks after what oxidax runs on, and examines steps")]
+#[command(
+    name = "oxidax",
+    version,
+    about = "Looks after the PJRT plugins that oxidax runs on and what they have compiled, and examines steps"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,6 +26,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show and clear the compiled programs that are kept on disk
+    Cache {
+        #[command(subcommand)]
+        action: cache::Action,
+    },
     /// Install, list and remove PJRT plugins
     Plugin {
         #[command(subcommand)]
@@ -32,6 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Cache { action } => cache::run(action).map(|()| ExitCode::SUCCESS),
         Command::Plugin { action } => plugin::run(action).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
     };

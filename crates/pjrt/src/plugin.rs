@@ -10,7 +10,9 @@ use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args};
 use crate::elf;
+use crate::environment;
 use crate::error::{Code, Error, PluginName, Result};
+use crate::libtpu;
 use crate::named_value::NamedValue;
 
 /// The oldest C API that this crate was tried with.
@@ -47,6 +49,8 @@ struct Loaded {
     path: PathBuf,
     name: String,
     version: ApiVersion,
+    /// Whether it has habits of its own that loading must know.
+    is_libtpu: bool,
     /// The plugin's table, copied as far as the plugin has it; what it lacks is `None`.
     table: sys::PJRT_Api,
 }
@@ -65,6 +69,10 @@ impl Plugin {
     /// plugin does not greet the user on standard error. With more threads the environment is left alone; set the
     /// variable yourself before the program starts.
     ///
+    /// libtpu reads more from the environment. While it starts, and no longer, it finds the variables there that make
+    /// it leave signals to the program and, on a host without chips, compile for any topology without asking the
+    /// network, without a lock between processes, and without logs. What you set yourself stays as it is.
+    ///
     /// Loading runs the library's own code: load only files that you trust.
     ///
     /// # Errors
@@ -82,7 +90,12 @@ impl Plugin {
         }
         let plugin = Self::open(&path)?;
         // SAFETY: the struct is complete; the plugin was loaded just now and is initialized once.
-        unsafe { plugin.call(&mut sys::PJRT_Plugin_Initialize_Args::new()) }?;
+        let initialize = || unsafe { plugin.call(&mut sys::PJRT_Plugin_Initialize_Args::new()) };
+        if plugin.0.is_libtpu {
+            environment::lend(&libtpu::variables(Path::new("/")), initialize)?;
+        } else {
+            initialize()?;
+        }
         loaded.insert(path, plugin);
         Ok(plugin)
     }
@@ -104,6 +117,8 @@ impl Plugin {
         if original.is_null() {
             return Err(Error::NotAPlugin { path: path.to_owned() });
         }
+        // SAFETY: the symbol's address is looked up and not used.
+        let is_libtpu = unsafe { library.get::<unsafe extern "C" fn()>(libtpu::SYMBOL) }.is_ok();
         // Nothing that the plugin handed out may dangle, so the library is never closed.
         std::mem::forget(library);
 
@@ -126,7 +141,7 @@ impl Plugin {
             original.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), known);
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let loaded = Loaded { path: path.to_owned(), name, version, table };
+        let loaded = Loaded { path: path.to_owned(), name, version, is_libtpu, table };
         Ok(Self(Box::leak(Box::new(loaded))))
     }
 

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::devices;
 use crate::error::Error;
 use crate::platform::Platform;
 
@@ -21,6 +22,7 @@ use crate::platform::Platform;
 /// | `tpu_library_path` | `TPU_LIBRARY_PATH`: a plugin file for the TPU |
 /// | `plugin_library_path` | `PJRT_PLUGIN_LIBRARY_PATH`: plugin files, or folders of them |
 /// | `cache` | `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax; `off` concerns programs alone |
+/// | `tpu_variables` | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_ID` and what else describes TPU hosts |
 /// | `offline` | `OXIDAX_OFFLINE`: `1` forbids every download |
 /// | `search_path` | `PATH` |
 /// | `virtual_env` | `VIRTUAL_ENV` |
@@ -45,6 +47,9 @@ pub struct Config {
     pub plugin_library_path: Vec<PathBuf>,
     /// The cache folder. Plugins lie in its subfolder `plugins`.
     pub cache: Option<PathBuf>,
+    /// What the environment says about TPUs, by the variables' names: see
+    /// [`TpuEnvironment`](crate::devices::TpuEnvironment).
+    pub tpu_variables: BTreeMap<String, String>,
     /// Whether downloads are forbidden.
     pub offline: bool,
     /// Folders where `python3`, `pip` and `uv` are looked for.
@@ -72,6 +77,7 @@ impl Config {
             tpu_library_path: None,
             plugin_library_path: Vec::new(),
             cache: None,
+            tpu_variables: BTreeMap::new(),
             offline: false,
             search_path: Vec::new(),
             virtual_env: None,
@@ -119,7 +125,7 @@ impl Config {
                 Some(value.to_string_lossy().parse().map_err(|_| Error::BadVariable {
                     name: "OXIDAX_PLATFORM",
                     value: value.to_string_lossy().into_owned(),
-                    expected: "cpu, tpu or cuda",
+                    expected: "cpu, tpu or cuda".into(),
                 })?)
             }
         };
@@ -132,7 +138,7 @@ impl Config {
                     return Err(Error::BadVariable {
                         name: "OXIDAX_OFFLINE",
                         value: other.to_owned(),
-                        expected: "1 or 0",
+                        expected: "1 or 0".into(),
                     });
                 }
             },
@@ -148,6 +154,12 @@ impl Config {
             tpu_library_path: path("TPU_LIBRARY_PATH"),
             plugin_library_path: paths("PJRT_PLUGIN_LIBRARY_PATH"),
             cache,
+            tpu_variables: devices::TPU_VARIABLES
+                .into_iter()
+                .filter_map(|name| {
+                    Some((name.to_owned(), get(name)?.to_string_lossy().into_owned()))
+                })
+                .collect(),
             offline,
             search_path: paths("PATH"),
             virtual_env: path("VIRTUAL_ENV"),

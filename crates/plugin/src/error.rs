@@ -1,8 +1,10 @@
 //! What can go wrong between wanting a plugin and having its path.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::devices::Unusable;
 use crate::platform::Platform;
 
 /// Why a plugin could not be found or installed. Each message names the numbers, and the remedy
@@ -25,8 +27,12 @@ pub enum Error {
         /// Its value.
         value: String,
         /// What it may be.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
+
+    /// The platform's devices cannot be used on this host.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
 
     /// A plugin file was named outright and there is no such file. Nothing else is tried: the
     /// user asked for this file.

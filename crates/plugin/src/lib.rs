@@ -7,6 +7,7 @@
 //! | step | where |
 //! |------|-------|
 //! | which platform | [`choose_platform`] |
+//! | whether its devices can be used | [`devices::check`] |
 //! | where a plugin is looked for | [`find_or_install`] lists the places in order |
 //! | what can be installed | [`pins`] |
 //! | fetching and checking it | [`install`] |
@@ -26,6 +27,7 @@
 
 mod cache;
 mod config;
+pub mod devices;
 mod error;
 mod fetch;
 mod hash;
@@ -47,4 +49,4 @@ pub use library::check_library;
 pub use pins::{Pin, Tags};
 pub use platform::{Choice, Platform, choose_platform};
 pub use progress::{Progress, Silent, Stderr};
-pub use search::{Origin, Plugin, Request, find, find_or_install};
+pub use search::{Origin, Plugin, Request, find, find_or_install, find_usable};

@@ -1,11 +1,11 @@
 //! The platforms that oxidax knows, and which of them this host has.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
 use crate::config::Config;
+use crate::devices::{GpuHost, TpuHost};
 use crate::error::Error;
 
 /// A kind of device that a PJRT plugin drives.
@@ -112,9 +112,9 @@ pub fn choose_platform(named: Option<Platform>, config: &Config) -> Choice {
     if let Some(platform) = named.or(config.platform) {
         return Choice::Named(platform);
     }
-    let detected = if has_tpu(&config.root) {
+    let detected = if TpuHost::detect(config).is_some_and(|host| !host.nodes.is_empty()) {
         Platform::Tpu
-    } else if has_nvidia_gpu(&config.root) {
+    } else if GpuHost::detect(config).is_some() {
         Platform::Cuda
     } else {
         Platform::Cpu
@@ -122,52 +122,10 @@ pub fn choose_platform(named: Option<Platform>, config: &Config) -> Choice {
     Choice::Detected(detected)
 }
 
-/// PCI vendor number of Google, as the kernel prints it.
-const GOOGLE: &str = "0x1ae0";
-
-/// Older TPU hosts show `/dev/accel0`; newer ones hand the chips out through VFIO, which other
-/// devices use as well, so there the PCI vendor decides.
-fn has_tpu(root: &Path) -> bool {
-    if names_in(&root.join("dev")).any(|name| numbered(&name, "accel")) && google_on_pci(root) {
-        return true;
-    }
-    let vfio = names_in(&root.join("dev/vfio")).any(|name| numbered(&name, ""));
-    vfio && google_on_pci(root)
-}
-
-/// Whether a device on the PCI bus is Google's.
-fn google_on_pci(root: &Path) -> bool {
-    let devices = root.join("sys/bus/pci/devices");
-    names_in(&devices).any(|name| {
-        let vendor = fs::read_to_string(devices.join(name).join("vendor"));
-        vendor.is_ok_and(|vendor| vendor.trim() == GOOGLE)
-    })
-}
-
-/// The driver's device nodes, or its folder in `/proc` where nodes are made on demand.
-fn has_nvidia_gpu(root: &Path) -> bool {
-    names_in(&root.join("dev")).any(|name| numbered(&name, "nvidia"))
-        || names_in(&root.join("proc/driver/nvidia/gpus")).next().is_some()
-}
-
-/// Whether `name` is `prefix` and then a number, as in `accel0`.
-fn numbered(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix)
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The names in a folder; none if it cannot be read.
-fn names_in(folder: &Path) -> impl Iterator<Item = String> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Config) {
         let root = tempfile::tempdir().unwrap();
@@ -189,16 +147,29 @@ mod tests {
     #[test]
     fn a_tpu_wins_over_a_gpu_and_may_hide_behind_vfio() {
         let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
+        let device = ("sys/bus/pci/devices/0000:00:05.0/device", "0x0063\n");
         for node in ["dev/accel0", "dev/vfio/3"] {
-            let (_root, config) = host(&[(node, ""), vendor, ("dev/nvidia0", "")]);
+            let (_root, config) = host(&[(node, ""), vendor, device, ("dev/nvidia0", "")]);
             assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Tpu));
         }
     }
 
     #[test]
-    fn vfio_of_another_vendor_is_no_tpu() {
-        let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x8086\n");
-        let (_root, config) = host(&[("dev/vfio/3", ""), ("dev/accel0", ""), vendor]);
+    fn vfio_of_another_device_is_no_tpu() {
+        // Another vendor's, and a network card of Google's as in all of its virtual machines.
+        for (vendor, device) in [("0x8086\n", "0x0063\n"), ("0x1ae0\n", "0x0042\n")] {
+            let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", vendor);
+            let device = ("sys/bus/pci/devices/0000:00:05.0/device", device);
+            let (_root, config) = host(&[("dev/vfio/3", ""), ("dev/accel0", ""), vendor, device]);
+            assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Cpu));
+        }
+    }
+
+    #[test]
+    fn a_tpu_without_device_files_leaves_the_work_to_others() {
+        let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
+        let device = ("sys/bus/pci/devices/0000:00:05.0/device", "0x0063\n");
+        let (_root, config) = host(&[vendor, device]);
         assert_eq!(choose_platform(None, &config), Choice::Detected(Platform::Cpu));
     }
 

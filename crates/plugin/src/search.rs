@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::{self, Cache, State};
 use crate::config::Config;
+use crate::devices;
 use crate::error::{Error, mib};
 use crate::install::{install, intact, library_path};
 use crate::pins::{self, Pin};
@@ -45,6 +46,38 @@ impl Plugin {
     fn pinned(pin: &Pin, path: PathBuf) -> Plugin {
         let sha256 = Some(pin.library_sha256.to_owned());
         Plugin { sha256, ..Plugin::unknown(pin.platform, path, Origin::Pinned) }
+    }
+}
+
+impl Plugin {
+    /// What to do if this file will not do, such as one that speaks a version of the C API that is too old.
+    ///
+    /// ```
+    /// use oxidax_plugin::{Origin, Platform, Plugin};
+    /// let origin = Origin::Variable("TPU_LIBRARY_PATH");
+    /// let plugin = Plugin { platform: Platform::Tpu, path: "/usr/lib/libtpu.so".into(), origin };
+    /// let help = plugin.replacement();
+    /// assert!(help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)"));
+    /// assert!(help.ends_with("then unset TPU_LIBRARY_PATH"));
+    /// ```
+    pub fn replacement(&self) -> String {
+        let pin = pins::of_platform(self.platform);
+        let install = format!(
+            "`oxidax plugin install {}` installs {} (C API {}.{}), which oxidax is tested with",
+            pin.name,
+            pin.requirement(),
+            pin.api.0,
+            pin.api.1,
+        );
+        match self.origin {
+            Origin::Variable(name) => format!("{install}; then unset {name}"),
+            Origin::Local => {
+                let name = cache::local_name(self.platform);
+                format!("{install}; then `oxidax plugin remove {name}`")
+            }
+            Origin::Caller => format!("{install}; name no other path"),
+            Origin::Pinned | Origin::SitePackages => install,
+        }
     }
 }
 
@@ -116,6 +149,29 @@ pub fn find_or_install(
         }
         (Err(looked), _) => last_resort(platform, looked, config, progress),
     }
+}
+
+/// As [`find_or_install`], for a program that is going to use this host's devices: makes sure, before anything is
+/// installed or loaded, that they can be used.
+///
+/// # Errors
+///
+/// As [`find_or_install`] and [`devices::check`].
+pub fn find_usable(
+    request: &Request,
+    config: &Config,
+    progress: &mut dyn Progress,
+) -> Result<Plugin, Error> {
+    if request.path.is_none()
+        && let Choice::Named(platform) = choose_platform(request.platform, config)
+    {
+        devices::check(platform, config)?;
+        return find_or_install(request, config, progress);
+    }
+    // A device that was merely detected is of interest only if there is a plugin for it.
+    let plugin = find_or_install(request, config, progress)?;
+    devices::check(plugin.platform, config)?;
+    Ok(plugin)
 }
 
 /// Finds a plugin for a platform among what is on this machine already; `None` if there is none.

@@ -15,7 +15,7 @@ use super::scan::grow;
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, Varying, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
@@ -212,6 +212,7 @@ impl Primitive for Cond {
             flops: a.flops.max(b.flops),
             transcendentals: a.transcendentals.max(b.transcendentals),
             bytes: a.bytes.max(b.bytes),
+            ..Cost::default()
         });
         most + Cost::movement(operands, results)
     }
@@ -288,6 +289,10 @@ impl Cond {
 impl HigherOrder for Cond {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         self.branches.iter().map(|branch| ("branch", &**branch)).collect()
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Choice; self.branches.len()]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

@@ -7,7 +7,7 @@ use super::held::{
 use crate::control_flow::Call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Sample, Split, Tangent, bind, trace,
+    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Split, Tangent, bind, trace,
 };
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
@@ -115,6 +115,10 @@ impl Primitive for CustomJvp {
 impl HigherOrder for CustomJvp {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         self.function.programs()
+    }
+
+    fn runs(&self, operands: &[Aval], results: &[Aval]) -> Vec<Run> {
+        self.function.runs(own(&self.function, operands), results)
     }
 
     /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and

@@ -12,7 +12,7 @@ use super::masked::batch_of;
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, bind,
 };
 use crate::passes;
 use crate::primitives::neg;
@@ -221,6 +221,11 @@ impl HigherOrder for LinearSolve {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         let names = ["matvec", "solve", "vecmat", "transpose_solve"];
         names.into_iter().zip(self.each().map(|program| &**program)).collect()
+    }
+
+    /// The other programs are there for derivatives.
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Never, Run::Times(1), Run::Never, Run::Never]
     }
 
     /// All of `b` is needed for any of `x`.

@@ -7,8 +7,8 @@ pub use function::reduce;
 
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, LowerCtx,
-    Primitive, Program, Pruned, Rule, RuleError, Sample, Shape, Split, Tangent, Varying, bind,
+    Access, Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, LowerCtx,
+    Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Shape, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
@@ -151,11 +151,13 @@ impl Primitive for Reduce {
     }
 
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let (each, times) = (passes::cost(&self.combine), operands[0].size() as u64);
+        let (each, times) =
+            (passes::cost(&self.combine), operands[0].size().saturating_sub(results[0].size()));
         Cost {
-            flops: each.flops * times,
-            transcendentals: each.transcendentals * times,
-            ..Cost::movement(operands, results)
+            flops: each.times(times).flops,
+            transcendentals: each.times(times).transcendentals,
+            access: Access::Reduction,
+            ..Cost::whole(operands, results)
         }
     }
 
@@ -167,6 +169,10 @@ impl Primitive for Reduce {
 impl HigherOrder for Reduce {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("combine", &self.combine)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Counted]
     }
 
     fn split(&self, _: &[bool]) -> Option<Split> {

@@ -13,7 +13,7 @@ pub(super) use function::{common_length, run};
 use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense, move_axis};
@@ -262,6 +262,10 @@ impl Primitive for Scan {
 impl HigherOrder for Scan {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("body", &self.body)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Times(self.length)]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

@@ -14,8 +14,8 @@ use crate::control_flow::partial::partial_eval;
 use crate::core::manual::Manual;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, LowerCtx, Mesh,
-    Operand, PartitionSpec, Primitive, Program, Pruned, Rule, RuleError, Shape, Split, Tangent,
-    Varying, backend, bind, bind1,
+    Operand, PartitionSpec, Primitive, Program, Pruned, Rule, RuleError, Run, Shape, Split,
+    Tangent, Varying, backend, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::rules::batch_at;
@@ -339,6 +339,10 @@ impl Primitive for ShardMap {
 impl HigherOrder for ShardMap {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("program", &self.program)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Devices(self.mapping.mesh.count(&self.mapping.axes))]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

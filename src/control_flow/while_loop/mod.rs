@@ -13,7 +13,7 @@ use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use super::scan::grow;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Split, Tangent, Varying, bind,
+    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
@@ -290,6 +290,10 @@ impl WhileLoop {
 impl HigherOrder for WhileLoop {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         vec![("cond", &self.cond), ("body", &self.body)]
+    }
+
+    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
+        vec![Run::Unknown, Run::Unknown]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {

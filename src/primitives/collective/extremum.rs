@@ -4,8 +4,8 @@ use super::PSum;
 use super::lowering::{self, Groups};
 use super::sum::others;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Primitive, Rule, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -105,7 +105,13 @@ macro_rules! extremum {
                 $Reduce { axes: vec![0] }.lower(ctx, &[all], results)
             }
             fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-                Cost::elementwise(operands, results)
+                Cost {
+                    flops: Cost::elementwise(operands, results).flops,
+                    ..Cost::whole(operands, results)
+                }
+            }
+            fn communication(&self) -> Option<Communication> {
+                Some(Communication::along(Collective::AllGather, &self.axis_names))
             }
             fn axis_names(&self) -> Vec<String> {
                 self.axis_names.clone()

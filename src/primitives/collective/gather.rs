@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::{PSumScatter, behind, merged};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Operand, Primitive, Rule, Sample, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
@@ -78,7 +78,7 @@ impl Primitive for AllGather {
         Ok(vec![lowering::gather(ctx, &groups, &own, at, result.dtype)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::whole(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let scatter = PSumScatter {
@@ -88,6 +88,9 @@ impl Primitive for AllGather {
             tiled: self.tiled,
         };
         Ok(vec![Some(bind1(scatter, [one_cotangent(cts)?]).into())])
+    }
+    fn communication(&self) -> Option<Communication> {
+        Some(Communication::along(Collective::AllGather, std::slice::from_ref(&self.axis_name)))
     }
     fn axis_names(&self) -> Vec<String> {
         vec![self.axis_name.clone()]

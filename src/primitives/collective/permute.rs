@@ -2,8 +2,8 @@
 
 use super::lowering::{self, Groups};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Operand, Primitive, Rule, Sample, Tangent, bind1,
 };
 use crate::ensure;
 use crate::primitives::constant::zeros_of;
@@ -113,12 +113,21 @@ impl Primitive for PPermute {
         Ok(vec![lowering::permute(ctx, &groups, &operands[0], &self.perm, dtype)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::whole(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let perm = self.perm.iter().map(|&(from, to)| (to, from)).collect();
         let back = PPermute { perm, ..self.clone() };
         Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
+    }
+    fn communication(&self) -> Option<Communication> {
+        Some(Communication {
+            pairs: self.perm.clone(),
+            ..Communication::along(
+                Collective::CollectivePermute,
+                std::slice::from_ref(&self.axis_name),
+            )
+        })
     }
     fn axis_names(&self) -> Vec<String> {
         vec![self.axis_name.clone()]

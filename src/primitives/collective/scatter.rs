@@ -4,8 +4,8 @@ use super::lowering::{self, Groups};
 use super::sum::total;
 use super::{AllGather, behind, parted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_type};
@@ -83,7 +83,7 @@ impl Primitive for PSumScatter {
         Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], at, &results[0])?])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+        Cost { flops: Cost::elementwise(operands, results).flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let gather = AllGather {
@@ -93,6 +93,9 @@ impl Primitive for PSumScatter {
             tiled: self.tiled,
         };
         Ok(vec![Some(bind1(gather, [one_cotangent(cts)?]).into())])
+    }
+    fn communication(&self) -> Option<Communication> {
+        Some(Communication::along(Collective::ReduceScatter, std::slice::from_ref(&self.axis_name)))
     }
     fn axis_names(&self) -> Vec<String> {
         vec![self.axis_name.clone()]

@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::vary;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Scalar, Tangent, Varying, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Operand, Primitive, Rule, Sample, Scalar, Tangent, Varying, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::constant::fill_of;
@@ -83,7 +83,7 @@ impl Primitive for PSum {
         Ok(vec![lowering::sum(ctx, &groups, &operands[0], results[0].dtype)?])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+        Cost { flops: Cost::elementwise(operands, results).flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let before = &operands[0].aval().varying;
@@ -95,6 +95,9 @@ impl Primitive for PSum {
             false => bind1(PSum { axis_names: summed }, [ct]),
         };
         Ok(vec![Some(vary(&ct, &Varying::over(tracked)).into())])
+    }
+    fn communication(&self) -> Option<Communication> {
+        Some(Communication::along(Collective::AllReduce, &self.axis_names))
     }
     fn axis_names(&self) -> Vec<String> {
         self.axis_names.clone()

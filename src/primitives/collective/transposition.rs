@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::{behind, merged, parted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
+    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
@@ -104,12 +104,15 @@ impl Primitive for AllToAll {
         Ok(vec![lowering::transposed(ctx, &exchanged, &order)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::whole(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let back =
             AllToAll { split_axis: self.concat_axis, concat_axis: self.split_axis, ..self.clone() };
         Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
+    }
+    fn communication(&self) -> Option<Communication> {
+        Some(Communication::along(Collective::AllToAll, std::slice::from_ref(&self.axis_name)))
     }
     fn axis_names(&self) -> Vec<String> {
         vec![self.axis_name.clone()]

@@ -1,9 +1,10 @@
 //! The primitive.
 
+use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Precision, Primitive, Rule,
-    RuleError, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, LowerCtx, Operand, Precision,
+    Primitive, Rule, RuleError, Tangent, bind1,
 };
 use crate::primitives::dot::product_dtype;
 use crate::primitives::rules::{add_tangents, arity, one_cotangent};
@@ -105,17 +106,29 @@ impl Primitive for ConvGeneralDilated {
         self.written(ctx, operands, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let movement = Cost::movement(operands, results);
+        let movement = Cost::whole(operands, results);
         // A geometry that does not fit was refused before.
         let Ok(geometry) = self.geometry(&operands[0].shape, &operands[1].shape) else {
             return movement;
         };
         let others = [geometry.batch, geometry.features, geometry.inputs];
         let others: u64 = others.iter().map(|&size| size as u64).product();
-        let space: u64 = geometry.space.iter().map(super::geometry::Spatial::products).product();
+        let space: u64 = geometry.space.iter().map(Spatial::products).product();
         // A complex product and its sum take eight operations, a real one two.
         let each = if results[0].dtype.is_complex() { 8 } else { 2 };
         Cost { flops: each * others * space, ..movement }
+    }
+    fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
+        let geometry = self.geometry(&operands[0].shape, &operands[1].shape).ok()?;
+        let groups = self.feature_group_count.max(1) * self.batch_group_count.max(1);
+        let [places, taps] = [|axis: &Spatial| axis.out, |axis: &Spatial| axis.rhs];
+        Some(Contraction {
+            batch: groups,
+            m: geometry.batch * geometry.space.iter().map(places).product::<usize>(),
+            n: geometry.features / groups,
+            k: geometry.inputs * geometry.space.iter().map(taps).product::<usize>(),
+            passes: Contraction::passes(&operands[0], self.precision),
+        })
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

@@ -3,7 +3,7 @@
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{Rule, RuleError, Shape};
-use crate::primitives::window::{dilated, places};
+use crate::primitives::window::{WindowAxis, dilated, meetings, places};
 use crate::{ensure, ensure_shape};
 
 /// One spatial axis of a convolution.
@@ -33,13 +33,16 @@ impl Spatial {
 
     /// How many products of an element of the operand and one of the kernel the axis has.
     pub(super) fn products(&self) -> u64 {
-        let [lhs, _, _] = self.spans();
-        let meets = |out: usize, tap: usize| {
-            let place = (out * self.stride + tap * self.rhs_dilation) as isize - self.low;
-            (0..lhs).contains(&place) && (place as usize).is_multiple_of(self.lhs_dilation)
-        };
-        let taps = |out| (0..self.rhs).filter(|&tap| meets(out, tap)).count() as u64;
-        (0..self.out).map(taps).sum()
+        meetings(&WindowAxis {
+            size: self.lhs,
+            window: self.rhs,
+            stride: self.stride,
+            low: self.low,
+            high: self.high,
+            base_dilation: self.lhs_dilation,
+            window_dilation: self.rhs_dilation,
+            places: self.out,
+        })
     }
 }
 

@@ -89,7 +89,8 @@ impl Primitive for Cummax {
         })])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+        let flops = results[0].size() as u64;
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 
@@ -161,7 +162,8 @@ impl Primitive for Cummin {
         })])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+        let flops = results[0].size() as u64;
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

@@ -73,7 +73,7 @@ impl Primitive for Cumlogsumexp {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let elements = results[0].size() as u64;
         let (flops, transcendentals) = (6 * elements, 2 * elements);
-        Cost { flops, transcendentals, ..Cost::movement(operands, results) }
+        Cost { flops, transcendentals, ..Cost::whole(operands, results) }
     }
 }
 

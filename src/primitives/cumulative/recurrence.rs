@@ -83,7 +83,7 @@ impl Primitive for LinearRecurrence {
         })])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost { flops: 2 * results[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: 2 * results[0].size() as u64, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let [Operand::Known(a), Operand::Linear(_)] = operands else {

@@ -60,7 +60,8 @@ impl Primitive for Cumsum {
         })])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+        let flops = results[0].size() as u64;
+        Cost { flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let back = Cumsum { axis: self.axis, reverse: !self.reverse };

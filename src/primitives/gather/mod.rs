@@ -142,7 +142,7 @@ impl Primitive for Gather {
         Ok(vec![ctx.op_as("select", &[mask, gathered, fill], "", &ty)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::part(operands, &results[0])
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let [Operand::Linear(x), Operand::Known(indices)] = operands else {

@@ -67,7 +67,7 @@ impl Primitive for Cholesky {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
-        Cost { flops: n * results[0].size() as u64 / 3, ..Cost::movement(operands, results) }
+        Cost { flops: n * results[0].size() as u64 / 3, ..Cost::whole(operands, results) }
     }
 }
 

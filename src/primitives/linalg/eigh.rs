@@ -88,7 +88,7 @@ impl Primitive for Eigh {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
-        Cost { flops: 9 * n * results[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: 9 * n * results[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 

@@ -92,7 +92,7 @@ impl Primitive for Lu {
         let rank = operands[0].rank();
         let k = operands[0].shape[rank - 2].min(operands[0].shape[rank - 1]) as u64;
         let flops = 2 * k * operands[0].size() as u64 / 3;
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

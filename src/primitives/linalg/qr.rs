@@ -120,7 +120,7 @@ impl Primitive for Qr {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let rank = operands[0].rank();
         let k = operands[0].shape[rank - 2].min(operands[0].shape[rank - 1]) as u64;
-        Cost { flops: 4 * k * operands[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: 4 * k * operands[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 

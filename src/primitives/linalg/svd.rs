@@ -124,7 +124,7 @@ impl Primitive for Svd {
         let rank = operands[0].rank();
         let k = operands[0].shape[rank - 2].min(operands[0].shape[rank - 1]) as u64;
         // About ten sweeps.
-        Cost { flops: 60 * k * operands[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: 60 * k * operands[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 

@@ -137,7 +137,7 @@ impl Primitive for TriangularSolve {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
-        Cost { flops: n * results[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: n * results[0].size() as u64, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

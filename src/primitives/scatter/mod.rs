@@ -157,12 +157,14 @@ impl Primitive for Scatter {
         let operands = [x.clone(), indices, updates.clone()];
         Ok(ctx.op_full("scatter", &operands, &attributes, vec![region], &[x.ty().clone()]))
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+    fn cost(&self, operands: &[Aval], _: &[Aval]) -> Cost {
         let flops = match self.combiner {
             Combiner::Update => 0,
             _ => operands[2].size() as u64,
         };
-        Cost { flops, ..Cost::movement(operands, results) }
+        // In place: elements that nothing is scattered to stay where they are, the others are read and written.
+        let updates = &operands[2..];
+        Cost { flops, ..Cost::whole(&[&operands[1..], updates].concat(), &updates[..1]) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

@@ -100,7 +100,7 @@ impl Primitive for DynamicSlice {
         Ok(vec![ctx.op_as("dynamic_slice", &wide, &sizes, &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::part(operands, &results[0])
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

@@ -84,7 +84,7 @@ impl Primitive for Slice {
         Ok(vec![ctx.op_as("slice", operands, &attributes, &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+        Cost::part(operands, &results[0])
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

@@ -107,8 +107,9 @@ impl Primitive for DynamicUpdateSlice {
         wide.extend(operands[2..].iter().map(|start| widened_indices(ctx, start)));
         Ok(vec![ctx.op_as("dynamic_update_slice", &wide, "", &results[0].stablehlo())])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+    /// In place: what is not updated stays where it is.
+    fn cost(&self, operands: &[Aval], _: &[Aval]) -> Cost {
+        Cost::movement(&operands[1..], &operands[1..2])
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

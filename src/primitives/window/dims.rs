@@ -1,6 +1,6 @@
 //! Where windows lie: sizes, strides, padding, dilations.
 
-use crate::core::{Rule, RuleError, Shape};
+use crate::core::{Aval, Rule, RuleError, Shape};
 use crate::ensure_shape;
 use serde::{Deserialize, Serialize};
 
@@ -80,18 +80,18 @@ pub struct Window {
 
 /// One axis of a window that slides over an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WindowAxis {
+pub(in crate::primitives) struct WindowAxis {
     /// Size of the operand.
-    pub(super) size: usize,
+    pub(in crate::primitives) size: usize,
     /// Elements of the window.
-    pub(super) window: usize,
-    pub(super) stride: usize,
-    pub(super) low: isize,
-    pub(super) high: isize,
-    pub(super) base_dilation: usize,
-    pub(super) window_dilation: usize,
+    pub(in crate::primitives) window: usize,
+    pub(in crate::primitives) stride: usize,
+    pub(in crate::primitives) low: isize,
+    pub(in crate::primitives) high: isize,
+    pub(in crate::primitives) base_dilation: usize,
+    pub(in crate::primitives) window_dilation: usize,
     /// How many windows there are.
-    pub(super) places: usize,
+    pub(in crate::primitives) places: usize,
 }
 
 /// From the first to the last of `size` elements that stand `dilation` apart.
@@ -108,6 +108,18 @@ pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -
         Some(rest) => rest / stride + 1,
         None => 0,
     }
+}
+
+/// How many pairs of a window's place and one of its elements meet an element of the operand: not the padding, and
+/// not the holes between elements that stand apart.
+pub(in crate::primitives) fn meetings(axis: &WindowAxis) -> u64 {
+    let span = dilated(axis.size, axis.base_dilation) as isize;
+    let meets = |place: usize, tap: usize| {
+        let at = (place * axis.stride + tap * axis.window_dilation) as isize - axis.low;
+        (0..span).contains(&at) && (at as usize).is_multiple_of(axis.base_dilation)
+    };
+    let taps = |place| (0..axis.window).filter(|&tap| meets(place, tap)).count() as u64;
+    (0..axis.places).map(taps).sum()
 }
 
 impl WindowAxis {
@@ -199,6 +211,15 @@ impl Window {
             base_dilation: front(window.base_dilation),
             window_dilation: front(window.window_dilation),
         })
+    }
+
+    /// How many operations it takes to reduce `x` to `results`: one for each element of a window that meets one of the
+    /// operand, but the first.
+    pub(super) fn operations(&self, x: &Aval, results: &[Aval]) -> u64 {
+        // A window that does not fit was refused before.
+        let axes = self.axes(&x.shape).unwrap_or_default();
+        let met: u64 = axes.iter().map(meetings).product();
+        met.saturating_sub(results[0].size() as u64)
     }
 
     /// How many elements a window has.

@@ -120,7 +120,7 @@ impl Primitive for SelectAndGatherAdd {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let flops = results[0].size() as u64 * self.window.size();
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let [Operand::Linear(_), Operand::Known(operand)] = operands else {

@@ -21,7 +21,7 @@ pub use prod::{ReduceWindowProd, reduce_window_prod};
 pub use scatter_add::SelectAndScatterAdd;
 pub use sum::{ReduceWindowSum, reduce_window_sum};
 
-pub(super) use dims::{dilated, places};
+pub(super) use dims::{WindowAxis, dilated, meetings, places};
 pub(super) use extremum::{exemplars_max, exemplars_min};
 pub(super) use gather_add::exemplars as exemplars_gather_add;
 pub(super) use prod::exemplars as exemplars_prod;

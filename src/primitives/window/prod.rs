@@ -75,8 +75,8 @@ impl Primitive for ReduceWindowProd {
         PROD.lower(ctx, &operands[0], &axes, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let flops = results[0].size() as u64 * self.window.size();
-        Cost { flops, ..Cost::movement(operands, results) }
+        let flops = self.window.operations(&operands[0], results);
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

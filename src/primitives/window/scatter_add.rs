@@ -78,7 +78,7 @@ impl Primitive for SelectAndScatterAdd {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let flops = operands[0].size() as u64 * self.window.size();
-        Cost { flops, ..Cost::movement(operands, results) }
+        Cost { flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let [Operand::Linear(_), Operand::Known(operand)] = operands else {

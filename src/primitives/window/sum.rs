@@ -62,8 +62,8 @@ impl Primitive for ReduceWindowSum {
         SUM.lower(ctx, &operands[0], &axes, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let flops = results[0].size() as u64 * self.window.size();
-        Cost { flops, ..Cost::movement(operands, results) }
+        let flops = self.window.operations(&operands[0], results);
+        Cost { flops, ..Cost::whole(operands, results) }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let axes = self.window.axes(&operands[0].aval().shape)?;

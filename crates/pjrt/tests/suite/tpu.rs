@@ -1,18 +1,13 @@
 //! Programs for TPUs, compiled without one. Needs libtpu, named by `OXIDAX_TEST_LIBTPU`.
-//!
-//! On a machine without a TPU, libtpu asks the network for minutes what kind it is, unless the environment answers:
-//! `TPU_ACCELERATOR_TYPE=v5litepod-4 TPU_WORKER_HOSTNAMES=localhost TPU_SKIP_MDS_QUERY=1`; any topology works with these.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use oxidax_pjrt::{CompileOptions, NamedValue, Plugin, Program, Sharding, Topology, Value};
 
 /// Where libtpu is.
 fn libtpu() -> Plugin {
-    for variable in ["TPU_ACCELERATOR_TYPE", "TPU_WORKER_HOSTNAMES", "TPU_SKIP_MDS_QUERY"] {
-        assert!(
-            std::env::var_os(variable).is_some(),
-            "set {variable}, as the head of this file says"
-        );
-    }
     let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set OXIDAX_TEST_LIBTPU to libtpu.so");
     Plugin::load(path.as_ref()).expect("loads")
 }
@@ -86,4 +81,102 @@ fn what_does_not_fit_is_an_error() {
     assert!(error.to_string().contains("the topology has 1"), "{error}");
     let client = oxidax_pjrt::Client::new(libtpu(), &[]);
     assert!(client.is_err(), "there is no TPU here");
+}
+
+/// The folder in which two processes meet: set for those that [`start`] starts from this binary.
+const MEETING: &str = "OXIDAX_TEST_TPU_MEETING";
+
+/// Runs one of the tests below in a process of its own.
+fn start(test: &str, meeting: &Path) -> std::process::Child {
+    let this = std::env::current_exe().expect("this program");
+    let mut command = Command::new(this);
+    command.args(["--exact", &format!("tpu::{test}"), "--nocapture"]).env(MEETING, meeting);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("started")
+}
+
+/// Nothing but what the test harness prints itself came out.
+fn assert_quiet(output: &Output) {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|o| String::from_utf8_lossy(o));
+    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+    assert_eq!(stderr, "");
+    let own = |line: &&str| {
+        !line.is_empty()
+            && !["running 1 test", "test tpu::", "test result: ok", "ok"]
+                .iter()
+                .any(|p| line.starts_with(p))
+    };
+    assert_eq!(stdout.lines().filter(own).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn two_processes_compile_at_the_same_time() {
+    let meeting = tempfile::tempdir().expect("a folder");
+    let both = [(); 2].map(|()| start("one_of_two_processes", meeting.path()));
+    let ids = both.each_ref().map(std::process::Child::id);
+    for process in both {
+        assert_quiet(&process.wait_with_output().expect("ended"));
+    }
+    for folder in ["/tmp", "/tmp/tpu_logs"] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let left = ids.iter().any(|id| name.ends_with(&format!(".{id}")));
+            assert!(!left, "{folder}/{name} was left behind");
+        }
+    }
+}
+
+/// Loads libtpu, waits until the other has loaded it, and compiles.
+#[test]
+fn one_of_two_processes() {
+    let Some(meeting) = std::env::var_os(MEETING) else { return };
+    let plugin = libtpu();
+    let mine = Path::new(&meeting).join(std::process::id().to_string());
+    std::fs::write(mine, "").expect("written");
+    let present = || std::fs::read_dir(&meeting).expect("readable").count();
+    // A minute at most: the other may have failed.
+    let met = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        present() == 2
+    });
+    assert!(met, "the other process did not load libtpu");
+    let topology = Topology::named(plugin, "v6e:2x4", &[]).expect("known");
+    let program = Program::mlir("func.func @main() { return }").expect("accepted");
+    topology.compile(&program, &CompileOptions::default()).expect("compiled");
+}
+
+#[test]
+fn the_environment_is_afterwards_what_it_was() {
+    libtpu();
+    for name in ["TPU_SKIP_MDS_QUERY", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "LIBTPU_INIT_ARGS"]
+    {
+        assert_eq!(std::env::var_os(name), None, "{name}");
+    }
+}
+
+#[test]
+fn signals_stay_with_the_program() {
+    libtpu();
+    // Fields of the kernel's account of this process: bit 14 of the masks is SIGTERM.
+    let status = std::fs::read_to_string("/proc/self/status").expect("readable");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("listed");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal");
+    assert_eq!(caught & (1 << 14), 0, "libtpu catches SIGTERM: {caught:x}");
+}
+
+/// Up to v4, and in tpu7x, each of a chip's two cores is a device.
+#[test]
+fn every_generation_has_topologies() {
+    for (name, devices) in [
+        ("v2:2x2", 8),
+        ("v3:2x2", 8),
+        ("v4:4x4x4", 128),
+        ("v5e:16x16", 256),
+        ("v5p:4x4x8", 128),
+        ("v6e:16x16", 256),
+        ("tpu7x:2x2x1", 8),
+    ] {
+        let topology = Topology::named(libtpu(), name, &[]).expect(name);
+        assert_eq!(topology.devices().expect("known").len(), devices, "{name}");
+    }
 }

@@ -109,7 +109,7 @@ impl Primitive for Eig {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
         // As Golub and Van Loan count, in complex operations of about six.
         let each = if self.eigenvectors { 150 } else { 60 };
-        Cost { flops: each * n * operands[0].size() as u64, ..Cost::movement(operands, results) }
+        Cost { flops: each * n * operands[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 

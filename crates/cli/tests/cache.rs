@@ -1,0 +1,156 @@
+//! Drives `oxidax cache` as a user would.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use oxidax_cache::{About, KeyBuilder, Settings, Store};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A user with an empty home.
+struct User {
+    home: TempDir,
+}
+
+struct Outcome {
+    succeeded: bool,
+    stdout: String,
+    stderr: String,
+}
+
+impl User {
+    fn new() -> User {
+        User { home: tempfile::tempdir().unwrap() }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.home.path().join(".cache/oxidax/programs")
+    }
+
+    /// Keeps a program that was last used so many days ago.
+    fn keep(&self, word: &str, platform: &str, days: u32) {
+        let settings = Settings { max_age: Duration::MAX, ..Settings::in_folder(self.folder()) };
+        let store = Store::open(&settings).unwrap().unwrap();
+        let mut key = KeyBuilder::new();
+        key.part("program", word.as_bytes());
+        let key = key.finish();
+        let compile_time = Duration::from_millis(1500);
+        let about = About { name: word.into(), platform: platform.into(), compile_time };
+        store.put(&key, &about, &[0; 2048]).unwrap();
+        let file = File::options().append(true).open(store.path(&key)).unwrap();
+        file.set_modified(SystemTime::now() - days * Duration::from_secs(86_400)).unwrap();
+    }
+
+    fn oxidax(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        let output = Command::new(env!("CARGO_BIN_EXE_oxidax"))
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.home.path())
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        Outcome {
+            succeeded: output.status.success(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn stats(&self) -> Value {
+        let outcome = self.oxidax(&["cache", "stats", "--json"], &[]);
+        assert!(outcome.succeeded, "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_fresh_user_has_no_programs() {
+    let user = User::new();
+    let outcome = user.oxidax(&["cache", "stats"], &[]);
+    assert!(outcome.succeeded, "{}", outcome.stderr);
+    let expected = format!(
+        "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at most 30.0 days; kept if \
+         compiling takes 0.20 s and it has 0 B\n",
+        user.folder().display()
+    );
+    assert_eq!(outcome.stdout, expected);
+    assert!(!user.folder().exists(), "looking makes nothing");
+    assert!(user.oxidax(&["cache", "clear"], &[]).succeeded);
+}
+
+#[test]
+fn what_is_there_is_told_in_words_and_in_json() {
+    let user = User::new();
+    user.keep("a", "cpu", 5);
+    user.keep("b", "cpu", 1);
+    user.keep("c", "tpu", 0);
+    fs::write(user.folder().join(format!("{}.program", "0".repeat(64))), b"spoilt").unwrap();
+    let text = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "1M")]).stdout;
+    for line in [
+        "entries     4 entries, 6.",
+        "cpu         2 entries, 4.",
+        "3.0 s of compiling",
+        "tpu         1 entry, 2.",
+        "the first 5 days ago",
+        "damaged     1 entry, replaced",
+        "at most 1.0 MiB",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let stats = user.stats();
+    assert_eq!((&stats["entries"], &stats["damaged"]), (&4.into(), &1.into()));
+    assert_eq!(stats["platforms"]["cpu"]["compile_seconds"], 3.0);
+    assert_eq!(stats["limits"]["max_bytes"], 4_u64 << 30);
+    assert_eq!(stats["on"], true);
+    let days = stats["newest_use"].as_f64().unwrap() - stats["oldest_use"].as_f64().unwrap();
+    assert!(days > 4.9 * 86_400.0);
+}
+
+#[test]
+fn programs_are_cleared_by_age_or_all() {
+    let user = User::new();
+    user.keep("a", "cpu", 40);
+    user.keep("b", "cpu", 20);
+    user.keep("c", "cpu", 0);
+    let outcome = user.oxidax(&["cache", "clear", "--older-than", "30"], &[]);
+    assert!(outcome.stdout.starts_with("deleted 1 entry, 2."), "{}", outcome.stdout);
+    assert_eq!(user.stats()["entries"], 2);
+    let outcome = user.oxidax(&["cache", "clear"], &[]);
+    assert!(outcome.stdout.starts_with("deleted 2 entries, 4."), "{}", outcome.stdout);
+    assert_eq!(user.stats()["entries"], 0);
+}
+
+#[test]
+fn wrong_words_are_refused() {
+    let user = User::new();
+    for days in ["soon", "-1", "nan"] {
+        let outcome = user.oxidax(&["cache", "clear", &format!("--older-than={days}")], &[]);
+        assert!(
+            !outcome.succeeded && outcome.stderr.contains("number of days"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    let outcome = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "many")]);
+    assert!(!outcome.succeeded);
+    assert!(outcome.stderr.contains("OXIDAX_CACHE_MAX_BYTES is `many`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_cache_that_is_off_is_said_to_be() {
+    let user = User::new();
+    user.keep("a", "cpu", 0);
+    let outcome = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE", "off")]);
+    assert!(
+        !outcome.succeeded && outcome.stderr.contains("unset OXIDAX_CACHE"),
+        "{}",
+        outcome.stderr
+    );
+    let zero = [("OXIDAX_CACHE_MAX_BYTES", "0")];
+    assert!(user.oxidax(&["cache", "stats"], &zero).stdout.contains("(off: "));
+    assert!(user.oxidax(&["cache", "clear"], &zero).stdout.starts_with("deleted 1 entry"));
+}

@@ -1,0 +1,102 @@
+//! What libtpu needs to be told before it starts.
+//!
+//! All of it goes through the environment, which libtpu reads in `PJRT_Plugin_Initialize` and not again, so that is how
+//! long the variables [are lent](crate::environment::lend). Those that the user has set stay as they are. Measured with
+//! libtpu 0.0.51 on a machine without TPU:
+//!
+//! | variable | without it |
+//! |---|---|
+//! | `TPU_SKIP_MDS_QUERY` | asks the cloud's metadata server which machine this is, 30 times a second apart for each of ten facts |
+//! | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_HOSTNAMES`, `TPU_WORKER_ID` | complains on standard error that it knows none |
+//! | `ALLOW_MULTIPLE_LIBTPU_LOAD` | locks `/tmp/libtpu_lockfile`: a second process ends with `ABORTED` |
+//! | `TPU_LOG_DIR`, `TPU_MIN_LOG_LEVEL` | writes logs to `/tmp/tpu_logs`; with the first alone, to `/tmp` |
+//! | `LIBTPU_INIT_ARGS` | takes `SIGTERM` for itself, prints a stack and ends the process, also where the program watches it |
+//!
+//! Topologies do not depend on what they say: each of `v2` to `tpu7x` can be compiled for.
+
+use std::fs;
+use std::path::Path;
+
+use crate::environment::Variable;
+
+/// libtpu's argument that leaves signals to the program.
+const LEAVE_SIGNALS: &str = "--install_signal_handlers=false";
+
+/// A function that only libtpu exports, whatever its file is called.
+pub(crate) const SYMBOL: &[u8] = b"TfTpu_Initialize\0";
+
+/// What a libtpu is told that has nothing to drive and only compiles.
+const COMPILE_ONLY: [(&str, &str); 7] = [
+    ("TPU_SKIP_MDS_QUERY", "1"),
+    ("TPU_ACCELERATOR_TYPE", "v5litepod-4"),
+    ("TPU_WORKER_HOSTNAMES", "localhost"),
+    ("TPU_WORKER_ID", "0"),
+    ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
+    ("TPU_LOG_DIR", "disabled"),
+    ("TPU_MIN_LOG_LEVEL", "3"),
+];
+
+/// The variables to lend on this host, whose file system begins at `root`.
+pub(crate) fn variables(root: &Path) -> Vec<Variable> {
+    let signals = ("LIBTPU_INIT_ARGS", LEAVE_SIGNALS);
+    let compile_only = if may_have_chips(root) { &[][..] } else { &COMPILE_ONLY };
+    let all = std::iter::once(&signals).chain(compile_only);
+    all.map(|&(name, value)| (name, value.to_owned())).collect()
+}
+
+/// Whether libtpu could find a chip here: there is a device file of the kind that chips have, and a PCI device of Google's.
+/// It may be another of their devices; then libtpu finds out by itself. (`oxidax-plugin` knows the chips' numbers, for
+/// messages to users.)
+fn may_have_chips(root: &Path) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let any = |folder: &str, matches: &dyn Fn(&str) -> bool| {
+        let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| matches(&entry.file_name().to_string_lossy()))
+    };
+    let accel = |name: &str| name.strip_prefix("accel").is_some_and(is_number);
+    let of_google = |name: &str| {
+        let vendor = root.join("sys/bus/pci/devices").join(name).join("vendor");
+        fs::read_to_string(vendor).is_ok_and(|vendor| vendor.trim() == "0x1ae0")
+    };
+    (any("dev", &accel) || any("dev/vfio", &is_number)) && any("sys/bus/pci/devices", &of_google)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(files: &[(&str, &str)]) -> Vec<&'static str> {
+        let root = tempfile::tempdir().expect("a folder");
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("inside")).expect("made");
+            fs::write(path, content).expect("written");
+        }
+        variables(root.path()).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_host_with_chips_speaks_for_itself() {
+        let google = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
+        for node in ["dev/accel0", "dev/vfio/17"] {
+            assert_eq!(names(&[(node, ""), google]), ["LIBTPU_INIT_ARGS"]);
+        }
+    }
+
+    #[test]
+    fn a_host_without_chips_only_compiles() {
+        let google = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
+        let other = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x8086\n");
+        for files in [
+            &[][..],
+            // A network card of Google's, on any virtual machine of theirs.
+            &[google, ("dev/vfio/vfio", ""), ("dev/accelerometer", "")],
+            // Somebody else's device that is handed through.
+            &[other, ("dev/vfio/3", "")],
+        ] {
+            let names = names(files);
+            assert!(names.contains(&"TPU_SKIP_MDS_QUERY"), "{names:?}");
+            assert!(names.contains(&"ALLOW_MULTIPLE_LIBTPU_LOAD"), "{names:?}");
+        }
+    }
+}

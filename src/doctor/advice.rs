@@ -1,0 +1,406 @@
+//! What to change.
+
+use super::memory::Kind;
+use super::report::Report;
+use crate::core::DType;
+use crate::jit::{Argument, JitStats};
+use crate::roofline::{Bound, DeviceSpec, OpCost, Place, Roofline};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Findings that concern less than this part of a step are not told.
+const WORTH: f64 = 0.02;
+/// How many lines are told for each topic.
+const LINES: usize = 3;
+
+/// What a piece of advice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Topic {
+    /// The step does not fit, or hardly.
+    Memory,
+    /// Sizes that are no multiple of the matrix unit's tile.
+    Tiles,
+    /// Products that wait for memory, because the batch is small.
+    SmallBatch,
+    /// Products in `f32`.
+    Float32,
+    /// Parameters or optimizer state that every device holds whole.
+    Replicated,
+    /// Exchanges that take longer than arithmetic.
+    Exchanges,
+    /// Callbacks to the host.
+    HostRoundTrips,
+    /// A function that is compiled again and again.
+    Recompiles,
+    /// Arrays that are copied at each call.
+    Copies,
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Topic::Memory => "memory",
+            Topic::Tiles => "tiles",
+            Topic::SmallBatch => "small batch",
+            Topic::Float32 => "float32",
+            Topic::Replicated => "replicated",
+            Topic::Exchanges => "exchanges",
+            Topic::HostRoundTrips => "host round trips",
+            Topic::Recompiles => "recompiles",
+            Topic::Copies => "copies",
+        })
+    }
+}
+
+/// Something to change, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Advice {
+    /// What it is about.
+    pub topic: Topic,
+    /// What was found, with numbers, and what to do.
+    pub message: String,
+    /// The line that it concerns, if it is one.
+    pub place: Option<Place>,
+    /// Seconds of a step that it could save at most; `None` where that is not known.
+    pub seconds: Option<f64>,
+}
+
+impl Advice {
+    fn new(topic: Topic, message: String) -> Advice {
+        Advice { topic, message, place: None, seconds: None }
+    }
+}
+
+/// Everything that can be said of a step before it runs.
+pub(super) fn advice(
+    report: &Report,
+    costs: &Roofline,
+    spec: Option<&DeviceSpec>,
+    arguments: &[Argument],
+    kinds: &[Kind],
+) -> Vec<Advice> {
+    let mut advice: Vec<Advice> = memory(report).into_iter().collect();
+    advice.extend(replicated(report, arguments, kinds));
+    if let Some(spec) = spec {
+        advice.extend(tiles(costs, spec));
+        advice.extend(small_batch(costs, spec));
+        advice.extend(float32(costs, spec));
+    }
+    advice.extend(exchanges(report));
+    advice.extend(host_round_trips(costs));
+    advice
+}
+
+fn memory(report: &Report) -> Option<Advice> {
+    let available = report.available?;
+    let part = report.needed as f64 / available as f64;
+    (part > 0.9).then(|| {
+        let message = format!(
+            "{:.0} % of the device's memory is needed; a smaller batch, or `remat` around each layer, makes room, and \
+             `doctor::fit` finds both",
+            part * 100.0
+        );
+        Advice::new(Topic::Memory, message)
+    })
+}
+
+/// Optimizer state, and parameters, of which every device of a mesh has all.
+fn replicated(report: &Report, arguments: &[Argument], kinds: &[Kind]) -> Vec<Advice> {
+    if report.devices < 2 {
+        return Vec::new();
+    }
+    let whole = |kind: Kind| {
+        let own = arguments.iter().zip(kinds).filter(|(_, found)| **found == kind);
+        let whole = own.filter(|(leaf, _)| leaf.bytes_per_device() == leaf.aval.bytes());
+        whole.map(|(leaf, _)| leaf.aval.bytes() as u64).sum::<u64>()
+    };
+    let told = [Kind::Optimizer, Kind::Parameters].map(|kind| (kind, whole(kind)));
+    let worth = (report.needed as f64 * WORTH) as u64;
+    let told = told.into_iter().filter(|(_, bytes)| *bytes > worth.max(1 << 20));
+    told.map(|(kind, bytes)| {
+        let each = bytes - bytes / report.devices as u64;
+        let message = format!(
+            "each of {} devices holds {:.1} MiB of {} whole; cut along an axis of the mesh (`PartitionRules`, as the FSDP \
+             recipe does), {:.1} MiB of it are free on each",
+            report.devices,
+            mib(bytes),
+            kind.name(),
+            mib(each)
+        );
+        Advice::new(Topic::Replicated, message)
+    })
+    .collect()
+}
+
+/// The seconds that operations of one line lose, and the one that loses most.
+type Losses<'a> = BTreeMap<Option<&'a Place>, (f64, f64, &'a OpCost)>;
+
+fn losses<'a>(costs: &'a Roofline, loss: impl Fn(&OpCost) -> f64) -> Vec<(f64, &'a OpCost)> {
+    let mut lines: Losses<'a> = BTreeMap::new();
+    for operation in &costs.operations {
+        let lost = loss(operation);
+        if lost > 0.0 {
+            let line = lines.entry(operation.place.as_ref()).or_insert((0.0, 0.0, operation));
+            line.0 += lost;
+            if lost > line.1 {
+                (line.1, line.2) = (lost, operation);
+            }
+        }
+    }
+    let mut lines: Vec<(f64, &OpCost)> =
+        lines.into_values().map(|(sum, _, largest)| (sum, largest)).collect();
+    lines.sort_by(|a, b| b.0.total_cmp(&a.0));
+    lines
+}
+
+/// A step's time, as the sum of its operations'.
+fn total(costs: &Roofline, spec: &DeviceSpec) -> f64 {
+    let devices = costs.devices();
+    costs.operations.iter().map(|operation| operation.on(spec, devices).seconds()).sum()
+}
+
+fn worth(costs: &Roofline, spec: &DeviceSpec, found: Vec<(f64, &OpCost)>) -> Vec<(f64, OpCost)> {
+    let least = total(costs, spec) * WORTH;
+    let told = found.into_iter().filter(|(lost, _)| *lost > least).take(LINES);
+    told.map(|(lost, operation)| (lost, operation.clone())).collect()
+}
+
+/// Products whose sizes are padded to the matrix unit's tiles, and thereby take longer than memory does.
+fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
+    let devices = costs.devices();
+    let found = losses(costs, |operation| {
+        let Some(product) = &operation.product else { return 0.0 };
+        let time = operation.on(spec, devices);
+        let padded = time.products / spec.tile_use(product);
+        padded.max(time.memory) - time.seconds()
+    });
+    let told = worth(costs, spec, found).into_iter();
+    told.filter_map(|(lost, operation)| {
+        let product = operation.product?;
+        let off = [("n", product.n), ("k", product.k)];
+        let off = off.into_iter().filter(|(_, size)| size % spec.mxu != 0);
+        let off: Vec<String> = off
+            .map(|(name, size)| format!("{name} = {size} is padded to {}", size.next_multiple_of(spec.mxu)))
+            .collect();
+        let message = format!(
+            "{} of {} (m = {}, n = {}, k = {}): {}; {:.0} % of the matrix unit's work is padding; multiples of {} waste none",
+            operation.name,
+            operation.operands,
+            product.m,
+            product.n,
+            product.k,
+            if off.is_empty() { format!("m = {} is padded to 8", product.m) } else { off.join(", ") },
+            (1.0 - spec.tile_use(&product)) * 100.0,
+            spec.mxu
+        );
+        Some(told_of(Topic::Tiles, message, &operation, lost))
+    })
+    .collect()
+}
+
+/// Products that wait for main memory.
+fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
+    let devices = costs.devices();
+    let found = losses(costs, |operation| {
+        let time = operation.on(spec, devices);
+        if operation.product.is_some() { time.memory - time.products } else { 0.0 }
+    });
+    let told = worth(costs, spec, found).into_iter();
+    told.filter_map(|(lost, operation)| {
+        let product = operation.product?;
+        let dtype = operation.dtype.unwrap_or(DType::BF16);
+        let critical = spec.peak_of(dtype) / spec.hbm_bandwidth;
+        let intensity = operation.flops as f64 / operation.fused_bytes.max(1) as f64;
+        let message = format!(
+            "{} of {} waits for memory: {intensity:.0} FLOPs for each byte, where {} multiplies {critical:.0} in the time of one; its smallest \
+             size is {}: more elements of a batch on each device",
+            operation.name,
+            operation.operands,
+            spec.name,
+            product.m.min(product.n).min(product.k)
+        );
+        Some(told_of(Topic::SmallBatch, message, &operation, lost))
+    })
+    .collect()
+}
+
+/// Products of `f32`.
+fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
+    let devices = costs.devices();
+    let time = |operation: &OpCost| match operation.product {
+        Some(_) if operation.dtype == Some(DType::F32) => operation.on(spec, devices).seconds(),
+        _ => 0.0,
+    };
+    let all: f64 = costs.operations.iter().map(time).sum();
+    let largest = costs.operations.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
+    let part = all / total(costs, spec).max(f64::MIN_POSITIVE);
+    let Some(largest) = largest.filter(|_| part > WORTH) else { return Vec::new() };
+    // Half the bytes at least, and as much faster as the peaks are apart.
+    let gain = all * (1.0 - (spec.peak.f32 / spec.peak.bf16).min(0.5));
+    let message = format!(
+        "products of f32 take {:.0} % of the step, the largest {} of {}; in bf16 they read half the bytes, and {} multiplies {:.0} times \
+         as fast: `nn::DTypePolicy::mixed_bf16()`",
+        part * 100.0,
+        largest.name,
+        largest.operands,
+        spec.name,
+        (spec.peak.bf16 / spec.peak.f32).max(1.0)
+    );
+    vec![told_of(Topic::Float32, message, largest, gain)]
+}
+
+fn told_of(topic: Topic, message: String, operation: &OpCost, seconds: f64) -> Advice {
+    Advice { topic, message, place: operation.place.clone(), seconds: Some(seconds) }
+}
+
+fn exchanges(report: &Report) -> Option<Advice> {
+    let prediction = report.prediction.as_ref()?;
+    if !matches!(prediction.bound, Bound::Wires | Bound::DataCentre) {
+        return None;
+    }
+    let longest = prediction.exchanges.first()?;
+    let exchange = &longest.exchange;
+    let message = format!(
+        "devices wait for each other: exchanges take {:.2} ms, products {:.2} ms; the longest is {} of {} bytes along {}; a larger batch, or \
+         fewer devices along that axis",
+        (prediction.times.wires + prediction.times.data_centre) * 1e3,
+        prediction.times.products * 1e3,
+        exchange.kind.name(),
+        exchange.bytes,
+        exchange.axes.join(", ")
+    );
+    let seconds = Some(prediction.seconds - prediction.times.products);
+    Some(Advice { topic: Topic::Exchanges, message, place: exchange.place.clone(), seconds })
+}
+
+fn host_round_trips(costs: &Roofline) -> Vec<Advice> {
+    let callbacks = costs.operations.iter().filter(|operation| operation.name == "callback");
+    callbacks
+        .take(LINES)
+        .map(|operation| {
+            let message = format!(
+                "the host is called {} times a step, and the device waits for it; leave it out of what runs for long, or call it every so many steps",
+                operation.times
+            );
+            let place = operation.place.clone();
+            Advice { topic: Topic::HostRoundTrips, message, place, seconds: None }
+        })
+        .collect()
+}
+
+/// What the counters of a function that has run say: compiled too often, and why, and arrays that are copied at each call.
+///
+/// ```
+/// use oxidax::doctor::{Topic, advice_on_calls};
+/// use oxidax::jit::JitStats;
+/// let stats = JitStats { calls: 40, compiles: 40, signatures: 40, ..Default::default() };
+/// let advice = advice_on_calls("step", &stats);
+/// assert_eq!(advice[0].topic, Topic::Recompiles);
+/// ```
+pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    if stats.compiles > 3 && stats.compiles * 4 > stats.calls {
+        let message = format!(
+            "`{name}` was compiled {} times in {} calls ({:.1} s): shapes, dtypes or static values differ from call to call; pad batches to one \
+             size (`drop_remainder`), and pass numbers that change as arrays",
+            stats.compiles,
+            stats.calls,
+            stats.compile_time.as_secs_f64()
+        );
+        advice.push(Advice::new(Topic::Recompiles, message));
+    }
+    if stats.evictions > 0 {
+        let message = format!(
+            "`{name}` has dropped {} compiled programs, because it keeps only so many: it is called with more signatures than that",
+            stats.evictions
+        );
+        advice.push(Advice::new(Topic::Recompiles, message));
+    }
+    let calls = stats.calls.max(1);
+    for (count, what) in [
+        (stats.not_donated, "passed by value but held elsewhere, so that results take new memory; drop the clones"),
+        (stats.moved, "brought to where the program takes them; `device_put` them once"),
+    ] {
+        if count >= calls {
+            let message = format!("at each call of `{name}` {} leaves are {what}", count / calls);
+            advice.push(Advice::new(Topic::Copies, message));
+        }
+    }
+    advice
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    fn costs(f: impl Fn(Array, Array) -> Array + 'static, x: Aval, y: Aval) -> Roofline {
+        Roofline::of(&make_program(f, (x, y)).unwrap())
+    }
+
+    fn v5e() -> DeviceSpec {
+        DeviceSpec::named("v5e").unwrap()
+    }
+
+    fn bf16<const N: usize>(shape: [usize; N]) -> Aval {
+        Aval::new(DType::BF16, shape)
+    }
+
+    #[test]
+    fn a_size_off_the_tile_is_told_with_its_waste() {
+        let off = costs(|x, w| x.matmul(&w), bf16([4096, 1024]), bf16([1024, 1025]));
+        let found = tiles(&off, &v5e());
+        assert_eq!(found.len(), 1);
+        let said = &found[0].message;
+        assert!(said.contains("n = 1025 is padded to 1152") && said.contains("11 %"), "{said}");
+        assert!(found[0].place.as_ref().unwrap().file.ends_with("advice.rs"));
+        let on = costs(|x, w| x.matmul(&w), bf16([4096, 1024]), bf16([1024, 1024]));
+        assert!(tiles(&on, &v5e()).is_empty());
+    }
+
+    #[test]
+    fn a_small_batch_waits_for_memory() {
+        let small = costs(|x, w| x.matmul(&w), bf16([8, 4096]), bf16([4096, 4096]));
+        let found = small_batch(&small, &v5e());
+        assert!(found[0].message.contains("its smallest size is 8"), "{found:?}");
+        assert!(found[0].seconds.unwrap() > 0.0);
+        let large = costs(|x, w| x.matmul(&w), bf16([4096, 4096]), bf16([4096, 4096]));
+        assert!(small_batch(&large, &v5e()).is_empty());
+    }
+
+    #[test]
+    fn f32_products_are_told_and_bf16_ones_not() {
+        let f32s = |shape| Aval::new(DType::F32, shape);
+        let wide = costs(|x, w| x.matmul(&w), f32s([512, 512]), f32s([512, 512]));
+        assert!(float32(&wide, &v5e())[0].message.contains("products of f32 take 100 %"));
+        let narrow = costs(|x, w| x.matmul(&w), bf16([512, 512]), bf16([512, 512]));
+        assert!(float32(&narrow, &v5e()).is_empty());
+    }
+
+    #[test]
+    fn callbacks_are_told() {
+        let f = |x: Array, y: Array| {
+            crate::debug::print("{}", &[&x]);
+            x + y
+        };
+        let found = costs(f, bf16([8]), bf16([8]));
+        assert_eq!(host_round_trips(&found).len(), 1);
+    }
+
+    #[test]
+    fn counters_are_read() {
+        let stats = JitStats { calls: 100, compiles: 2, ..Default::default() };
+        assert!(advice_on_calls("f", &stats).is_empty());
+        let stats = JitStats { calls: 10, compiles: 9, evictions: 1, moved: 20, not_donated: 10, ..stats };
+        let topics: Vec<Topic> = advice_on_calls("f", &stats).iter().map(|it| it.topic).collect();
+        assert_eq!(topics, [Topic::Recompiles, Topic::Recompiles, Topic::Copies, Topic::Copies]);
+    }
+}

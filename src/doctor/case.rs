@@ -1,0 +1,273 @@
+//! The command line of a program that examines a step.
+
+use super::examine::examine_as;
+use super::fit::{Fit, Fitted, fit};
+use super::memory::{Kind, Kinds};
+use crate::control_flow::Policy;
+use crate::core::{Error, Mesh};
+use crate::devices::Topology;
+use crate::jit::Lowered;
+use crate::tree::{Args, Tree};
+use std::process::ExitCode;
+
+/// What a step is to be examined for.
+#[derive(Clone, Debug)]
+pub struct Case {
+    topology: Topology,
+    mesh: Option<Mesh>,
+    batch: usize,
+    policy: Policy,
+}
+
+impl Case {
+    /// The devices to compile for.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The mesh of the topology's devices; `None` for one device.
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.mesh.as_ref()
+    }
+
+    /// The batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// What `remat` is to keep.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+/// How a program that calls [`main`] is used.
+const USAGE: &str = "\
+Says what a training step does on devices that need not be here.
+
+  --topology NAME      v5e:4x4, v4:2x2x1, v5p:2x2x2, v6e:2x4, 7x:2x2x1 …       (v5e:1x1)
+  --slices N           so many such slices                                    (1)
+  --mesh AXES          data=4,model=4: a mesh of the topology's devices       (one device)
+  --batch N            the batch                                              (1)
+  --policy NAME        what `remat` keeps: everything, dots, dots-with-no-batch-dims, nothing  (everything)
+  --kind PATTERN=KIND  leaves of this path are parameters, optimizer or inputs; may be repeated
+  --fit N,N,…          look for the batch, of these, and the policy that fit
+  --budget BYTES       what a step may take on a device, for --fit            (all of its memory)
+  --json               the report as JSON";
+
+/// Words of a command line.
+#[derive(Debug)]
+struct Asked {
+    topology: String,
+    slices: usize,
+    mesh: Option<Vec<(String, usize)>>,
+    batch: usize,
+    policy: Policy,
+    kinds: Kinds,
+    fit: Option<Vec<usize>>,
+    budget: Option<u64>,
+    json: bool,
+}
+
+impl Asked {
+    fn parse(words: impl IntoIterator<Item = String>) -> Result<Asked, String> {
+        let mut asked = Asked {
+            topology: "v5e:1x1".into(),
+            slices: 1,
+            mesh: None,
+            batch: 1,
+            policy: Policy::Everything,
+            kinds: Kinds::guessed(),
+            fit: None,
+            budget: None,
+            json: false,
+        };
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let (name, mut value) = match word.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name.to_string(), Some(value.to_string())),
+                _ => (word, None),
+            };
+            if name == "--json" && value.is_none() {
+                asked.json = true;
+                continue;
+            }
+            let mut value = || {
+                let given = value.take().or_else(|| words.next());
+                given.ok_or_else(|| format!("{name} needs a value"))
+            };
+            match name.as_str() {
+                "--topology" => asked.topology = value()?,
+                "--slices" => asked.slices = number(&value()?)?,
+                "--mesh" => asked.mesh = Some(axes(&value()?)?),
+                "--batch" => asked.batch = number(&value()?)?,
+                "--policy" => asked.policy = policy(&value()?)?,
+                "--kind" => {
+                    let text = value()?;
+                    let (pattern, kind) = text.rsplit_once('=').ok_or_else(|| format!("`{text}` is not PATTERN=KIND"))?;
+                    asked.kinds = asked.kinds.with(pattern, kind_named(kind)?);
+                }
+                "--fit" => {
+                    let batches = value()?.split(',').map(number).collect::<Result<_, _>>()?;
+                    asked.fit = Some(batches);
+                }
+                "--budget" => asked.budget = Some(number(&value()?)? as u64),
+                _ => return Err(format!("`{name}` is unknown")),
+            }
+        }
+        Ok(asked)
+    }
+
+    fn case(&self) -> Result<Case, Error> {
+        let topology = Topology::of_slices(&self.topology, self.slices)?;
+        let mesh = self.mesh.as_ref().map(|axes| topology.mesh(axes.clone())).transpose()?;
+        Ok(Case { topology, mesh, batch: self.batch, policy: self.policy.clone() })
+    }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn axes(text: &str) -> Result<Vec<(String, usize)>, String> {
+    let axis = |text: &str| {
+        let (name, size) = text.split_once('=').ok_or_else(|| format!("`{text}` is not AXIS=SIZE"))?;
+        Ok((name.trim().to_string(), number(size)?))
+    };
+    text.split(',').map(axis).collect()
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    match text {
+        "everything" => Ok(Policy::Everything),
+        "dots" => Ok(Policy::Dots),
+        "dots-with-no-batch-dims" => Ok(Policy::DotsWithNoBatchDims),
+        "nothing" => Ok(Policy::Nothing),
+        _ => Err(format!("`{text}` is no policy")),
+    }
+}
+
+fn kind_named(text: &str) -> Result<Kind, String> {
+    let known = [Kind::Parameters, Kind::Optimizer, Kind::Inputs];
+    let found = known.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| format!("`{text}` is none of parameters, optimizer and inputs"))
+}
+
+/// The whole of a program that examines a step, to be run by `oxidax doctor`: reads the command line, lowers the step for what it asks,
+/// and prints the [`Report`](super::Report).
+///
+/// Put it into `examples/doctor.rs` of your crate. `step` gives the lowered step for a [`Case`]; arrays need no elements, so use
+/// [`eval_shape`](crate::transforms::eval_shape) where a model would be made.
+///
+/// The exit code is 0 if the step fits, 1 if it does not, 2 for what went wrong.
+///
+/// ```no_run
+/// use oxidax::{doctor, prelude::*};
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     doctor::main(|case| {
+///         let step = jit(|w: Array, x: Array| &w - grad(|w: &Array| x.matmul(w).mean())(&w));
+///         let (w, x) = (Aval::new(DType::F32, [784, 10]), Aval::new(DType::F32, [case.batch(), 784]));
+///         let step = match case.mesh() {
+///             Some(mesh) => step.in_shardings((&mesh.replicated(), &mesh.sharding(p!["data"])?)),
+///             None => step,
+///         };
+///         step.lower((w, x))
+///     })
+/// }
+/// ```
+///
+/// ```text
+/// oxidax doctor -- --topology v5e:2x2 --mesh data=4 --batch 1024
+/// cargo run --example doctor -- --topology v5p:2x2x1 --fit 256,512,1024 --json
+/// ```
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program's main speaks to its user")]
+pub fn main<A: Args, O: Tree>(step: impl Fn(&Case) -> Result<Lowered<A, O>, Error>) -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let asked = match Asked::parse(words) {
+        Ok(asked) => asked,
+        Err(message) => {
+            eprintln!("error: {message}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match answer(&asked, step) {
+        Ok((text, fits)) => {
+            println!("{text}");
+            if fits { ExitCode::SUCCESS } else { ExitCode::from(1) }
+        }
+        Err(error @ Error::TooLarge { .. }) => {
+            eprintln!("{error}");
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What is to be printed, and whether the step fits.
+fn answer<A: Args, O: Tree>(
+    asked: &Asked,
+    step: impl Fn(&Case) -> Result<Lowered<A, O>, Error>,
+) -> Result<(String, bool), Error> {
+    let mut case = asked.case()?;
+    let mut fitted: Option<Fitted> = None;
+    if let Some(batches) = &asked.fit {
+        let among = Fit { budget: asked.budget, batches: batches.clone(), ..Fit::default() };
+        let lowered = |batch: usize, policy: &Policy| {
+            step(&Case { batch, policy: policy.clone(), ..case.clone() })
+        };
+        let found = fit(&case.topology, &among, lowered)?;
+        case = Case { batch: found.best.batch, policy: found.best.policy.clone(), ..case };
+        fitted = Some(found);
+    }
+    let mut report = examine_as(&step(&case)?, &case.topology, &asked.kinds)?;
+    report.fitted = fitted;
+    let text = match asked.json {
+        true => report.to_json(),
+        false => report.to_string(),
+    };
+    Ok((text, report.fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Asked, String> {
+        Asked::parse(text.split(' ').filter(|word| !word.is_empty()).map(str::to_string))
+    }
+
+    #[test]
+    fn words_are_read() {
+        let asked = parse("--topology v5e:4x4 --mesh data=4,model=4 --batch=32 --policy dots --json").unwrap();
+        assert_eq!(asked.topology, "v5e:4x4");
+        assert_eq!(asked.mesh, Some(vec![("data".into(), 4), ("model".into(), 4)]));
+        assert_eq!((asked.batch, asked.policy, asked.json), (32, Policy::Dots, true));
+        let asked = parse("--fit 1,2,4 --budget 1000 --kind $[0].ema*=optimizer --slices 2").unwrap();
+        assert_eq!((asked.fit, asked.budget, asked.slices), (Some(vec![1, 2, 4]), Some(1000), 2));
+        assert_eq!(parse("").unwrap().topology, "v5e:1x1");
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (text, expected) in [
+            ("--batch", "--batch needs a value"),
+            ("--batch many", "`many` is no number"),
+            ("--mesh data", "`data` is not AXIS=SIZE"),
+            ("--policy some", "`some` is no policy"),
+            ("--kind a", "`a` is not PATTERN=KIND"),
+            ("--kind a=b", "`b` is none of parameters, optimizer and inputs"),
+            ("--jsno", "`--jsno` is unknown"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), expected);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Asking the compiler and the roofline.
+
+use super::advice::advice;
+use super::memory::{Kinds, shares};
+use super::predict::{roofline, spec};
+use super::report::{Line, Report};
+use crate::core::Error;
+use crate::devices::Topology;
+use crate::jit::Lowered;
+use crate::passes;
+use crate::roofline::{DeviceSpec, OpCost, Place, Roofline};
+use crate::tree::{Args, Tree};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// How many lines a report names.
+const LINES: usize = 5;
+
+/// Compiles a step for devices that need not be here, and says what it does there. Which arguments are parameters and which
+/// the optimizer's state is [guessed](Kinds).
+///
+/// A step that does not fit is no error: its report says by how much.
+///
+/// # Errors
+/// Those of [`Lowered::compile_for`] but [`Error::TooLarge`].
+pub fn examine<A: Args, O: Tree>(
+    lowered: &Lowered<A, O>,
+    topology: &Topology,
+) -> Result<Report, Error> {
+    examine_as(lowered, topology, &Kinds::guessed())
+}
+
+/// The same with the kinds of arguments said.
+///
+/// # Errors
+/// As [`examine`].
+pub fn examine_as<A: Args, O: Tree>(
+    lowered: &Lowered<A, O>,
+    topology: &Topology,
+    kinds: &Kinds,
+) -> Result<Report, Error> {
+    let (arguments, mesh) = (lowered.arguments()?, lowered.mesh()?);
+    let kinds = kinds.of(&arguments);
+    let devices = mesh.as_ref().map_or(1, |mesh| mesh.devices().len());
+    let started = Instant::now();
+    let compiled = match lowered.compile_for(topology) {
+        Ok(planned) => Ok(planned),
+        Err(Error::TooLarge { message, needed, .. }) => Err((message, needed)),
+        Err(other) => return Err(other),
+    };
+    let compile_seconds = started.elapsed().as_secs_f64();
+    let analysis = compiled.as_ref().ok().map(|it| it.memory_analysis()).transpose()?;
+    let found = match (&compiled, &mesh) {
+        (Ok(planned), Some(_)) => Some(planned.collectives()?),
+        _ => None,
+    };
+    let peak = passes::peak(lowered.program());
+    let memory = shares(&arguments, &kinds, analysis.as_ref(), &peak, devices);
+    let costs = roofline(lowered, mesh.as_ref(), found.as_ref());
+    let spec = spec(topology);
+    let prediction = spec.map(|spec| costs.on(&spec));
+    let (needed, too_large) = match (compiled, &analysis) {
+        (Err((message, needed)), _) => (needed, Some(message)),
+        (Ok(_), analysis) => (analysis.map_or(0, |analysis| analysis.total()), None),
+    };
+    let available = topology.memory();
+    let mut report = Report {
+        step: lowered.name().to_string(),
+        topology: topology.name().to_string(),
+        device: topology.kind().to_string(),
+        mesh: mesh.as_ref().map(ToString::to_string),
+        devices,
+        fits: too_large.is_none() && available.is_none_or(|available| needed <= available),
+        needed,
+        available,
+        memory,
+        too_large,
+        compile_seconds,
+        flops: costs.flops(),
+        lines: lines(&costs, spec.as_ref()),
+        collectives: found.map(|found| found.to_string()),
+        prediction,
+        advice: Vec::new(),
+        fitted: None,
+    };
+    report.advice = advice(&report, &costs, spec.as_ref(), &arguments, &kinds);
+    Ok(report)
+}
+
+/// The lines that cost most.
+fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
+    let weight = |operation: &OpCost| match spec {
+        Some(spec) => operation.on(spec, costs.devices()).seconds(),
+        None => operation.flops as f64,
+    };
+    let mut places: BTreeMap<Option<&Place>, Vec<&OpCost>> = BTreeMap::new();
+    for operation in &costs.operations {
+        places.entry(operation.place.as_ref()).or_default().push(operation);
+    }
+    let all: f64 = costs.operations.iter().map(weight).sum();
+    let mut lines: Vec<Line> = places
+        .into_iter()
+        .map(|(place, operations)| {
+            let own: f64 = operations.iter().map(|operation| weight(operation)).sum();
+            let largest = operations.iter().max_by(|a, b| weight(a).total_cmp(&weight(b)));
+            Line {
+                place: place.cloned(),
+                text: place.and_then(text_of),
+                seconds: spec.map(|_| own),
+                share: if all > 0.0 { own / all } else { 0.0 },
+                flops: operations.iter().map(|operation| operation.flops).sum(),
+                bytes: operations.iter().map(|operation| operation.fused_bytes).sum(),
+                operation: largest.map_or_else(String::new, |it| {
+                    format!("{} of {} to {}", it.name, it.operands, it.results)
+                }),
+            }
+        })
+        .collect();
+    lines.sort_by(|a, b| b.share.total_cmp(&a.share));
+    lines.truncate(LINES);
+    lines
+}
+
+/// The text of a line, if its file can be read from here.
+fn text_of(place: &Place) -> Option<String> {
+    let text = std::fs::read_to_string(&place.file).ok()?;
+    let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;
+    Some(line.trim().to_string())
+}

@@ -1,0 +1,35 @@
+//! The roofline of a lowered step on a topology.
+
+use crate::core::{Error, Mesh};
+use crate::devices::Topology;
+use crate::jit::{Collectives, Lowered};
+use crate::roofline::{DeviceSpec, Roofline};
+use crate::tree::{Args, Tree};
+
+/// What a device of a topology can do; `None` if it is not in the table.
+pub(super) fn spec(topology: &Topology) -> Option<DeviceSpec> {
+    DeviceSpec::of_topology(topology.name()).or_else(|| DeviceSpec::named(topology.kind()))
+}
+
+/// The costs of a step, with the exchanges that the compiler found necessary.
+pub(super) fn roofline<A: Args, O: Tree>(
+    lowered: &Lowered<A, O>,
+    mesh: Option<&Mesh>,
+    found: Option<&Collectives>,
+) -> Roofline {
+    let roofline = Roofline::of(lowered.program());
+    match mesh {
+        Some(mesh) => roofline.exchanging(found.unwrap_or(&Collectives::default()), mesh),
+        None => roofline,
+    }
+}
+
+/// Seconds of a step at best, exchanges left out; `None` if the device is not in the table.
+pub(super) fn seconds<A: Args, O: Tree>(
+    lowered: &Lowered<A, O>,
+    topology: &Topology,
+) -> Result<Option<f64>, Error> {
+    let Some(spec) = spec(topology) else { return Ok(None) };
+    let mesh = lowered.mesh()?;
+    Ok(Some(roofline(lowered, mesh.as_ref(), None).on(&spec).seconds))
+}

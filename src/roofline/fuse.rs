@@ -1,0 +1,158 @@
+//! Which values are written to main memory when a compiler fuses, by a rule that fits on a page.
+//!
+//! 1. What computes or moves element by element joins what it feeds and what feeds it, unless something that is not
+//!    element by element lies between the two.
+//! 2. A reduction joins what feeds it. One product of matrices joins what it feeds.
+//! 3. Constants, and what makes an array larger (broadcasts), are made again wherever they are used.
+//! 4. Each such group reads each value from outside once, and writes once what is used outside.
+
+use super::region::{Region, Step};
+use crate::core::Access;
+use std::collections::HashMap;
+
+/// The bytes that each step of a region reads and writes if its steps are fused, those of programs that steps hold left
+/// out.
+pub(super) fn fused_bytes(region: &Region) -> Vec<u64> {
+    let groups = Groups::of(region);
+    let mut bytes = vec![0; region.steps.len()];
+    groups.read(region, &mut bytes);
+    groups.write(region, &mut bytes);
+    bytes
+}
+
+struct Groups {
+    /// A step of the same group, nearer to its root.
+    parents: Vec<usize>,
+    /// Whether a group has a product of matrices; by root.
+    has_product: Vec<bool>,
+    /// The steps that read each value, with constants and broadcasts between looked through.
+    readers: Vec<Vec<usize>>,
+}
+
+/// Whether a step's result is made again wherever it is used.
+fn is_remade(region: &Region, step: &Step) -> bool {
+    let size = |values: &[usize]| values.iter().map(|&value| region.avals[value].size()).max();
+    step.fuses()
+        && match size(&step.operands) {
+            None => true,
+            Some(most) => {
+                step.cost.access == Access::Movement && size(&step.results).unwrap_or(0) > most
+            }
+        }
+}
+
+impl Groups {
+    fn of(region: &Region) -> Groups {
+        let n = region.steps.len();
+        let mut groups = Groups {
+            parents: (0..n).collect(),
+            has_product: region.steps.iter().map(|step| step.contraction.is_some()).collect(),
+            readers: vec![Vec::new(); region.avals.len()],
+        };
+        let remade: Vec<bool> = region.steps.iter().map(|step| is_remade(region, step)).collect();
+        // How many steps that do not fuse lie before each step at most.
+        let mut levels = vec![0_usize; n];
+        for (at, step) in region.steps.iter().enumerate() {
+            for source in sources(region, &remade, step) {
+                groups.readers[source].push(at);
+                if let Some(maker) = region.makers[source] {
+                    let own = usize::from(!region.steps[maker].fuses());
+                    levels[at] = levels[at].max(levels[maker] + own);
+                }
+            }
+        }
+        for (at, step) in region.steps.iter().enumerate() {
+            let joins = step.fuses() || step.cost.access == Access::Reduction;
+            if !joins || remade[at] || !step.inner.is_empty() {
+                continue;
+            }
+            for source in sources(region, &remade, step) {
+                let Some(maker) = region.makers[source] else { continue };
+                let (fuses, level) = (region.steps[maker].fuses(), levels[maker]);
+                let product = region.steps[maker].contraction.is_some() && step.fuses();
+                if fuses && level == levels[at] || product && level + 1 == levels[at] {
+                    groups.join(maker, at);
+                }
+            }
+        }
+        // What is remade belongs to nobody.
+        for readers in &mut groups.readers {
+            readers.retain(|&at| !remade[at]);
+        }
+        groups
+    }
+
+    fn root(&self, mut at: usize) -> usize {
+        while self.parents[at] != at {
+            at = self.parents[at];
+        }
+        at
+    }
+
+    /// Makes two groups one, unless both have a product.
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a != b && !(self.has_product[a] && self.has_product[b]) {
+            let (first, second) = (a.min(b), a.max(b));
+            self.parents[second] = first;
+            self.has_product[first] |= self.has_product[second];
+        }
+    }
+
+    /// Adds what each group reads from outside to the first step of it that does.
+    fn read(&self, region: &Region, bytes: &mut [u64]) {
+        let mut charged: HashMap<(usize, usize), u64> = HashMap::new();
+        for (value, readers) in self.readers.iter().enumerate() {
+            for &at in readers {
+                let group = self.root(at);
+                let from_within = region.makers[value].is_some_and(|m| self.root(m) == group);
+                let is_operand = region.steps[at].operands.contains(&value);
+                if from_within || !region.steps[at].inner.is_empty() {
+                    continue;
+                }
+                // A slice reads no more than it gives.
+                let most = region.bytes(value);
+                let wanted = match region.steps[at].cost.access {
+                    Access::Movement if is_operand => {
+                        region.steps[at].results.iter().map(|&v| region.bytes(v)).sum()
+                    }
+                    _ => most,
+                };
+                let so_far = charged.entry((group, value)).or_default();
+                let more = wanted.min(most - *so_far);
+                *so_far += more;
+                bytes[at] += more;
+            }
+        }
+    }
+
+    /// Adds what is used outside of the group that makes it to the step that does.
+    fn write(&self, region: &Region, bytes: &mut [u64]) {
+        for (at, step) in region.steps.iter().enumerate() {
+            if !step.inner.is_empty() {
+                continue;
+            }
+            for &value in &step.results {
+                let outside = |&reader: &usize| self.root(reader) != self.root(at);
+                if region.outputs.contains(&value) || self.readers[value].iter().any(outside) {
+                    // An update in place writes no more than it says.
+                    bytes[at] += region.bytes(value).min(step.cost.bytes);
+                }
+            }
+        }
+    }
+}
+
+/// The values that a step reads, those behind constants and broadcasts instead of these themselves.
+fn sources(region: &Region, remade: &[bool], step: &Step) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut open = step.operands.clone();
+    while let Some(value) = open.pop() {
+        match region.makers[value] {
+            Some(maker) if remade[maker] => open.extend(&region.steps[maker].operands),
+            _ if found.contains(&value) => {}
+            _ => found.push(value),
+        }
+    }
+    found
+}

@@ -1,0 +1,140 @@
+//! What the device that programs run on does, by measurement.
+
+use super::specs::{DeviceSpec, Peaks, Wires};
+use crate::core::{Array, DType, Error};
+use crate::jit::jit;
+use crate::primitives::{DotGeneral, add, convert_element_type, dot_general, full, mul};
+use std::time::{Duration, Instant};
+
+/// How large the measured programs are.
+///
+/// [`Effort::default`] takes a few seconds on a laptop. Every figure is the best of several runs: other work on the machine
+/// makes it smaller, never larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// The side of the matrices that are multiplied.
+    pub side: usize,
+    /// Bytes of the array that is read and written in main memory: many times the last cache.
+    pub far_bytes: usize,
+    /// Bytes of the array that is read and written in caches.
+    pub near_bytes: usize,
+    /// How often each program runs.
+    pub runs: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { side: 1536, far_bytes: 256 << 20, near_bytes: 1 << 20, runs: 8 }
+    }
+}
+
+/// How many multiplications and additions follow each other where the vector units are measured.
+const CHAIN: usize = 64;
+
+impl DeviceSpec {
+    /// The default device, measured through the programs that it would run: products of matrices in `bf16`, `f32` and `i8`,
+    /// sums over arrays in main memory and in caches, chains of products and sums in registers.
+    ///
+    /// Its memory's size is not measured, and neither are wires. Meant for CPUs, for which nobody publishes rates; on
+    /// accelerators the table is better.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile`, `Runtime`: those of running a program.
+    ///
+    /// ```no_run
+    /// use oxidax::roofline::{DeviceSpec, Effort};
+    /// let here = DeviceSpec::measured(Effort::default())?;
+    /// println!("{:.0} GFLOP/s in f32, {:.1} GB/s", here.peak.f32 / 1e9, here.hbm_bandwidth / 1e9);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn measured(effort: Effort) -> Result<DeviceSpec, Error> {
+        let [bf16, f32, int8] =
+            [DType::BF16, DType::F32, DType::I8].map(|dtype| product_rate(dtype, effort));
+        Ok(DeviceSpec {
+            name: "here",
+            unit: "the default device, all its cores",
+            peak: Peaks { bf16: bf16?, fp8: None, int8: Some(int8?), f32: f32? },
+            vector_flops: Some(vector_rate(effort)?),
+            hbm_bytes: u64::MAX,
+            hbm_bandwidth: memory_rate(effort.far_bytes, effort.runs)?,
+            vmem_bytes: effort.near_bytes as u64,
+            vmem_bandwidth: memory_rate(effort.near_bytes, effort.runs)?,
+            mxu: 1,
+            wires: Wires::Alone,
+            dcn_bandwidth: 0.0,
+            date: "now",
+            source: "measured by DeviceSpec::measured",
+        })
+    }
+}
+
+/// The shortest of some runs, after one that compiles.
+fn shortest(runs: usize, mut run: impl FnMut() -> Result<Array, Error>) -> Result<f64, Error> {
+    run()?.block_until_ready()?;
+    let mut best = Duration::MAX;
+    for _ in 0..runs.max(1) {
+        let start = Instant::now();
+        run()?.block_until_ready()?;
+        best = best.min(start.elapsed());
+    }
+    // A clock that stands still is no reason to divide by 0.
+    Ok(best.as_secs_f64().max(1e-9))
+}
+
+/// FLOP/s of products of square matrices.
+fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, Error> {
+    let sums = match dtype {
+        DType::I8 => DType::I32,
+        _ => DType::F32,
+    };
+    let product = jit(move |a: Array, b: Array| {
+        let how = DotGeneral {
+            lhs_contracting: vec![1],
+            rhs_contracting: vec![0],
+            preferred_element_type: Some(sums),
+            ..DotGeneral::default()
+        };
+        dot_general(&a, &b, how)
+    });
+    let ones = convert_element_type(&full([side, side], 1.0f32), dtype);
+    let seconds = shortest(runs, || Ok(product.call(&ones, &ones)?))?;
+    Ok(2.0 * (side as f64).powi(3) / seconds)
+}
+
+/// Bytes/s, read and written, of a sum over an array.
+fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
+    let elements = (bytes / 4).max(1);
+    let more = jit(|x: Array| add(&x, 1.0));
+    let x = full([elements], 1.0f32);
+    let seconds = shortest(runs, || Ok(more.call(&x)?))?;
+    Ok(2.0 * 4.0 * elements as f64 / seconds)
+}
+
+/// FLOP/s of products and sums, element by element.
+fn vector_rate(Effort { near_bytes, runs, .. }: Effort) -> Result<f64, Error> {
+    let elements = (near_bytes / 4).max(1);
+    let chain = jit(|x: Array| (0..CHAIN).fold(x.clone(), |y, _| add(&mul(&y, 0.5), &x)));
+    let x = full([elements], 1.0f32);
+    let seconds = shortest(runs, || Ok(chain.call(&x)?))?;
+    Ok(2.0 * CHAIN as f64 * elements as f64 / seconds)
+}
+
+#[cfg(test)]
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn every_rate_is_a_number() {
+        let effort = Effort { side: 32, far_bytes: 1 << 16, near_bytes: 1 << 12, runs: 2 };
+        let here = DeviceSpec::measured(effort).unwrap();
+        let rates = [
+            here.peak.bf16,
+            here.peak.f32,
+            here.peak.int8.unwrap(),
+            here.hbm_bandwidth,
+            here.vmem_bandwidth,
+            here.vector_flops.unwrap(),
+        ];
+        assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 0.0), "{rates:?}");
+    }
+}

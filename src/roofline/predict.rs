@@ -1,0 +1,230 @@
+//! [`Prediction`]: how long a program takes on a device, and what bounds it.
+
+use super::count::{Exchange, OpCost, Roofline};
+use super::network::{Exchanging, Network};
+use super::specs::DeviceSpec;
+use serde::Serialize;
+use std::fmt;
+
+/// What a step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Products on the matrix unit.
+    Products,
+    /// Other arithmetic, on the vector unit.
+    Vectors,
+    /// Main memory.
+    Memory,
+    /// Exchanges over the machine's own wires.
+    Wires,
+    /// Exchanges over the data centre's network.
+    DataCentre,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bound::Products => "products",
+            Bound::Vectors => "vectors",
+            Bound::Memory => "memory",
+            Bound::Wires => "wires",
+            Bound::DataCentre => "data centre",
+        })
+    }
+}
+
+/// How long one part of the machine is busy in a step, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Seconds {
+    /// The matrix unit.
+    pub products: f64,
+    /// The vector unit; 0 where its rate is not known.
+    pub vectors: f64,
+    /// Main memory, with fused bytes.
+    pub memory: f64,
+    /// Main memory if nothing is fused: an upper bound.
+    pub memory_unfused: f64,
+    /// Main memory for arguments and results alone: a lower bound.
+    pub memory_least: f64,
+    /// Fast memory, if everything lay in it.
+    pub vmem: f64,
+    /// ICI or NVLink.
+    pub wires: f64,
+    /// The data centre's network.
+    pub data_centre: f64,
+}
+
+impl Seconds {
+    fn parts(&self) -> [(Bound, f64); 5] {
+        [
+            (Bound::Products, self.products),
+            (Bound::Vectors, self.vectors),
+            (Bound::Memory, self.memory),
+            (Bound::Wires, self.wires),
+            (Bound::DataCentre, self.data_centre),
+        ]
+    }
+}
+
+/// How long an exchange takes in a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExchangeTime {
+    /// Which.
+    pub exchange: Exchange,
+    /// Seconds over all its runs.
+    pub time: Exchanging,
+}
+
+/// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a table.
+///
+/// A lower bound, [`Prediction::seconds`], overlaps everything with everything; an upper one does one thing after the other.
+/// The truth lies between, if the peaks were reached. Work is taken to be spread evenly over the devices.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// On what.
+    pub device: DeviceSpec,
+    /// On how many.
+    pub devices: usize,
+    /// FLOPs of one device.
+    pub flops: f64,
+    /// Fused bytes of one device.
+    pub bytes: f64,
+    /// Bytes of arguments and results on one device, evenly spread.
+    pub least_bytes: f64,
+    /// How long each part of the machine is busy.
+    pub times: Seconds,
+    /// Seconds for a step if everything overlaps: the longest of the times.
+    pub seconds: f64,
+    /// Seconds for a step if nothing does: their sum.
+    pub serial_seconds: f64,
+    /// What takes longest.
+    pub bound: Bound,
+    /// FLOPs of the program over those that the device could do in [`Prediction::seconds`] in `bf16`, from 0 to 1: what the
+    /// utilization can be at most. Work that `remat` does again counts.
+    pub mfu: f64,
+    /// FLOPs per fused byte.
+    pub intensity: f64,
+    /// From which intensity on products are the bound, at the rate of this program's types: from main memory.
+    pub critical_intensity: f64,
+    /// The same from fast memory.
+    pub critical_intensity_from_vmem: f64,
+    /// Whether products would be the bound if everything lay in fast memory.
+    pub bound_by_products_from_vmem: bool,
+    /// The exchanges, the longest first.
+    pub exchanges: Vec<ExchangeTime>,
+}
+
+/// How long one operation keeps the parts of the machine busy, over all its runs, on the device that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OpTime {
+    /// The matrix unit, seconds, without padding to tiles.
+    pub products: f64,
+    /// The vector unit, seconds; 0 where its rate is not known.
+    pub vectors: f64,
+    /// Main memory, seconds, with fused bytes.
+    pub memory: f64,
+}
+
+impl OpTime {
+    /// The longest of them.
+    pub fn seconds(self) -> f64 {
+        self.products.max(self.vectors).max(self.memory)
+    }
+}
+
+impl OpCost {
+    /// How long it takes on each of `devices`, over which operations outside of `shard_map` are spread.
+    pub fn on(&self, spec: &DeviceSpec, devices: usize) -> OpTime {
+        let share = 1.0 / devices.max(1) as f64;
+        let passes = self.product.map_or(1, |product| product.passes);
+        let peak = self.dtype.map_or(spec.peak.bf16, |dtype| spec.peak_of(dtype));
+        let flops = self.flops as f64 * share;
+        let vectors = flops + self.transcendentals as f64 * share;
+        let is_product = self.product.is_some();
+        OpTime {
+            products: if is_product { flops * f64::from(passes) / peak } else { 0.0 },
+            vectors: match spec.vector_flops {
+                Some(rate) if !is_product => vectors / rate,
+                _ => 0.0,
+            },
+            memory: self.fused_bytes as f64 * share / spec.hbm_bandwidth,
+        }
+    }
+}
+
+impl Roofline {
+    /// How long a step takes on devices of this kind, as many as the program's mesh has, each axis of the mesh on one axis of
+    /// the grid.
+    pub fn on(&self, spec: &DeviceSpec) -> Prediction {
+        self.over(spec, &Network::of(spec, &self.mesh))
+    }
+
+    /// The same with the axes of the mesh as `network` says.
+    pub fn over(&self, spec: &DeviceSpec, network: &Network) -> Prediction {
+        let devices = self.devices().max(1);
+        let share = 1.0 / devices as f64;
+        let mut times = Seconds::default();
+        let mut product_flops = 0.0;
+        for operation in &self.operations {
+            let time = operation.on(spec, devices);
+            times.products += time.products;
+            times.vectors += time.vectors;
+            times.memory += time.memory;
+            if operation.product.is_some() {
+                product_flops += operation.flops as f64 * share;
+            }
+        }
+        let bytes = self.fused_bytes() as f64 * share;
+        let least_bytes = self.least_bytes() as f64 * share;
+        times.memory_unfused = self.bytes() as f64 * share / spec.hbm_bandwidth;
+        times.memory_least = least_bytes / spec.hbm_bandwidth;
+        times.vmem = bytes / spec.vmem_bandwidth;
+        let mut exchanges: Vec<ExchangeTime> =
+            self.exchanges.iter().map(|e| timed(e, network)).collect();
+        exchanges.sort_by(|a, b| b.time.seconds().total_cmp(&a.time.seconds()));
+        times.wires = exchanges.iter().map(|exchange| exchange.time.wires).sum();
+        times.data_centre = exchanges.iter().map(|exchange| exchange.time.data_centre).sum();
+        let (bound, seconds) = times
+            .parts()
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .unwrap_or((Bound::Memory, 0.0));
+        let flops = self.flops() as f64 * share;
+        // The rate at which this program's mixture of types is multiplied.
+        let rate =
+            if times.products > 0.0 { product_flops / times.products } else { spec.peak.bf16 };
+        Prediction {
+            device: *spec,
+            devices,
+            flops,
+            bytes,
+            least_bytes,
+            seconds,
+            serial_seconds: times.parts().iter().map(|(_, seconds)| seconds).sum(),
+            bound,
+            mfu: if seconds > 0.0 { flops / (spec.peak.bf16 * seconds) } else { 0.0 },
+            intensity: flops / bytes.max(1.0),
+            critical_intensity: rate / spec.hbm_bandwidth,
+            critical_intensity_from_vmem: rate / spec.vmem_bandwidth,
+            bound_by_products_from_vmem: times.products >= times.vmem.max(times.vectors),
+            times,
+            exchanges,
+        }
+    }
+}
+
+fn timed(exchange: &Exchange, network: &Network) -> ExchangeTime {
+    let one = network.time(exchange);
+    let times = exchange.times as f64;
+    let time = Exchanging { wires: one.wires * times, data_centre: one.data_centre * times };
+    ExchangeTime { exchange: exchange.clone(), time }
+}
+
+impl Prediction {
+    /// Whether arguments and results fit into main memory. What lies between them takes more: the compiler knows,
+    /// [`Compiled::memory_analysis`](crate::jit::Compiled::memory_analysis).
+    pub fn fits(&self) -> bool {
+        self.least_bytes <= self.device.hbm_bytes as f64
+    }
+}

@@ -1,0 +1,128 @@
+//! A program with what it calls written in its place: what counting and fusing walk over.
+
+use crate::core::{Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, Run, Var};
+use std::sync::Arc;
+
+/// A program without calls. Values are numbered from 0.
+#[derive(Default)]
+pub(super) struct Region {
+    /// The type of each value.
+    pub(super) avals: Vec<Aval>,
+    /// The step that makes each value; `None` for inputs.
+    pub(super) makers: Vec<Option<usize>>,
+    pub(super) inputs: Vec<usize>,
+    pub(super) outputs: Vec<usize>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// An equation that is no call.
+pub(super) struct Step {
+    pub(super) primitive: Arc<dyn Primitive>,
+    pub(super) location: Loc,
+    pub(super) operands: Vec<usize>,
+    pub(super) results: Vec<usize>,
+    pub(super) cost: Cost,
+    pub(super) contraction: Option<Contraction>,
+    /// The programs that it holds and that cost something, each with how often it runs.
+    pub(super) inner: Vec<(Run, Region)>,
+}
+
+impl Step {
+    /// Whether it may become part of a fusion.
+    pub(super) fn fuses(&self) -> bool {
+        self.inner.is_empty() && matches!(self.cost.access, Access::Pointwise | Access::Movement)
+    }
+}
+
+impl Region {
+    pub(super) fn of(program: &Program) -> Region {
+        let mut region = Region::default();
+        let inputs: Vec<usize> =
+            program.avals_in().into_iter().map(|aval| region.value(aval, None)).collect();
+        region.inputs.clone_from(&inputs);
+        region.outputs = region.write(program, &inputs, None);
+        region
+    }
+
+    fn value(&mut self, aval: Aval, maker: Option<usize>) -> usize {
+        self.avals.push(aval);
+        self.makers.push(maker);
+        self.avals.len() - 1
+    }
+
+    /// The types of these values.
+    pub(super) fn types(&self, values: &[usize]) -> Vec<Aval> {
+        values.iter().map(|&value| self.avals[value].clone()).collect()
+    }
+
+    /// The bytes of a value.
+    pub(super) fn bytes(&self, value: usize) -> u64 {
+        self.avals[value].bytes() as u64
+    }
+
+    /// The step that makes a value.
+    pub(super) fn maker(&self, value: usize) -> Option<&Step> {
+        self.makers[value].map(|at| &self.steps[at])
+    }
+
+    /// Writes a program's equations behind those that are there. What has no place of its own gets that of the call.
+    fn write(&mut self, program: &Program, inputs: &[usize], called_at: Loc) -> Vec<usize> {
+        let mut number = vec![usize::MAX; program.avals().len()];
+        for (&var, &value) in program.inputs().iter().zip(inputs) {
+            number[var as usize] = value;
+        }
+        for eqn in program.eqns() {
+            let operands: Vec<usize> =
+                eqn.operands.iter().map(|&var| number[var as usize]).collect();
+            let results = self.equation(program, eqn, operands, called_at);
+            for (&var, value) in eqn.results.iter().zip(results) {
+                number[var as usize] = value;
+            }
+        }
+        let number = |var: &Var| number[*var as usize];
+        program.outputs().iter().map(number).collect()
+    }
+
+    fn equation(
+        &mut self,
+        program: &Program,
+        eqn: &Eqn,
+        operands: Vec<usize>,
+        called_at: Loc,
+    ) -> Vec<usize> {
+        let location = eqn.location.or(called_at);
+        let avals_in = self.types(&operands);
+        let avals_out: Vec<Aval> =
+            eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
+        let mut inner = Vec::new();
+        if let Some(holder) = eqn.primitive.as_higher_order() {
+            let runs = holder.runs(&avals_in, &avals_out);
+            let programs = holder.programs();
+            if let ([Run::Times(1)], [(_, called)]) = (runs.as_slice(), programs.as_slice())
+                && called.inputs().len() <= operands.len()
+                && called.outputs().len() == eqn.results.len()
+            {
+                // Operands behind the program's own are captured by rules.
+                return self.write(called, &operands[..called.inputs().len()], location);
+            }
+            let costs = runs.into_iter().zip(programs);
+            let costs = costs.filter(|(run, _)| !matches!(run, Run::Never | Run::Counted));
+            inner.extend(costs.map(|(run, (_, held))| (run, Region::of(held))));
+        }
+        let cost = eqn.primitive.cost(&avals_in, &avals_out);
+        let contraction = eqn.primitive.contraction(&avals_in, &avals_out);
+        let maker = self.steps.len();
+        let results: Vec<usize> =
+            avals_out.into_iter().map(|aval| self.value(aval, Some(maker))).collect();
+        self.steps.push(Step {
+            primitive: eqn.primitive.clone(),
+            location,
+            operands,
+            results: results.clone(),
+            cost,
+            contraction,
+            inner,
+        });
+        results
+    }
+}

@@ -1,0 +1,202 @@
+//! The table of devices. `docs/roofline.md` says which of the figures in circulation are wrong.
+//!
+//! Sources, all looked up in 2026-11: "book" is *How to Scale Your Model* (jax-ml.github.io/scaling-book, chapters 2 and
+//! 12); "docs" is docs.cloud.google.com/tpu/docs, one page for each generation; "pallas" is JAX's own table,
+//! `jax/_src/pallas/mosaic/tpu_info.py`; "libtpu" is what libtpu 0.0.51 says of a topology's devices (usable memory);
+//! "NVIDIA" are the data sheets of A100, H100 and H200 (SXM), halved where they count sparsity.
+
+use super::specs::{DeviceSpec, Peaks, Rings, Wires};
+
+const DATE: &str = "2026-11";
+/// Per hop, seconds (book, chapter 2).
+const HOP: f64 = 1e-6;
+const MIB: u64 = 1 << 20;
+/// Fast memory is so many times faster than main memory where nothing better is published (book, chapter 2, for v5e).
+const VMEM_OVER_HBM: f64 = 22.0;
+
+const fn torus(axes: usize, link: f64, rings: Rings) -> Wires {
+    Wires::Torus { axes, link, rings, hop: HOP }
+}
+
+const fn tpu_peaks(bf16: f64, fp8: Option<f64>, int8: Option<f64>) -> Peaks {
+    Peaks { bf16, fp8, int8, f32: bf16 }
+}
+
+/// A TPU v3's core.
+const V3: DeviceSpec = DeviceSpec {
+    name: "v3",
+    unit: "core (half a chip)",
+    peak: tpu_peaks(6.15e13, None, None),
+    vector_flops: None,
+    hbm_bytes: 16_624_107_520,
+    hbm_bandwidth: 4.5e11,
+    vmem_bytes: 16 * MIB,
+    vmem_bandwidth: 4.5e11 * VMEM_OVER_HBM,
+    mxu: 128,
+    wires: torus(2, 1e11, Rings::Exactly(32)),
+    dcn_bandwidth: 3.125e9,
+    date: DATE,
+    source: "docs: 123 TFLOP/s and 900 GB/s a chip; memory: libtpu; VMEM: pallas; ICI: book",
+};
+
+/// A TPU v4 chip, whose two cores work as one.
+const V4: DeviceSpec = DeviceSpec {
+    name: "v4",
+    unit: "chip (2 cores)",
+    peak: tpu_peaks(2.75e14, None, Some(2.75e14)),
+    // 8·128 lanes of 2 units on each of 2 cores at 1.05 GHz.
+    vector_flops: Some(4.3e12),
+    hbm_bytes: 32_745_971_712,
+    hbm_bandwidth: 1.2e12,
+    vmem_bytes: 32 * MIB,
+    vmem_bandwidth: 1.2e12 * VMEM_OVER_HBM,
+    mxu: 128,
+    wires: torus(3, 4.5e10, Rings::MultiplesOf(4)),
+    dcn_bandwidth: 6.25e9,
+    date: DATE,
+    source: "book; docs; memory: libtpu; VMEM: pallas",
+};
+
+/// One core of a TPU v4, which is a device in topologies that are made by name.
+const V4_CORE: DeviceSpec = DeviceSpec {
+    name: "v4-core",
+    unit: "core (half a chip)",
+    peak: tpu_peaks(1.375e14, None, Some(1.375e14)),
+    vector_flops: Some(2.15e12),
+    // The cores share 32 GiB.
+    hbm_bytes: 32_745_971_712 / 2,
+    hbm_bandwidth: 6e11,
+    vmem_bytes: 16 * MIB,
+    vmem_bandwidth: 6e11 * VMEM_OVER_HBM,
+    dcn_bandwidth: 3.125e9,
+    ..V4
+};
+
+const V5E: DeviceSpec = DeviceSpec {
+    name: "v5e",
+    unit: "chip (1 core)",
+    peak: tpu_peaks(1.97e14, None, Some(3.94e14)),
+    // 8·128 lanes of 4 units at 1.5 GHz.
+    vector_flops: Some(6.1e12),
+    hbm_bytes: 16_909_334_528,
+    hbm_bandwidth: 8.19e11,
+    vmem_bytes: 128 * MIB,
+    vmem_bandwidth: 8.19e11 * VMEM_OVER_HBM,
+    mxu: 128,
+    wires: torus(2, 4.5e10, Rings::Exactly(16)),
+    dcn_bandwidth: 3.125e9,
+    date: DATE,
+    source: "docs/v5e (197 TFLOP/s, 819 GB/s); book; memory: libtpu",
+};
+
+/// A TPU v5p chip, whose two cores work as one.
+const V5P: DeviceSpec = DeviceSpec {
+    name: "v5p",
+    unit: "chip (2 cores)",
+    peak: tpu_peaks(4.59e14, None, Some(9.18e14)),
+    vector_flops: Some(1.4e13),
+    hbm_bytes: 102_786_660_352,
+    hbm_bandwidth: 2.765e12,
+    vmem_bytes: 128 * MIB,
+    // "Around 40 TB/s" (book, chapter 12).
+    vmem_bandwidth: 4e13,
+    mxu: 128,
+    wires: torus(3, 9e10, Rings::MultiplesOf(4)),
+    dcn_bandwidth: 6.25e9,
+    date: DATE,
+    source: "docs/v5p (459 TFLOP/s, 2765 GB/s); book; memory: libtpu; VMEM: pallas",
+};
+
+/// Trillium.
+const V6E: DeviceSpec = DeviceSpec {
+    name: "v6e",
+    unit: "chip (1 core)",
+    peak: tpu_peaks(9.18e14, Some(9.18e14), Some(1.836e15)),
+    vector_flops: None,
+    hbm_bytes: 33_546_041_344,
+    hbm_bandwidth: 1.638e12,
+    vmem_bytes: 128 * MIB,
+    vmem_bandwidth: 1.638e12 * VMEM_OVER_HBM,
+    mxu: 256,
+    wires: torus(2, 9e10, Rings::Exactly(16)),
+    dcn_bandwidth: 1.25e10,
+    date: DATE,
+    source: "docs/tpu7x and docs/v6e (918 TFLOP/s, 1638 GB/s); book; memory: libtpu; VMEM: pallas",
+};
+
+/// Ironwood: a chip is two devices.
+const V7X: DeviceSpec = DeviceSpec {
+    name: "7x",
+    unit: "core (half a chip)",
+    peak: tpu_peaks(2.307e15 / 2.0, Some(4.614e15 / 2.0), None),
+    vector_flops: None,
+    hbm_bytes: 101_724_450_816,
+    hbm_bandwidth: 7.38e12 / 2.0,
+    vmem_bytes: 64 * MIB,
+    vmem_bandwidth: 7.38e12 / 2.0 * VMEM_OVER_HBM,
+    mxu: 256,
+    wires: torus(3, 9e10, Rings::MultiplesOf(4)),
+    dcn_bandwidth: 6.25e9,
+    date: DATE,
+    source: "docs/tpu7x, halved; memory: libtpu; VMEM: that of v5p's cores, not published; ICI: as v5p, whose 1200 GB/s it has",
+};
+
+const A100: DeviceSpec = DeviceSpec {
+    name: "a100",
+    unit: "GPU (SXM, 80 GB)",
+    peak: Peaks { bf16: 3.12e14, fp8: None, int8: Some(6.24e14), f32: 1.56e14 },
+    vector_flops: Some(1.95e13),
+    hbm_bytes: 80_000_000_000,
+    hbm_bandwidth: 2.039e12,
+    vmem_bytes: 40 * MIB,
+    // Read bandwidth of the L2 cache, 5120 bytes a clock at 1.41 GHz (NVIDIA, A100 whitepaper).
+    vmem_bandwidth: 7.2e12,
+    mxu: 16,
+    wires: Wires::Switch { bandwidth: 3e11, devices: 8, hop: HOP },
+    dcn_bandwidth: 2.5e10,
+    date: DATE,
+    source: "NVIDIA, without sparsity; one 200 Gb/s adapter a GPU",
+};
+
+const H100: DeviceSpec = DeviceSpec {
+    name: "h100",
+    unit: "GPU (SXM)",
+    peak: Peaks { bf16: 9.89e14, fp8: Some(1.979e15), int8: Some(1.979e15), f32: 4.94e14 },
+    vector_flops: Some(6.7e13),
+    hbm_bytes: 80_000_000_000,
+    hbm_bandwidth: 3.35e12,
+    vmem_bytes: 50 * MIB,
+    // Measured, not published (book, chapter 12).
+    vmem_bandwidth: 5.5e12,
+    mxu: 16,
+    wires: Wires::Switch { bandwidth: 4.5e11, devices: 8, hop: HOP },
+    dcn_bandwidth: 5e10,
+    date: DATE,
+    source: "NVIDIA, without sparsity; L2: book; one 400 Gb/s adapter a GPU",
+};
+
+const H200: DeviceSpec =
+    DeviceSpec { name: "h200", hbm_bytes: 141_000_000_000, hbm_bandwidth: 4.8e12, ..H100 };
+
+/// Oldest first, TPUs before GPUs.
+pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V4_CORE, V5E, V5P, V6E, V7X, A100, H100, H200];
+
+/// Other names, in lower case, among them those that plugins give their devices.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("tpu v3", "v3"),
+    ("tpu v4", "v4"),
+    ("v4p", "v4"),
+    ("tpu v5 lite", "v5e"),
+    ("tpu v5e", "v5e"),
+    ("v5litepod", "v5e"),
+    ("tpu v5", "v5p"),
+    ("tpu v5p", "v5p"),
+    ("tpu v6 lite", "v6e"),
+    ("tpu v6e", "v6e"),
+    ("trillium", "v6e"),
+    ("tpu7x", "7x"),
+    ("v7x", "7x"),
+    ("ironwood", "7x"),
+    ("a100-sxm4-80gb", "a100"),
+    ("h100 80gb hbm3", "h100"),
+];

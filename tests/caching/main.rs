@@ -1,0 +1,10 @@
+//! Compiled programs on disk, from one process to the next. Each process is this very test binary, started again with an
+//! environment that says which part it plays (`parts`) and where its cache is; none is the user's.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+#[path = "../dispatch/listener.rs"]
+mod listener;
+mod on_cpu;
+mod parts;
+mod scene;
