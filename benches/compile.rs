@@ -9,6 +9,8 @@
 //! - *GPT-2 step*: 12 layers, unrolled, under AdamW, by shapes alone.
 //! - *Warm start*: from the start of a process until the step is ready to run, compiled or, by a second process, loaded from
 //!   a cache on disk that the first has filled (ours is this binary with `--ready WHAT FOLDER`). JAX is not asked.
+//! - *Module text*: of the GPT-2 step, without locations, in kB. JAX prints the short form of StableHLO's operations, ours is MLIR's
+//!   generic form, in which `jaxlib` can print too.
 //! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
 //!   plugin loaded. Each side runs a fresh process (ours is this binary with `--first-step`).
 //!
@@ -16,7 +18,7 @@
 //! time in a process: on JAX's side with its caches emptied. Times are lower quartiles of the rounds,
 //! in milliseconds; ratios are medians of the rounds' own.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's; the first step under half of JAX's.
+//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first step under half of JAX's.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -99,6 +101,24 @@ fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
     let start = Instant::now();
     lowered.as_text("cpu")?;
     Ok(([traced, millis(start)], lowered.program().eqns().len()))
+}
+
+/// The size of the GPT-2 step's module in kB, without locations: ours and JAX's, and ours and JAX's in the generic form.
+fn text_sizes(jax: &mut Option<Jax>, arguments: &gpt2::Arguments) -> Result<[Times; 2]> {
+    let lowered = gpt2::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
+    let text = lowered.as_text("cpu")?;
+    let lines = text.lines().filter(|line| !line.starts_with("#loc"));
+    let bare = lines.map(|line| line.split(" loc(#").next().unwrap_or(line).len() + 1);
+    let ours = bare.sum::<usize>() as f64 / 1e3;
+    let theirs = match jax {
+        Some(jax) => jax.numbers(&json!({ "what": "gpt2_text" }))?,
+        None => Vec::new(),
+    };
+    let beside = |at: usize| Times {
+        ours: vec![ours],
+        jax: theirs.get(at).map(|bytes| bytes / 1e3).into_iter().collect(),
+    };
+    Ok([beside(0), beside(1)])
 }
 
 /// Takes turns with JAX: `phases` of ours, then what JAX answers to `what`.
@@ -268,6 +288,11 @@ fn main() -> Result<()> {
         Times::sum(&[&cold_trace, &cold_lower]).row("both, cold", ""),
     ];
     println!("GPT-2 step, 12 layers, {n_eqns} equations:\n");
+    print_table(&headings, &rows);
+
+    let [short, generic] = text_sizes(&mut jax, &arguments)?;
+    let rows = [short.row("module text", "1.00"), generic.row("JAX's in the generic form", "")];
+    println!("Its module without locations, kB:\n");
     print_table(&headings, &rows);
 
     let arguments = mlp::arguments()?;

@@ -40,7 +40,7 @@ fn step<P: Tree>(loss: Loss<P>) -> Step<P> {
 }
 
 /// A step between arguments that lie as a recipe says, and how they lie.
-pub(crate) struct Placed<P> {
+pub(crate) struct Placed<P: Tree> {
     pub(crate) step: Step<P>,
     parameters: TreeSharding,
     state: TreeSharding,

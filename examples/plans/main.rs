@@ -1,26 +1,117 @@
-//! scratch
+//! What the training steps of the examples take on TPUs that nobody needs to have.
+//!
+//! ```text
+//! oxidax plugin install tpu
+//! cargo run --release --example plans                               every step, every generation: hours of compiling
+//! cargo run --release --example plans -- --only gpt2 --on v5e,v6e   some of it
+//! cargo run --release --example plans -- --table                    the table of docs/tpu-plans.md, of what was made so far
+//! ```
+//!
+//! Each step is compiled by libtpu for one device and for a slice of eight, and becomes a line of `docs/tpu-plans.jsonl`: memory by
+//! the compiler, FLOPs by the program, time and utilization by the roofline. A line that is there already, of the same program and
+//! the same libtpu, is not made again; so the command may be stopped at any time. A step that does not fit is a line too, and is
+//! tried again with half the batch.
+
+#![allow(clippy::print_stdout, reason = "an example shows its results")]
+
+mod rows;
 mod steps;
+mod table;
+
+use anyhow::{Context as _, ensure};
+use clap::Parser;
 use oxidax::prelude::*;
-use steps::{Place, STEPS};
+use rows::{Row, Rows};
+use std::path::PathBuf;
+use steps::{Place, STEPS, Step};
+
+/// A slice of each generation: eight devices.
+const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
+
+/// How often a batch that does not fit is halved.
+const HALVINGS: usize = 4;
+
+/// Compiles training steps for TPUs, and keeps what came of it.
+#[derive(Parser)]
+struct Options {
+    /// The file of rows.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tpu-plans.jsonl"))]
+    file: PathBuf,
+    /// Steps whose names hold one of these words [all].
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Generations [all]: v4, v5e, v5p, v6e, 7x.
+    #[arg(long, value_delimiter = ',')]
+    on: Vec<String>,
+    /// Print the table of the rows that are there.
+    #[arg(long)]
+    table: bool,
+}
+
 fn main() -> anyhow::Result<()> {
-    let only = std::env::args().nth(1).unwrap_or_default();
-    let slice = std::env::args().nth(2).unwrap_or("v5e:2x4".into());
-    let topology = Topology::named(&slice)?;
-    for step in STEPS.iter().filter(|s| s.name.contains(&only)) {
-        let mut places = vec![Place::Slice(topology.devices())];
-        if step.alone { places.push(Place::Alone) }
-        for place in places {
-            let t = std::time::Instant::now();
-            let lowered = (step.lower)(place, step.batch * place.devices())?;
-            let traced = t.elapsed();
-            let text = lowered.text()?;
-            println!("{} on {}: traced {traced:?}, {} bytes", step.name, place.devices(), text.len());
-            let t = std::time::Instant::now();
-            match lowered.compile_for(&topology) {
-                Ok(p) => println!("   {:?}: {} MiB, {}", t.elapsed(), p.memory_analysis()?.total() >> 20, p.collectives()?),
-                Err(e) => println!("   {:?}: {}", t.elapsed(), e.to_string().lines().take(3).collect::<Vec<_>>().join("\n")),
+    let Options { file, only, on, table } = Options::parse();
+    let mut rows = Rows::open(&file)?;
+    if table {
+        let place = |row: &Row| {
+            let step = STEPS.iter().position(|step| step.name == row.step);
+            let slice = SLICES.iter().position(|slice| *slice == row.topology);
+            (step, slice, row.devices, std::cmp::Reverse(row.batch))
+        };
+        let mut newest = rows.newest();
+        newest.sort_by_key(|row| place(row));
+        println!("{}", table::markdown(&newest));
+        return Ok(());
+    }
+    let known = |generation: &String| SLICES.iter().any(|slice| generation_of(slice) == generation);
+    for generation in &on {
+        ensure!(
+            known(generation),
+            "`{generation}` is none of {}",
+            SLICES.map(generation_of).join(", ")
+        );
+    }
+    let wanted =
+        |step: &&Step| only.is_empty() || only.iter().any(|word| step.name.contains(word.as_str()));
+    ensure!(STEPS.iter().any(|step| wanted(&step)), "no step is called so: {}", only.join(", "));
+    for step in STEPS.iter().filter(wanted) {
+        for slice in SLICES {
+            if !on.is_empty() && !on.iter().any(|generation| generation == generation_of(slice)) {
+                continue;
             }
+            let topology = Topology::named(slice)?;
+            if step.alone {
+                plan(step, Place::Alone, &topology, &mut rows)?;
+            }
+            plan(step, Place::Slice(topology.devices()), &topology, &mut rows)?;
         }
+    }
+    Ok(())
+}
+
+fn generation_of(slice: &str) -> &str {
+    slice.split(':').next().unwrap_or(slice)
+}
+
+/// Makes the rows that are not there: one, or more if the batch has to be halved until it fits.
+fn plan(step: &Step, place: Place<'_>, topology: &Topology, rows: &mut Rows) -> anyhow::Result<()> {
+    let mut each = step.batch;
+    for _ in 0..=HALVINGS {
+        let batch = each * place.devices();
+        let lowered = (step.lower)(place, batch)
+            .with_context(|| format!("{} over {} devices", step.name, place.devices()))?;
+        let row = Row::begun(step, batch, place, topology, &lowered.text()?)?;
+        let fits = match rows.find(&row) {
+            Some(known) => known.fits,
+            None => {
+                let row = row.finished(lowered.examine(topology));
+                println!("{row}");
+                rows.add(row)?.fits
+            }
+        };
+        if fits != Some(false) || each == 1 {
+            break;
+        }
+        each /= 2;
     }
     Ok(())
 }

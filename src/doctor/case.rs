@@ -85,7 +85,9 @@ impl Asked {
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let (name, mut value) = match word.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => (name.to_string(), Some(value.to_string())),
+                Some((name, value)) if name.starts_with("--") => {
+                    (name.to_string(), Some(value.to_string()))
+                }
                 _ => (word, None),
             };
             if name == "--json" && value.is_none() {
@@ -104,7 +106,9 @@ impl Asked {
                 "--policy" => asked.policy = policy(&value()?)?,
                 "--kind" => {
                     let text = value()?;
-                    let (pattern, kind) = text.rsplit_once('=').ok_or_else(|| format!("`{text}` is not PATTERN=KIND"))?;
+                    let (pattern, kind) = text
+                        .rsplit_once('=')
+                        .ok_or_else(|| format!("`{text}` is not PATTERN=KIND"))?;
                     asked.kinds = asked.kinds.with(pattern, kind_named(kind)?);
                 }
                 "--fit" => {
@@ -131,7 +135,8 @@ fn number(text: &str) -> Result<usize, String> {
 
 fn axes(text: &str) -> Result<Vec<(String, usize)>, String> {
     let axis = |text: &str| {
-        let (name, size) = text.split_once('=').ok_or_else(|| format!("`{text}` is not AXIS=SIZE"))?;
+        let (name, size) =
+            text.split_once('=').ok_or_else(|| format!("`{text}` is not AXIS=SIZE"))?;
         Ok((name.trim().to_string(), number(size)?))
     };
     text.split(',').map(axis).collect()
@@ -247,11 +252,14 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let asked = parse("--topology v5e:4x4 --mesh data=4,model=4 --batch=32 --policy dots --json").unwrap();
+        let asked =
+            parse("--topology v5e:4x4 --mesh data=4,model=4 --batch=32 --policy dots --json")
+                .unwrap();
         assert_eq!(asked.topology, "v5e:4x4");
         assert_eq!(asked.mesh, Some(vec![("data".into(), 4), ("model".into(), 4)]));
         assert_eq!((asked.batch, asked.policy, asked.json), (32, Policy::Dots, true));
-        let asked = parse("--fit 1,2,4 --budget 1000 --kind $[0].ema*=optimizer --slices 2").unwrap();
+        let asked =
+            parse("--fit 1,2,4 --budget 1000 --kind $[0].ema*=optimizer --slices 2").unwrap();
         assert_eq!((asked.fit, asked.budget, asked.slices), (Some(vec![1, 2, 4]), Some(1000), 2));
         assert_eq!(parse("").unwrap().topology, "v5e:1x1");
     }

@@ -120,7 +120,13 @@ pub fn fit<A: Args, O: Tree>(
             let room = among.budget.into_iter().chain(topology.memory()).min();
             let fits = room.is_none_or(|room| needed <= room);
             let seconds_each = seconds(&lowered, topology)?.map(|all| all / batches[at] as f64);
-            trials.push(Trial { batch: batches[at], policy: policy.clone(), needed, fits, seconds_each });
+            trials.push(Trial {
+                batch: batches[at],
+                policy: policy.clone(),
+                needed,
+                fits,
+                seconds_each,
+            });
             if fits { fitting = at + 1 } else { end = at }
         }
     }
@@ -188,6 +194,9 @@ mod tests {
         let among = Fit { budget: Some(100), ..Fit::default() };
         let error = nothing(None, &among, &trials);
         assert!(error.to_string().starts_with("error[memory]: fit: no batch"), "{error}");
-        assert!(error.to_string().contains("into 100 bytes on a device; the least takes 4000"), "{error}");
+        assert!(
+            error.to_string().contains("into 100 bytes on a device; the least takes 4000"),
+            "{error}"
+        );
     }
 }

@@ -93,7 +93,9 @@ impl Kinds {
             arguments.iter().filter(|leaf| leaf.position == 0).map(own).collect();
         let follows = |leaf: &Argument| {
             let path = own(leaf);
-            parameters.iter().any(|of| !of.is_empty() && path.len() > of.len() && path.ends_with(of.as_str()))
+            parameters
+                .iter()
+                .any(|of| !of.is_empty() && path.len() > of.len() && path.ends_with(of.as_str()))
         };
         let last = arguments.last().map_or(0, |leaf| leaf.position);
         let holds_state: Vec<bool> = (0..=last)
@@ -135,13 +137,9 @@ pub(super) fn shares(
     };
     let made = peak.values.iter().filter(|live| live.made_by.is_some());
     let held = made.map(|live| live.aval.bytes() as u64).sum::<u64>() / devices.max(1) as u64;
-    let [parameters, optimizer, inputs] =
-        [Kind::Parameters, Kind::Optimizer, Kind::Inputs].map(of);
-    let mut shares = vec![
-        (Kind::Parameters, parameters),
-        (Kind::Optimizer, optimizer),
-        (Kind::Inputs, inputs),
-    ];
+    let [parameters, optimizer, inputs] = [Kind::Parameters, Kind::Optimizer, Kind::Inputs].map(of);
+    let mut shares =
+        vec![(Kind::Parameters, parameters), (Kind::Optimizer, optimizer), (Kind::Inputs, inputs)];
     match analysis {
         None => shares.push((Kind::Activations, held)),
         Some(found) => {
@@ -176,13 +174,8 @@ mod tests {
     #[test]
     fn kinds_are_guessed_by_place_and_path() {
         use Kind::{Inputs, Optimizer, Parameters};
-        let step = [
-            ("$[0].w", 0),
-            ("$[0].b", 0),
-            ("$[1].adam.mu.w", 1),
-            ("$[1].count", 1),
-            ("$[2]", 2),
-        ];
+        let step =
+            [("$[0].w", 0), ("$[0].b", 0), ("$[1].adam.mu.w", 1), ("$[1].count", 1), ("$[2]", 2)];
         let guessed = kinds(&step, &Kinds::guessed());
         assert_eq!(guessed, [Parameters, Parameters, Optimizer, Optimizer, Inputs]);
         let state = [("$[0].model.w", 0), ("$[0].opt_state.count", 0), ("$[1]", 1)];
@@ -216,7 +209,8 @@ mod tests {
             code: 7,
             ..MemoryAnalysis::default()
         };
-        let program = make_program(|x: Array| x.matmul(&x), Aval::new(DType::F32, [16, 16])).unwrap();
+        let program =
+            make_program(|x: Array| x.matmul(&x), Aval::new(DType::F32, [16, 16])).unwrap();
         let peak = crate::passes::peak(&program);
         let found = shares(&arguments, &kinds, Some(&analysis), &peak, 1);
         let bytes = |kind| found.iter().find(|share| share.kind == kind).map(|share| share.bytes);

@@ -62,12 +62,9 @@ impl Report {
         let word = if self.fits { "fits" } else { "does not fit" };
         write!(f, "{word}: {} on a device", gib(self.needed))?;
         match self.available {
-            Some(all) => writeln!(
-                f,
-                " of {} ({:.0} %)",
-                gib(all),
-                self.needed as f64 / all as f64 * 100.0
-            )?,
+            Some(all) => {
+                writeln!(f, " of {} ({:.0} %)", gib(all), self.needed as f64 / all as f64 * 100.0)?
+            }
             None => writeln!(f)?,
         }
         for share in &self.memory {
@@ -82,7 +79,11 @@ impl Report {
             writeln!(f, "sends {collectives}")?;
         }
         let Some(prediction) = &self.prediction else {
-            return writeln!(f, "{:.3e} FLOPs; what the device can do is not in the table", self.flops as f64);
+            return writeln!(
+                f,
+                "{:.3e} FLOPs; what the device can do is not in the table",
+                self.flops as f64
+            );
         };
         writeln!(
             f,
@@ -126,7 +127,11 @@ impl fmt::Display for Line {
 
 impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "batch {} with {:?} is the best that fits; of", self.best.batch, self.best.policy)?;
+        writeln!(
+            f,
+            "batch {} with {:?} is the best that fits; of",
+            self.best.batch, self.best.policy
+        )?;
         self.trials.iter().try_for_each(|trial| {
             let word = if trial.fits { "fits" } else { "does not fit" };
             let each = trial.seconds_each.map(|it| format!(", {} for each of it", time(it)));

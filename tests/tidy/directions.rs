@@ -25,10 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("distributed", &["core", "tree", "ops", "runtime"]),
     ("debug", &["core", "primitives"]),
     // Asks the compiler for topologies, through `jit`.
-    (
-        "doctor",
-        &["core", "tree", "passes", "control_flow", "devices", "jit", "roofline"],
-    ),
+    ("doctor", &["core", "tree", "passes", "control_flow", "devices", "jit", "roofline"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
 ];

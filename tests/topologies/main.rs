@@ -4,6 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod examples;
+#[path = "../../examples/plans/steps/mod.rs"]
+#[allow(dead_code, reason = "the example also says how large the models are")]
+mod steps;
+
 mod tpu {
     use oxidax::jit::Planned;
     use oxidax::ops::Tiling;

@@ -74,8 +74,7 @@ fn step(
 ) -> Jit<(Bert, optim::State, Pairs), (Bert, optim::State, Array)> {
     let optimizer = optimizer();
     jit(move |model: Bert, state: optim::State, pairs: Pairs| {
-        let (loss, gradients) =
-            value_and_grad(|model: &Bert| loss(&gather(model), &pairs))(&model);
+        let (loss, gradients) = value_and_grad(|model: &Bert| loss(&gather(model), &pairs))(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);
         (optim::apply_updates(&model, &updates), state, loss)
     })
@@ -91,7 +90,8 @@ fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
         Place::Alone => step(Bert::clone),
         Place::Slice(devices) => {
             let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) = (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+            let (computing, kept) =
+                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
             step(move |model| with_sharding_constraint(model, &computing))
                 .in_shardings((&kept.0, &kept.1, cut.batch()?))
                 .out_shardings((&kept.0, &kept.1, cut.whole()))

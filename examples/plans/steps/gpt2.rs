@@ -23,7 +23,9 @@ pub(super) const SMALLEST: Step = Step {
     unit: "× 1024 tokens",
     batch: 8,
     alone: true,
-    lower: |place, batch| lower(&Config::published("gpt2").context("it is published")?, place, batch),
+    lower: |place, batch| {
+        lower(&Config::published("gpt2").context("it is published")?, place, batch)
+    },
 };
 
 pub(super) const TWO_LAYERS: Step = Step {
@@ -80,7 +82,8 @@ fn lower(config: &Config, place: Place<'_>, batch: usize) -> anyhow::Result<Box<
         Place::Alone => RECIPE.step(),
         Place::Slice(devices) => {
             let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) = (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+            let (computing, kept) =
+                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
             RECIPE
                 .step_with(move |model| with_sharding_constraint(model, &computing))
                 .in_shardings((&kept.0, &kept.1, cut.batch()?, None::<NamedSharding>))

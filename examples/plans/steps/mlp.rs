@@ -27,7 +27,8 @@ fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
         Place::Alone => step::step(),
         Place::Slice(devices) => {
             let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) = (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+            let (computing, kept) =
+                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
             step::step_with(move |model| with_sharding_constraint(model, &computing))
                 .in_shardings((&kept.0, &kept.1, cut.batch()?))
                 .out_shardings((&kept.0, &kept.1, cut.whole()))

@@ -9,6 +9,7 @@ mod mlp;
 mod parallel;
 mod resnet;
 
+use oxidax::doctor::{self, Report};
 use oxidax::jit::Planned;
 use oxidax::prelude::*;
 use oxidax::tree::Args;
@@ -73,6 +74,10 @@ pub(crate) trait Traced {
     /// Its StableHLO module, without locations: the same wherever the sources lie.
     fn text(&self) -> Result<String, Error>;
 
+    /// What it takes on a device of a topology.
+    fn examine(&self, topology: &Topology) -> Result<Report, Error>;
+
+    #[allow(dead_code, reason = "for tests")]
     fn compile_for(&self, topology: &Topology) -> Result<Planned, Error>;
 }
 
@@ -82,6 +87,10 @@ impl<A: Args, O: Tree> Traced for Lowered<A, O> {
         let lines = text.lines().filter(|line| !line.starts_with("#loc"));
         let bare = lines.map(|line| line.split(" loc(#").next().unwrap_or(line));
         Ok(bare.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn examine(&self, topology: &Topology) -> Result<Report, Error> {
+        doctor::examine(self, topology)
     }
 
     fn compile_for(&self, topology: &Topology) -> Result<Planned, Error> {

@@ -75,7 +75,9 @@ fn lower<P: Tree + 'static>(
     parameters: P,
     recipe: impl FnOnce(&[Device], &P) -> Result<Recipe<P>, Error>,
 ) -> anyhow::Result<Box<dyn Traced>> {
-    let Place::Slice(devices) = place else { bail!("a recipe spreads a step over several devices") };
+    let Place::Slice(devices) = place else {
+        bail!("a recipe spreads a step over several devices")
+    };
     let state = eval_shape(|parameters: P| optimizer().init(&parameters), &parameters)?;
     let placed = recipe(devices, &parameters)?.place(&parameters, &state)?;
     let tokens = of_type(DType::I32, [batch, SIZES.positions]);
