@@ -32,6 +32,7 @@ mod mlp;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
+use oxidax::stablehlo::without_locations;
 use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -107,9 +108,7 @@ fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
 fn text_sizes(jax: &mut Option<Jax>, arguments: &gpt2::Arguments) -> Result<[Times; 2]> {
     let lowered = gpt2::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
     let text = lowered.as_text("cpu")?;
-    let lines = text.lines().filter(|line| !line.starts_with("#loc"));
-    let bare = lines.map(|line| line.split(" loc(#").next().unwrap_or(line).len() + 1);
-    let ours = bare.sum::<usize>() as f64 / 1e3;
+    let ours = without_locations(&text).map(str::len).sum::<usize>() as f64 / 1e3;
     let theirs = match jax {
         Some(jax) => jax.numbers(&json!({ "what": "gpt2_text" }))?,
         None => Vec::new(),

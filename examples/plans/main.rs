@@ -23,10 +23,7 @@ use clap::Parser;
 use oxidax::prelude::*;
 use rows::{Row, Rows};
 use std::path::PathBuf;
-use steps::{Place, STEPS, Step};
-
-/// A slice of each generation: eight devices.
-const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
+use steps::{Place, SLICES, STEPS, Step};
 
 /// How often a batch that does not fit is halved.
 const HALVINGS: usize = 4;
@@ -52,14 +49,7 @@ fn main() -> anyhow::Result<()> {
     let Options { file, only, on, table } = Options::parse();
     let mut rows = Rows::open(&file)?;
     if table {
-        let place = |row: &Row| {
-            let step = STEPS.iter().position(|step| step.name == row.step);
-            let slice = SLICES.iter().position(|slice| *slice == row.topology);
-            (step, slice, row.devices, std::cmp::Reverse(row.batch))
-        };
-        let mut newest = rows.newest();
-        newest.sort_by_key(|row| place(row));
-        println!("{}", table::markdown(&newest));
+        println!("{}", table::markdown(&rows));
         return Ok(());
     }
     let known = |generation: &String| SLICES.iter().any(|slice| generation_of(slice) == generation);

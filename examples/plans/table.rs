@@ -1,6 +1,8 @@
 //! The rows as a table in Markdown.
 
-use super::rows::{Predicted, Row, gib};
+use super::rows::{Predicted, Row, Rows, gib};
+use super::steps::{SLICES, STEPS};
+use std::cmp::Reverse;
 
 const HEADINGS: [&str; 9] = [
     "step",
@@ -14,12 +16,20 @@ const HEADINGS: [&str; 9] = [
     "exchanges",
 ];
 
-pub(crate) fn markdown(rows: &[&Row]) -> String {
+/// The newest rows: step by step, generation by generation, the largest batch first.
+pub(crate) fn markdown(rows: &Rows) -> String {
+    let place = |row: &&Row| {
+        let step = STEPS.iter().position(|step| step.name == row.step);
+        let slice = SLICES.iter().position(|slice| *slice == row.topology);
+        (step, slice, row.devices, Reverse(row.batch))
+    };
+    let mut rows = rows.newest();
+    rows.sort_by_key(place);
     let mut lines = vec![
         format!("| {} |", HEADINGS.join(" | ")),
         "| --- | --- | --- | ---: | ---: | ---: | --- | ---: | --- |".into(),
     ];
-    lines.extend(rows.iter().map(|row| format!("| {} |", cells(row).join(" | "))));
+    lines.extend(rows.into_iter().map(|row| format!("| {} |", cells(row).join(" | "))));
     lines.join("\n")
 }
 

@@ -1,9 +1,9 @@
 //! Training steps of the examples, for one chip and for a slice: those that compile in seconds. `examples/plans` compiles all.
 
-use super::steps::{Place, STEPS, Step, TWO_LAYERS};
-
 mod tpu {
-    use super::{Place, STEPS, Step, TWO_LAYERS};
+    use crate::rows::{Row, Rows};
+    use crate::steps::{Place, STEPS, Step, TWO_LAYERS};
+    use crate::table;
     use oxidax::doctor::Report;
     use oxidax::prelude::*;
 
@@ -73,6 +73,44 @@ mod tpu {
             let place = Place::Slice(topology.devices());
             let text = (step.lower)(place, step.batch * place.devices()).unwrap().text().unwrap();
             assert!(text.contains("sdy.sharding") && !text.contains("loc("), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn rows_are_found_again_and_a_broken_line_is_made_anew() {
+        let topology = Topology::named("v5e:2x4").unwrap();
+        let row = |text: &str| Row::begun(&STEPS[0], 128, Place::Alone, &topology, text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.jsonl");
+        let mut rows = Rows::open(&path).unwrap();
+        for text in ["one", "two"] {
+            assert!(rows.find(&row(text)).is_none());
+            rows.add(Row { date: text.into(), ..row(text) }).unwrap();
+        }
+        // Whoever wrote was stopped in the middle of the second line.
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        let mut rows = Rows::open(&path).unwrap();
+        assert_eq!(rows.find(&row("one")).unwrap().date, "one");
+        assert!(rows.find(&row("two")).is_none());
+        rows.add(Row { date: "again".into(), ..row("two") }).unwrap();
+        let rows = Rows::open(&path).unwrap();
+        assert_eq!(rows.find(&row("two")).unwrap().date, "again");
+        // Of one step for one place the newest program counts.
+        assert_eq!(rows.newest().len(), 1);
+        assert_eq!(rows.newest()[0].date, "again");
+    }
+
+    #[test]
+    fn the_page_shows_the_rows() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/");
+        let rows = Rows::open(format!("{docs}tpu-plans.jsonl").as_ref()).unwrap();
+        let page = std::fs::read_to_string(format!("{docs}tpu-plans.md")).unwrap();
+        for line in table::markdown(&rows).lines() {
+            assert!(
+                page.contains(line),
+                "docs/tpu-plans.md lacks `{line}`: put there what `cargo run --example plans -- --table` prints"
+            );
         }
     }
 }

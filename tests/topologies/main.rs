@@ -5,9 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod examples;
+#[path = "../../examples/plans/rows.rs"]
+#[allow(dead_code, reason = "the example also prints rows")]
+mod rows;
 #[path = "../../examples/plans/steps/mod.rs"]
-#[allow(dead_code, reason = "the example also says how large the models are")]
 mod steps;
+#[path = "../../examples/plans/table.rs"]
+mod table;
 
 mod tpu {
     use oxidax::jit::Planned;

@@ -12,6 +12,7 @@ mod resnet;
 use oxidax::doctor::{self, Report};
 use oxidax::jit::Planned;
 use oxidax::prelude::*;
+use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
 
 /// Where a step is to run.
@@ -65,6 +66,9 @@ pub(crate) const STEPS: [Step; 11] = [
     resnet::FIFTY,
 ];
 
+/// A slice of each generation: eight devices.
+pub(crate) const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
+
 /// The small GPT that continuous integration compiles.
 #[allow(dead_code, reason = "for tests")]
 pub(crate) const TWO_LAYERS: Step = gpt2::TWO_LAYERS;
@@ -83,10 +87,7 @@ pub(crate) trait Traced {
 
 impl<A: Args, O: Tree> Traced for Lowered<A, O> {
     fn text(&self) -> Result<String, Error> {
-        let text = self.as_text("tpu")?;
-        let lines = text.lines().filter(|line| !line.starts_with("#loc"));
-        let bare = lines.map(|line| line.split(" loc(#").next().unwrap_or(line));
-        Ok(bare.collect::<Vec<_>>().join("\n"))
+        Ok(without_locations(&self.as_text("tpu")?).collect())
     }
 
     fn examine(&self, topology: &Topology) -> Result<Report, Error> {
