@@ -3,16 +3,18 @@
 //! ```text
 //! cargo bench --bench compile                   OXIDAX_BENCH_PYTHON=… adds JAX
 //! cargo bench --bench compile -- --quick        fewer rounds
+//! cargo bench --bench compile -- --warm-start   this table alone
 //! ```
 //!
 //! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 under AdamW.
 //! - *GPT-2 step*: 12 layers, unrolled, under AdamW, by shapes alone.
-//! - *Warm start*: from the start of a process until the step is ready to run, compiled or, by a second process, loaded from
-//!   a cache on disk that the first has filled (ours is this binary with `--ready WHAT FOLDER`). JAX is not asked.
+//! - *Warm start*: from the start of a process to the end of its first MLP step, or until the GPT-2 step is ready to run: without
+//!   a cache on disk, with an empty one, and with the one that the process before has filled (`--ready WHAT FOLDER`). All other
+//!   tables are without.
 //! - *Module text*: of the GPT-2 step, without locations, in kB. JAX prints the short form of StableHLO's operations, ours is MLIR's
 //!   generic form, in which `jaxlib` can print too.
 //! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
-//!   plugin loaded. Each side runs a fresh process (ours is this binary with `--first-step`).
+//!   plugin loaded. Each side runs a fresh process (ours is this binary with `--ready mlp`).
 //!
 //! In each round both sides take turns, each on a function that was jitted anew. *Cold* is the first
 //! time in a process: on JAX's side with its caches emptied. Times are lower quartiles of the rounds,
@@ -32,6 +34,7 @@ mod mlp;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
+use oxidax::cache::{Settings, set_disk};
 use oxidax::stablehlo::without_locations;
 use serde_json::json;
 use std::path::Path;
@@ -154,7 +157,7 @@ fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     let us = std::env::current_exe().context("this binary's path")?;
     let [mut step, mut array] = [Times::default(), Times::default()];
     for _ in 0..rounds {
-        step.ours.push(run(Command::new(&us).arg("--first-step"))?);
+        step.ours.push(ready("mlp", None)?[0]);
         array.ours.push(run(Command::new(&us).arg("--first-array"))?);
         if let Some(jax) = jax {
             step.jax.extend(jax.numbers(&json!({ "what": "first_step" }))?);
@@ -163,80 +166,52 @@ fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     Ok([step, array])
 }
 
-/// What a process that made a step ready to run says of it.
-struct Ready {
-    /// From its start to its end.
-    process: f64,
-    /// Compiling, or finding and loading.
-    compile: f64,
-    /// What making the key and looking for it took, and where nothing was found writing the entry.
-    overhead: f64,
-    /// The size of the entry.
-    bytes: f64,
-}
-
-/// Starts a process that makes the step `what` ready to run, with a cache in `folder`; nothing is kept without one.
-fn ready(what: &str, folder: Option<&Path>) -> Result<Ready> {
+/// Starts a process that makes the step `what` ready, with a cache in `folder` or none: its milliseconds, those that it
+/// paid for the cache, and the bytes that it read or wrote.
+fn ready(what: &str, folder: Option<&Path>) -> Result<[f64; 3]> {
     let us = std::env::current_exe().context("this binary's path")?;
-    let start = Instant::now();
     let mut command = Command::new(us);
     command.args(["--ready", what]).args(folder).stdin(Stdio::null());
+    let start = Instant::now();
     let output = command.output().context("starting a process")?;
     let process = millis(start);
     ensure!(output.status.success(), "{command:?} ended with {}", output.status);
     let said = String::from_utf8(output.stdout)?;
     let numbers: Vec<f64> = said.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [compile, overhead, bytes] = numbers[..] else { bail!("{command:?} said {said}") };
-    Ok(Ready { process, compile, overhead, bytes })
+    let [overhead, bytes] = numbers[..] else { bail!("{command:?} said {said}") };
+    Ok([process, overhead, bytes])
 }
 
-/// What such a process does.
+/// What such a process does: the first step of the MLP; of GPT-2 only the program, which needs no memory of the device.
 #[allow(clippy::print_stdout, reason = "the process that started it reads this")]
 fn make_ready(what: &str, folder: Option<&String>) -> Result<()> {
-    use oxidax::cache::{Settings, set_disk, stats};
     set_disk(folder.map_or_else(Settings::off, Settings::in_folder))?;
-    let start;
     match what {
         "gpt2" => {
             let arguments = gpt2::arguments()?;
-            let step = gpt2::step();
-            let lowered = step.lower((&arguments.0, &arguments.1, &arguments.2))?;
-            start = Instant::now();
-            lowered.compile()?;
+            gpt2::step().lower((&arguments.0, &arguments.1, &arguments.2))?.compile()?;
         }
-        _ => {
-            let arguments = mlp::arguments()?;
-            let lowered = mlp::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
-            start = Instant::now();
-            lowered.compile()?;
-        }
+        _ => make_first_step()?,
     }
-    let (took, disk) = (millis(start), stats().disk);
+    let disk = oxidax::cache::stats().disk;
     let bytes = disk.bytes_read.max(disk.bytes_written);
-    println!("{took} {} {bytes}", disk.overhead.as_secs_f64() * 1e3);
+    println!("{} {bytes}", disk.overhead.as_secs_f64() * 1e3);
     Ok(())
 }
 
-/// A table of how long it takes until a step is ready to run: without a cache, with an empty one, with a full one.
-fn warm_start(name: &str, what: &str, rounds: usize) -> Result<Vec<Vec<String>>> {
-    let mut columns = [const { Vec::new() }; 5];
+/// A row of how long it takes without a cache, with an empty one and with a full one.
+fn warm_start(name: &str, what: &str, rounds: usize) -> Result<Vec<String>> {
+    let mut columns = [const { Vec::new() }; 6];
     for _ in 0..rounds {
         let folder = tempfile::tempdir().context("a folder for the cache")?;
-        let none = ready(what, None)?;
-        let first = ready(what, Some(folder.path()))?;
-        let second = ready(what, Some(folder.path()))?;
-        let saved = none.process - second.process;
-        let round = [none.process, first.process, second.process, saved, first.overhead];
+        let [none, ..] = ready(what, None)?;
+        let [first, overhead, _] = ready(what, Some(folder.path()))?;
+        let [second, _, bytes] = ready(what, Some(folder.path()))?;
+        let round = [none, first, second, none - second, overhead, bytes / 1e6];
         columns.iter_mut().zip(round).for_each(|(column, number)| column.push(number));
-        eprintln!(
-            "{name}: compiling {:.0} ms, loading {:.0} ms, {:.1} MB",
-            none.compile,
-            second.compile,
-            second.bytes / 1e6
-        );
     }
-    let cells = columns.iter().map(|column| format!("{:.0}", lower_quartile(column)));
-    Ok(vec![std::iter::once(name.to_string()).chain(cells).collect()])
+    let cells = columns.iter().map(|column| format!("{:.2}", lower_quartile(column)));
+    Ok(std::iter::once(name.to_string()).chain(cells).collect())
 }
 
 fn make_first_step() -> Result<()> {
@@ -251,9 +226,6 @@ fn make_first_step() -> Result<()> {
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|other| other == word);
-    if said("--first-step") {
-        return make_first_step();
-    }
     if let Some(at) = words.iter().position(|word| word == "--ready") {
         let what = words.get(at + 1).context("--ready WHAT FOLDER")?;
         return make_ready(what, words.get(at + 2));
@@ -267,6 +239,12 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
+    // What an earlier run has kept would be found otherwise, if this binary is started without cargo.
+    set_disk(Settings::off())?;
+    if said("--warm-start") {
+        print_heading("Warm start; milliseconds");
+        return print_warm_starts(rounds(8), rounds(4));
+    }
     let mut jax = Jax::start("jax_bench.py")?;
     print_heading("Trace, lower, compile, start; milliseconds");
     let headings = ["what", "oxidax", "JAX", "ratio", "budget"];
@@ -312,9 +290,17 @@ fn main() -> Result<()> {
     println!("From process start:\n");
     print_table(&headings, &[step.row("first MLP step", "0.50"), array.row("first array", "")]);
 
-    let warm = ["step", "no cache", "first", "second", "saved", "overhead of the first"];
-    let rows = [warm_start("MLP", "mlp", rounds(8))?, warm_start("GPT-2", "gpt2", rounds(4))?];
-    println!("From process start until the step is ready to run:\n");
-    print_table(&warm, &rows.concat());
+    print_warm_starts(rounds(8), rounds(4))
+}
+
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+fn print_warm_starts(of_mlp: usize, of_gpt2: usize) -> Result<()> {
+    let headings = ["until", "no cache", "empty", "full", "saved", "overhead of empty", "MB"];
+    let rows = [
+        warm_start("first MLP step", "mlp", of_mlp)?,
+        warm_start("GPT-2 step is ready", "gpt2", of_gpt2)?,
+    ];
+    println!("Warm start:\n");
+    print_table(&headings, &rows);
     Ok(())
 }

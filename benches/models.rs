@@ -364,6 +364,8 @@ fn main() -> Result<()> {
     if !words.iter().any(|word| word == "--bench") {
         return Ok(());
     }
+    // First calls are to compile, also when this binary is started without cargo.
+    oxidax::cache::set_disk(oxidax::cache::Settings::off())?;
     let quick = words.iter().any(|word| word == "--quick");
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let named: Vec<&str> =

@@ -157,6 +157,8 @@ mod pages {
     struct Checkpoints;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
+    #[doc = include_str!("../docs/roofline.md")]
+    struct Roofline;
     #[cfg(feature = "distributed")]
     #[doc = include_str!("../docs/several-hosts.md")]
     struct SeveralHosts;

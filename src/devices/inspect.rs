@@ -1,7 +1,7 @@
 //! Which devices there are, and where arrays lie.
 
 use crate::core::{Array, Device, Error, Kind, NamedSharding};
-use crate::runtime::{self, Home, Shard, home_of, shards_of};
+use crate::runtime::{self, CudaOptions, Home, Shard, home_of, shards_of};
 
 /// The devices of all processes, in the order of their numbers.
 ///
@@ -78,6 +78,21 @@ pub fn with_default_device<R>(device: &Device, f: impl FnOnce() -> R) -> Result<
 /// ```
 pub fn set_cpu_devices(count: usize) -> Result<(), Error> {
     runtime::set_cpu_devices(count)
+}
+
+/// Says how GPUs are used in this process, before the first array is made. It goes over the environment's `OXIDAX_CUDA_…`, and has
+/// no effect on other platforms.
+///
+/// # Errors
+/// `Plugin` if GPUs are used already, other options were set before, or a share of memory is not above 0 and at most 1.
+///
+/// ```
+/// use oxidax::devices::{CudaOptions, set_cuda_options};
+/// set_cuda_options(CudaOptions { memory_fraction: Some(0.9), ..CudaOptions::default() })?;
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn set_cuda_options(options: CudaOptions) -> Result<(), Error> {
+    runtime::set_cuda_options(options)
 }
 
 /// Where an array lies.

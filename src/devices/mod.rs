@@ -8,9 +8,9 @@ mod picture;
 mod put;
 
 pub use crate::core::Device;
-pub use crate::runtime::{Shard, Topology};
+pub use crate::runtime::{CudaAllocator, CudaOptions, Shard, Topology};
 pub use inspect::{Sharding, default_device, devices, devices_of, local_devices};
-pub use inspect::{set_cpu_devices, with_default_device};
+pub use inspect::{set_cpu_devices, set_cuda_options, with_default_device};
 pub use picture::visualize_sharding;
 pub use put::{
     Target, device_put, device_put_replicated, device_put_sharded,

@@ -120,7 +120,7 @@ fn replicated(report: &Report, arguments: &[Argument], kinds: &[Kind]) -> Vec<Ad
     };
     let told = [Kind::Optimizer, Kind::Parameters].map(|kind| (kind, whole(kind)));
     let worth = (report.needed as f64 * WORTH) as u64;
-    let told = told.into_iter().filter(|(_, bytes)| *bytes > worth.max(1 << 20));
+    let told = told.into_iter().filter(|(_, bytes)| *bytes > worth.max(1 << 16));
     told.map(|(kind, bytes)| {
         let each = bytes - bytes / report.devices as u64;
         let message = format!(

@@ -74,11 +74,8 @@ pub struct Fitted {
 /// let lowered = |batch: usize, policy: &Policy| {
 ///     let policy = policy.clone();
 ///     let step = jit(move |w: Array, x: Array| {
-///         let layer = |(w, h): (Array, Array)| tanh(&h.matmul(&w));
-///         let loss = |w: &Array| {
-///             let layer = remat_with(policy.clone(), layer);
-///             (0..12).fold(x.clone(), |h, _| layer.call((w.clone(), h))).mean()
-///         };
+///         let layer = remat_with(policy.clone(), |(w, h): &(Array, Array)| tanh(&h.matmul(w)));
+///         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| layer(&(w.clone(), h))).mean();
 ///         grad(loss)(&w)
 ///     });
 ///     step.lower((Aval::new(DType::BF16, [4096, 4096]), Aval::new(DType::BF16, [batch, 4096])))

@@ -113,7 +113,7 @@ fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
 /// FLOP/s of products and sums, element by element.
 fn vector_rate(Effort { near_bytes, runs, .. }: Effort) -> Result<f64, Error> {
     let elements = (near_bytes / 4).max(1);
-    let chain = jit(|x: Array| (0..CHAIN).fold(x.clone(), |y, _| add(&mul(&y, 0.5), &x)));
+    let chain = jit(|x: Array| (0..CHAIN).fold(x.clone(), |y, _| add(mul(&y, 0.5), &x)));
     let x = full([elements], 1.0f32);
     let seconds = shortest(runs, || Ok(chain.call(&x)?))?;
     Ok(2.0 * CHAIN as f64 * elements as f64 / seconds)

@@ -122,20 +122,17 @@ impl DeviceSpec {
         DeviceSpec::ALL.iter().find(|spec| spec.name == wanted).copied()
     }
 
-    /// What a plugin's topology of this name calls a device: `v5e:4x4`, `tpu7x:2x2x1`.
+    /// What a [topology](crate::devices::Topology) of this name calls a device: `v5e:4x4`, `7x:2x2x1`.
     ///
-    /// A chip of two cores is two devices in topologies of v3, v4 and 7x and one in those of v5p (libtpu 0.0.51).
+    /// A chip of two cores is two devices in topologies of v3 and 7x and one in those of v4 and v5p, as on Cloud TPU VMs.
     ///
     /// ```
     /// use oxidax::roofline::DeviceSpec;
-    /// let core = DeviceSpec::of_topology("v4:2x2x1").expect("it is in the table");
-    /// let chip = DeviceSpec::named("v4").expect("it is in the table");
-    /// assert_eq!(core.peak.bf16, chip.peak.bf16 / 2.0);
+    /// let chip = DeviceSpec::of_topology("v4:2x2x1").expect("it is in the table");
+    /// assert_eq!((chip.name, chip.unit), ("v4", "chip (2 cores)"));
     /// ```
     pub fn of_topology(name: &str) -> Option<DeviceSpec> {
-        let kind = name.split(':').next()?;
-        let spec = DeviceSpec::named(kind)?;
-        if spec.name == "v4" { DeviceSpec::named("v4-core") } else { Some(spec) }
+        DeviceSpec::named(name.split(':').next()?)
     }
 
     /// Peak rate for products of this type, FLOP/s, at one pass.

@@ -57,21 +57,6 @@ const V4: DeviceSpec = DeviceSpec {
     source: "book; docs; memory: libtpu; VMEM: pallas",
 };
 
-/// One core of a TPU v4, which is a device in topologies that are made by name.
-const V4_CORE: DeviceSpec = DeviceSpec {
-    name: "v4-core",
-    unit: "core (half a chip)",
-    peak: tpu_peaks(1.375e14, None, Some(1.375e14)),
-    vector_flops: Some(2.15e12),
-    // The cores share 32 GiB.
-    hbm_bytes: 32_745_971_712 / 2,
-    hbm_bandwidth: 6e11,
-    vmem_bytes: 16 * MIB,
-    vmem_bandwidth: 6e11 * VMEM_OVER_HBM,
-    dcn_bandwidth: 3.125e9,
-    ..V4
-};
-
 const V5E: DeviceSpec = DeviceSpec {
     name: "v5e",
     unit: "chip (1 core)",
@@ -179,7 +164,7 @@ const H200: DeviceSpec =
     DeviceSpec { name: "h200", hbm_bytes: 141_000_000_000, hbm_bandwidth: 4.8e12, ..H100 };
 
 /// Oldest first, TPUs before GPUs.
-pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V4_CORE, V5E, V5P, V6E, V7X, A100, H100, H200];
+pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V5E, V5P, V6E, V7X, A100, H100, H200];
 
 /// Other names, in lower case, among them those that plugins give their devices.
 pub(super) const ALIASES: &[(&str, &str)] = &[

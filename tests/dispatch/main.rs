@@ -79,6 +79,22 @@ mod on_cpu {
     }
 
     #[test]
+    fn a_small_cache_drops_the_signature_longest_unused_and_counts() {
+        let sum = jit(|x: Array| x.sum()).cache_size(2);
+        for n in [1, 2, 1, 3, 1, 2] {
+            assert_eq!(sum.call(f32s(&vec![1.0; n])).unwrap().item::<f32>().unwrap(), n as f32);
+        }
+        let stats = sum.stats();
+        assert_eq!((stats.hits, stats.misses, stats.compiles, stats.loaded), (2, 4, 4, 0));
+        assert_eq!((stats.signatures, stats.limit, stats.evictions), (2, 2, 2));
+        disable_jit(|| sum.call(f32s(&[1.0]))).unwrap();
+        let stats = sum.stats();
+        assert_eq!((stats.calls, stats.hits, stats.misses), (7, 2, 4), "it looks for nothing");
+        assert_eq!(jit(|x: Array| x).cache_size(0).stats().limit, 1);
+        assert_eq!(jit(|x: Array| x).stats().limit, 256);
+    }
+
+    #[test]
     fn static_values_are_part_of_the_signature() {
         let power = jit(|x: Array, n: u32| (1..n).fold(x.clone(), |y, _| &y * &x));
         let x = f32s(&[2.0]);

@@ -3,6 +3,7 @@
 
 use expect_test::expect;
 use oxidax::prelude::*;
+use oxidax_plugin::devices::{GpuHost, TpuHost};
 use oxidax_plugin::{Config, Request, Stderr, find_or_install};
 use std::path::Path;
 use std::process::Command;
@@ -60,5 +61,44 @@ mod on_cpu {
         let text = scratch.path().join("text.so");
         std::fs::write(&text, "not a library").unwrap();
         expect!["error[plugin]: loading plugin FOLDER/text.so: it is not a shared library (no ELF header)"].assert_eq(&report(&text, scratch.path(), &good));
+    }
+
+    /// Set in the process that asks for devices that are not there.
+    const ABSENT: &str = "OXIDAX_TEST_ABSENT_PLATFORM";
+
+    /// Does nothing unless another test calls it in a process of its own.
+    #[test]
+    fn the_process_that_has_no_such_devices() {
+        if std::env::var_os(ABSENT).is_some() {
+            eprint!("<<<{}>>>", Array::from_slice(&[1.0f32], [1]).unwrap_err());
+        }
+    }
+
+    /// Neither is libtpu loaded, which would ask the network for minutes, nor anything installed.
+    #[test]
+    fn a_platform_that_is_not_here_is_told_without_a_plugin() {
+        let config = Config::from_env().unwrap();
+        let empty = tempfile::tempdir().unwrap();
+        for (platform, absent, expected) in [
+            ("tpu", TpuHost::detect(&config).is_none(), "error[plugin]: this host has no TPU"),
+            ("cuda", GpuHost::detect(&config).is_none(), "error[plugin]: this host has no"),
+        ] {
+            if !absent {
+                continue;
+            }
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "plugin::on_cpu::the_process_that_has_no_such_devices"])
+                .args(["--nocapture"])
+                .env("OXIDAX_PLATFORM", platform)
+                .env("OXIDAX_CACHE", empty.path())
+                .env(ABSENT, platform)
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let told = text.split("<<<").nth(1).unwrap_or(&text);
+            assert!(told.starts_with(expected), "{text}");
+            assert!(told.contains("OXIDAX_PLATFORM=cpu") || told.contains("driver"), "{text}");
+            assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+        }
     }
 }

@@ -195,7 +195,7 @@ mod on_cpu {
         a_parameter_that_does_not_print: LosesAParameter by ["8"], "parses to another program";
         an_axis_whose_examples_are_counted_twice: TwiceWhereAllAgree by ["9"],
             "once and copied";
-        a_cost_of_nothing: CostsNothing by ["cost"], "0 bytes moved, the operands alone are 48";
+        a_cost_of_nothing: CostsNothing by ["cost"], "0 bytes moved, the smallest operand or result has 24";
     }
 
     #[test]

@@ -14,6 +14,9 @@ mod steps;
 mod table;
 
 mod tpu {
+    mod doctor;
+    mod roofline;
+
     use oxidax::jit::Planned;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;

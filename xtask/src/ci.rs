@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Step, run_all};
-use crate::{licences, sizes, tpu};
+use crate::{gpu, licences, sizes, tpu};
 
 /// The Python with JAX that `python-compat/ci.sh` makes.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
@@ -54,6 +54,7 @@ const STEPS: &[Step] = &[
     },
     DOCS,
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
+    Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },
     Step {
         name: "python-compat sample",
         action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),

@@ -1,11 +1,12 @@
 //! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge, `cargo xtask fuzz`
-//! overnight, `cargo xtask tpu` for what TPUs take.
+//! overnight, `cargo xtask tpu` and `cargo xtask gpu` for what those take.
 
 #[cfg(feature = "bindings")]
 mod bindings;
 mod check;
 mod ci;
 mod fuzz;
+mod gpu;
 mod licences;
 mod sizes;
 mod step;
@@ -37,6 +38,8 @@ enum Task {
         #[arg(long)]
         first: Option<u64>,
     },
+    /// The tests that compile for GPUs with the CUDA plugin, without one
+    Gpu,
     /// The tests that compile for TPUs with libtpu, without one
     Tpu,
     /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
         Task::Fuzz { count, first } => fuzz::run(count, first),
+        Task::Gpu => gpu::compile_only(),
         Task::Tpu => tpu::compile_only(),
         Task::Bindings { header } => write_bindings(&header),
     };

@@ -24,19 +24,7 @@ const TESTS: [&str; 11] = [
 
 /// Installs the pinned libtpu, if it is not there yet, and runs the tests that need it.
 pub(crate) fn compile_only() -> Result<()> {
-    let install = ["run", "--quiet", "--package", "oxidax-cli", "--", "plugin", "install", "tpu"];
-    eprintln!("$ cargo {}", install.join(" "));
-    let installed = Command::new("cargo")
-        .args(install)
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting the oxidax command")?;
-    ensure!(installed.status.success(), "installing libtpu failed ({})", installed.status);
-    // The last line of what the command prints is the library's path.
-    let printed = String::from_utf8(installed.stdout).context("the path of libtpu")?;
-    let library = printed.lines().next_back().context("the command printed no path of libtpu")?;
-
+    let library = install("tpu")?;
     eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", TESTS.join(" "));
     let status = Command::new("cargo")
         .args(TESTS)
@@ -46,4 +34,21 @@ pub(crate) fn compile_only() -> Result<()> {
         .context("starting cargo test")?;
     ensure!(status.success(), "the tests with libtpu ended with {status}");
     Ok(())
+}
+
+/// Installs a pinned plugin, if it is not there yet; its path.
+pub(crate) fn install(name: &str) -> Result<String> {
+    let command = ["run", "--quiet", "--package", "oxidax-cli", "--", "plugin", "install", name];
+    eprintln!("$ cargo {}", command.join(" "));
+    let installed = Command::new("cargo")
+        .args(command)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting the oxidax command")?;
+    ensure!(installed.status.success(), "installing {name} failed ({})", installed.status);
+    // The last line of what the command prints is the library's path.
+    let printed = String::from_utf8(installed.stdout).context("the plugin's path")?;
+    let last = printed.lines().next_back().context("the command printed no path of the plugin")?;
+    Ok(last.to_owned())
 }

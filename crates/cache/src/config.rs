@@ -16,7 +16,7 @@ const DAY: f64 = 86_400.0;
 /// | `folder` | `OXIDAX_CACHE`: a folder, of which this is the subfolder `programs`; `off` or `0` for none | [`folder`] |
 /// | `max_bytes` | `OXIDAX_CACHE_MAX_BYTES`: `3000000`, `500M`, `4G`; 0 for none | 4 GiB |
 /// | `max_age` | `OXIDAX_CACHE_MAX_DAYS`: days | 30 days |
-/// | `min_compile` | `OXIDAX_CACHE_MIN_SECONDS`: seconds | 0.2 s |
+/// | `min_compile` | `OXIDAX_CACHE_MIN_SECONDS`: seconds | 0.05 s |
 /// | `min_bytes` | `OXIDAX_CACHE_MIN_BYTES`: as above | 0 |
 ///
 /// ```
@@ -46,7 +46,7 @@ impl Settings {
             folder: Some(folder.into()),
             max_bytes: 4 << 30,
             max_age: Duration::from_secs(30 * 86_400),
-            min_compile: Duration::from_millis(200),
+            min_compile: Duration::from_millis(50),
             min_bytes: 0,
         }
     }

@@ -125,7 +125,10 @@ fn row(entry: &Entry) -> [String; 6] {
         entry.name.clone(),
         entry.platform.map_or_else(none, |platform| platform.to_string()),
         entry.pin.map_or_else(none, |pin| format!("{} {}", pin.package, pin.version)),
-        entry.pin.map_or_else(none, |pin| format!("{}.{}", pin.api.0, pin.api.1)),
+        entry
+            .pin
+            .filter(|pin| pin.beside.is_none())
+            .map_or_else(none, |pin| format!("{}.{}", pin.api.0, pin.api.1)),
         state,
         path,
     ]

@@ -74,7 +74,7 @@ fn a_fresh_user_has_no_programs() {
     assert!(outcome.succeeded, "{}", outcome.stderr);
     let expected = format!(
         "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at most 30.0 days; kept if \
-         compiling takes 0.20 s and it has 0 B\n",
+         compiling takes 0.05 s and it has 0 B\n",
         user.folder().display()
     );
     assert_eq!(outcome.stdout, expected);

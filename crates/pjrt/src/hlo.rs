@@ -4,6 +4,7 @@ use prost::Message;
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::groups::{DeviceList, Group, IotaGroups, MeshAxes, explicit};
 use crate::types::{ArrayType, ElementType};
 
 /// `xla.PrimitiveType.TUPLE`.
@@ -60,13 +61,12 @@ struct RawInstruction {
     source_target_pairs: Vec<Pair>,
     #[prost(message, optional, tag = "87")]
     collective_device_list: Option<DeviceList>,
-}
-
-/// `ReplicaGroup`.
-#[derive(Clone, PartialEq, Message)]
-struct Group {
-    #[prost(int64, repeated, tag = "1")]
-    replica_ids: Vec<i64>,
+    /// What newer compilers write.
+    #[prost(message, optional, tag = "92")]
+    iota_groups: Option<IotaGroups>,
+    /// What newer compilers write where they know of axes.
+    #[prost(message, optional, tag = "93")]
+    mesh_axes: Option<MeshAxes>,
 }
 
 /// `SourceTarget`.
@@ -76,28 +76,6 @@ struct Pair {
     source: i64,
     #[prost(int64, tag = "2")]
     target: i64,
-}
-
-/// `CollectiveDeviceListProto`.
-#[derive(Clone, PartialEq, Message)]
-struct DeviceList {
-    #[prost(message, repeated, tag = "1")]
-    replica_groups: Vec<Group>,
-    #[prost(message, optional, tag = "2")]
-    iota: Option<IotaGroups>,
-}
-
-/// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and cut into groups.
-#[derive(Clone, PartialEq, Message)]
-struct IotaGroups {
-    #[prost(int64, tag = "1")]
-    num_replica_groups: i64,
-    #[prost(int64, tag = "2")]
-    num_devices_per_group: i64,
-    #[prost(int64, repeated, tag = "3")]
-    reshape_dims: Vec<i64>,
-    #[prost(int32, repeated, tag = "4")]
-    transpose_perm: Vec<i32>,
 }
 
 /// An operation of an optimized program.
@@ -167,7 +145,13 @@ impl Module {
         let runs = self.runs();
         let raw = self.computations.into_iter().flat_map(|computation| {
             let runs = runs.get(&computation.id).copied().flatten();
-            computation.instructions.into_iter().map(move |raw| raw.read(runs))
+            // TPUs scatter a sum in a fusion of this name, inside of which the compiler leaves a whole sum.
+            let scatters = computation.name.starts_with("all-reduce-scatter");
+            let read = move |raw: RawInstruction| {
+                let read = raw.read(runs);
+                if scatters { read.scattered() } else { read }
+            };
+            computation.instructions.into_iter().map(read)
         });
         raw.collect()
     }
@@ -222,7 +206,9 @@ impl RawInstruction {
         }
         let index = |id: i64| usize::try_from(id).unwrap_or_default();
         let list = self.collective_device_list.unwrap_or_default();
-        let groups = match list.iota {
+        let axes = self.mesh_axes.as_ref().and_then(MeshAxes::groups);
+        let groups = match self.iota_groups.or(list.iota) {
+            _ if axes.is_some() => axes.unwrap_or_default(),
             Some(iota) => iota.groups(),
             None if list.replica_groups.is_empty() => explicit(&self.replica_groups),
             None => explicit(&list.replica_groups),
@@ -242,44 +228,20 @@ impl RawInstruction {
     }
 }
 
-fn explicit(groups: &[Group]) -> Vec<Vec<usize>> {
-    let index = |&id: &i64| usize::try_from(id).unwrap_or_default();
-    groups.iter().map(|group| group.replica_ids.iter().map(index).collect()).collect()
-}
-
-impl IotaGroups {
-    /// The groups written out; none if the numbers do not fit together.
-    fn groups(&self) -> Vec<Vec<usize>> {
-        let sizes: Option<Vec<usize>> =
-            self.reshape_dims.iter().map(|&size| usize::try_from(size).ok()).collect();
-        let Some(sizes) = sizes else { return Vec::new() };
-        let identity: Vec<usize> = (0..sizes.len()).collect();
-        let given = self.transpose_perm.iter().filter_map(|&axis| usize::try_from(axis).ok());
-        let order: Vec<usize> =
-            if self.transpose_perm.is_empty() { identity } else { given.collect() };
-        let total = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size));
-        let each = usize::try_from(self.num_devices_per_group).unwrap_or(0);
-        let fits = order.len() == sizes.len() && order.iter().all(|&axis| axis < sizes.len());
-        let Some(total) = total.filter(|&n| fits && each > 0 && n <= MOST_DEVICES) else {
-            return Vec::new();
-        };
-        let strides: Vec<usize> =
-            (0..sizes.len()).map(|axis| sizes[axis + 1..].iter().product()).collect();
-        let number = |mut at: usize| {
-            let mut number = 0;
-            for &axis in order.iter().rev() {
-                number += at % sizes[axis] * strides[axis];
-                at /= sizes[axis];
-            }
-            number
-        };
-        let numbers: Vec<usize> = (0..total).map(number).collect();
-        numbers.chunks(each).map(<[usize]>::to_vec).collect()
+impl Instruction {
+    /// What is left of a whole sum if each device keeps its part.
+    fn scattered(self) -> Instruction {
+        let Some(parts) = self.groups.first().map(Vec::len).filter(|&n| n > 0) else { return self };
+        match self.opcode.as_str() {
+            "all-reduce" | "all-reduce-start" => Instruction {
+                opcode: self.opcode.replace("all-reduce", "reduce-scatter"),
+                bytes: self.bytes.iter().map(|bytes| bytes / parts).collect(),
+                ..self
+            },
+            _ => self,
+        }
     }
 }
-
-/// More than any machine has, so that damaged bytes ask for no more memory than there is.
-const MOST_DEVICES: usize = 1 << 20;
 
 impl Shape {
     /// Adds the size of the array, or those of a tuple's parts; 0 for what is no array, such as a token.
@@ -317,20 +279,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_written_as_numbers_that_are_transposed() {
-        let iota = |groups: i64, each: i64, dims: &[i64], perm: &[i32]| IotaGroups {
-            num_replica_groups: groups,
-            num_devices_per_group: each,
-            reshape_dims: dims.into(),
-            transpose_perm: perm.into(),
+    fn a_scattered_sum_inside_a_fusion_is_one() {
+        let raw = RawInstruction {
+            opcode: "all-reduce".into(),
+            replica_groups: vec![Group { replica_ids: vec![0, 1] }],
+            ..RawInstruction::default()
         };
-        assert_eq!(iota(2, 2, &[4], &[]).groups(), [[0, 1], [2, 3]]);
-        assert_eq!(iota(2, 2, &[2, 2], &[1, 0]).groups(), [[0, 2], [1, 3]]);
-        let strided = iota(4, 2, &[2, 2, 2], &[0, 2, 1]).groups();
-        assert_eq!(strided, [[0, 2], [1, 3], [4, 6], [5, 7]]);
-        assert!(iota(2, 2, &[2, -2], &[]).groups().is_empty());
-        assert!(iota(2, 0, &[4], &[]).groups().is_empty());
-        assert!(iota(2, 2, &[1 << 40], &[]).groups().is_empty());
+        let computation =
+            Computation { name: "all-reduce-scatter.1".into(), instructions: vec![raw], id: 1 };
+        let module = Module { computations: vec![computation], ..Module::default() };
+        assert_eq!(module.instructions()[0].opcode, "reduce-scatter");
     }
 
     #[test]

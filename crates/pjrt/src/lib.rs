@@ -32,6 +32,8 @@ mod event;
 mod executable;
 mod execute;
 pub mod ffi;
+mod gpus;
+mod groups;
 mod hlo;
 mod host;
 mod key_value;

@@ -14,7 +14,7 @@ use crate::pins::{self, Pin};
 use crate::platform::Platform;
 use crate::progress::{Progress, Silent};
 
-/// The path of a pinned plugin in the cache, installing it if it is not there.
+/// The path of a pinned plugin in the cache, installing it, and what it needs, if it is not there.
 ///
 /// An intact plugin is returned at once, without network, lock or write access. Otherwise the
 /// wheel is fetched with `pip` or `uv`, checked against the pin, and the library is extracted,
@@ -38,6 +38,9 @@ use crate::progress::{Progress, Silent};
 /// # Ok::<(), oxidax_plugin::Error>(())
 /// ```
 pub fn install(pin: &Pin, config: &Config, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
+    for needed in pin.needs {
+        install(needed, config, progress)?;
+    }
     let cache = Cache::open(config)?;
     if let Some(path) = intact(pin, &cache, progress)? {
         return Ok(path);
@@ -62,6 +65,9 @@ pub fn reinstall(
     config: &Config,
     progress: &mut dyn Progress,
 ) -> Result<PathBuf, Error> {
+    for needed in pin.needs {
+        reinstall(needed, config, progress)?;
+    }
     let cache = Cache::open(config)?;
     may_fetch(pin, config)?;
     let lock = cache.lock(pin.platform, progress)?;
@@ -239,8 +245,8 @@ fn fetch_into(
 ) -> Result<PathBuf, Error> {
     let staging = cache.staging(lock, pin.platform)?;
     progress.note(&format!(
-        "installing the {} plugin: {} by {}, licence {}, {} to download, {} on disk",
-        pin.platform,
+        "installing {}: {} by {}, licence {}, {} to download, {} on disk",
+        pin.title(),
         pin.requirement(),
         pin.publisher,
         pin.license,
@@ -308,6 +314,9 @@ fn prepare(
         let expected = pin.library_sha256.to_owned();
         return Err(Error::WrongHash { path, expected, found: sha256 });
     }
+    if pin.beside.is_some_and(|beside| beside.executable) {
+        make_executable(&prepared).map_err(Error::io("make executable", &prepared))?;
+    }
     Ok(prepared)
 }
 
@@ -341,6 +350,18 @@ fn write_synced(
 fn make_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+/// For everybody, as for what is read.
+#[cfg(unix)]
+fn make_executable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(not(unix))]

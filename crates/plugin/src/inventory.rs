@@ -74,7 +74,8 @@ pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
         let condition = look(&path, Some(pin.library_sha256))?;
         let platform = Some(pin.platform);
         let name = pin.name.to_owned();
-        known.push(pin.folder());
+        // Of a folder in a folder the cache lists the first.
+        known.push(pin.folder().split('/').next().unwrap_or_default().to_owned());
         entries.push(Entry { name, platform, pin: Some(pin), path, condition });
     }
     for platform in Platform::ALL {
@@ -104,7 +105,8 @@ pub fn remove(name: &str, config: &Config, progress: &mut dyn Progress) -> Resul
     let pin = pins::ALL.iter().find(|pin| pin.name == name);
     let folder = pin.map_or_else(|| name.to_owned(), |pin| pin.folder());
     let installed = cache.entries()?;
-    if !installed.contains(&folder) {
+    let is_there = installed.contains(&folder) || pin.is_some() && cache.entry(&folder).is_dir();
+    if !is_there {
         let list = if installed.is_empty() { "none".to_owned() } else { installed.join(", ") };
         return Err(Error::NoSuchEntry { name: name.to_owned(), installed: list });
     }

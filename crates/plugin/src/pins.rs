@@ -35,8 +35,21 @@ pub struct Pin {
     pub publisher: &'static str,
     /// The licence under which the package is published, as its metadata says it.
     pub license: &'static str,
-    /// The PJRT C API that the library speaks: major and minor version.
+    /// The PJRT C API that the library speaks: major and minor version; 0.0 for what is no plugin.
     pub api: (u32, u32),
+    /// What a plugin looks for beside itself: where in the cache it must lie, and whether it is a program.
+    pub beside: Option<Beside>,
+    /// What is installed with it.
+    pub needs: &'static [Pin],
+}
+
+/// A file that a plugin looks for by itself, at a place relative to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// The folder in the cache.
+    pub folder: &'static str,
+    /// Whether it is a program that is started.
+    pub executable: bool,
 }
 
 /// The wheel tags of a [`Pin`], given to `pip` and `uv` outright instead of letting them ask the
@@ -65,14 +78,25 @@ const ANY_PYTHON: Tags = Tags {
 };
 
 impl Pin {
-    /// The folder in the cache that holds the library: package and version.
+    /// The folder in the cache that holds the library: package and version, unless a plugin looks for it elsewhere.
     pub fn folder(&self) -> String {
+        if let Some(beside) = self.beside {
+            return beside.folder.to_owned();
+        }
         format!("{}-{}", self.package, self.version)
     }
 
     /// The library's file name.
     pub fn file_name(&self) -> &'static str {
         self.member.rsplit('/').next().unwrap_or(self.member)
+    }
+
+    /// What messages call it: `the cuda plugin`, or `ptxas for the cuda plugin`.
+    pub(crate) fn title(&self) -> String {
+        match self.beside {
+            Some(_) => format!("{} for the {} plugin", self.file_name(), self.platform),
+            None => format!("the {} plugin", self.platform),
+        }
     }
 
     /// The operating system and processor that the library runs on, in Rust's words.
@@ -102,6 +126,8 @@ pub const CPU: Pin = Pin {
     publisher: "the lammps-jax project (built from OpenXLA)",
     license: "Apache-2.0",
     api: (0, 115),
+    beside: None,
+    needs: &[],
 };
 
 /// An older CPU plugin, for the tests of `oxidax-pjrt` only.
@@ -120,6 +146,8 @@ pub const CPU_API_0_106: Pin = Pin {
     publisher: "the fastatomstruct project (built from OpenXLA by ZML)",
     license: "Apache-2.0",
     api: (0, 106),
+    beside: None,
+    needs: &[],
 };
 
 /// The oldest CPU plugin that is still supported, for the tests of `oxidax-pjrt` only.
@@ -138,6 +166,8 @@ pub const CPU_API_0_81: Pin = Pin {
     publisher: "the OpenXLA authors",
     license: "not stated in the package (OpenXLA itself is Apache-2.0)",
     api: (0, 81),
+    beside: None,
+    needs: &[],
 };
 
 /// Google's TPU runtime; installed on demand only.
@@ -162,9 +192,12 @@ pub const TPU: Pin = Pin {
     publisher: "Google",
     license: "Google Cloud Platform Terms of Service",
     api: (0, 116),
+    beside: None,
+    needs: &[],
 };
 
-/// JAX's CUDA 13 plugin; installed on demand only.
+/// JAX's CUDA 13 plugin, and what it compiles with; installed on demand only. Running takes NVIDIA's driver and
+/// libraries besides.
 pub const CUDA: Pin = Pin {
     name: "cuda",
     platform: Platform::Cuda,
@@ -180,10 +213,63 @@ pub const CUDA: Pin = Pin {
     publisher: "the JAX team (Google)",
     license: "Apache-2.0",
     api: (0, 116),
+    beside: None,
+    needs: &[CUDA_PTXAS, CUDA_LIBDEVICE],
 };
 
+/// The assembler of CUDA 13: without it the CUDA plugin compiles nothing.
+pub const CUDA_PTXAS: Pin = Pin {
+    name: "cuda-ptxas",
+    platform: Platform::Cuda,
+    package: "nvidia-cuda-nvcc",
+    version: "13.5.37",
+    wheel: "nvidia_cuda_nvcc-13.5.37-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+    tags: Tags {
+        platform: "manylinux_2_17_x86_64",
+        uv_platform: "x86_64-manylinux_2_17",
+        ..ANY_PYTHON
+    },
+    wheel_size: 47_028_279,
+    wheel_sha256: "f5c4f7ead5d964fb4af42bbf1e6d3ec3c1e6e9d83b53749f691d387e7fcaa3a7",
+    member: "nvidia/cu13/bin/ptxas",
+    library_size: 50_753_552,
+    library_sha256: "b3e295413e9628ee261a63ea3f70ec5af20988c9809214c064661662206574a3",
+    publisher: "NVIDIA",
+    license: NVIDIA_LICENSE,
+    api: (0, 0),
+    beside: Some(Beside { folder: "nvidia/cu13/bin", executable: true }),
+    needs: &[],
+};
+
+/// NVIDIA's library of functions on GPUs (`exp`, `tanh`, …), as the compiler links it in.
+pub const CUDA_LIBDEVICE: Pin = Pin {
+    name: "cuda-libdevice",
+    platform: Platform::Cuda,
+    package: "nvidia-nvvm",
+    version: "13.5.37",
+    wheel: "nvidia_nvvm-13.5.37-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
+    tags: Tags {
+        platform: "manylinux_2_12_x86_64",
+        uv_platform: "x86_64-manylinux_2_17",
+        ..ANY_PYTHON
+    },
+    wheel_size: 75_141_406,
+    wheel_sha256: "c41bfa362e407405163f103c2229f0765f8cc2ed7d148b754dc77f228bf7e070",
+    member: "nvidia/cu13/nvvm/libdevice/libdevice.10.bc",
+    library_size: 465_504,
+    library_sha256: "7e46db290976f7d8988b85c8820a135595ede636faa1ca7de63e67f8c775456f",
+    publisher: "NVIDIA",
+    license: NVIDIA_LICENSE,
+    api: (0, 0),
+    beside: Some(Beside { folder: "nvidia/cu13/nvvm/libdevice", executable: false }),
+    needs: &[],
+};
+
+/// As the packages' metadata says it; the address is that of the text in their `License.txt`.
+const NVIDIA_LICENSE: &str = "LicenseRef-NVIDIA-Proprietary (https://docs.nvidia.com/cuda/eula)";
+
 /// Every pin, in the order in which `oxidax plugin list` shows them.
-pub const ALL: &[Pin] = &[CPU, TPU, CUDA, CPU_API_0_106, CPU_API_0_81];
+pub const ALL: &[Pin] = &[CPU, TPU, CUDA, CUDA_PTXAS, CUDA_LIBDEVICE, CPU_API_0_106, CPU_API_0_81];
 
 /// The pin that a platform runs on.
 ///
@@ -208,14 +294,17 @@ mod tests {
         for pin in ALL {
             let start = format!("{}-{}-", pin.package.replace('-', "_"), pin.version);
             assert!(pin.wheel.starts_with(&start), "{}", pin.wheel);
-            assert!(pin.wheel.ends_with(&format!("-{}.whl", pin.tags.platform)), "{}", pin.wheel);
+            assert!(pin.wheel.ends_with(&format!("{}.whl", pin.tags.platform)), "{}", pin.wheel);
             assert!(pin.wheel.contains(&format!("-{}-", pin.tags.abi)), "{}", pin.wheel);
             for hash in [pin.wheel_sha256, pin.library_sha256] {
                 assert_eq!(hash.len(), 64);
                 assert!(hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
             }
-            assert!(pin.library_size > pin.wheel_size, "{}", pin.name);
-            assert!(pin.file_name().ends_with(".so"), "{}", pin.member);
+            assert_eq!(pin.beside.is_none(), pin.file_name().ends_with(".so"), "{}", pin.member);
+            assert_eq!(pin.beside.is_none(), pin.api != (0, 0), "{}", pin.name);
+            // What is installed with a plugin lies as it does beside it in Python's site-packages.
+            let beside = pin.beside.is_none_or(|b| pin.member.starts_with(b.folder));
+            assert!(beside, "{}", pin.member);
         }
     }
 

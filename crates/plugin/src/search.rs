@@ -156,21 +156,23 @@ pub fn find_or_install(
 ///
 /// # Errors
 ///
-/// As [`find_or_install`] and [`devices::check`].
+/// As [`find_or_install`], [`devices::check`] and [`devices::check_plugin`].
 pub fn find_usable(
     request: &Request,
     config: &Config,
     progress: &mut dyn Progress,
 ) -> Result<Plugin, Error> {
-    if request.path.is_none()
-        && let Choice::Named(platform) = choose_platform(request.platform, config)
-    {
-        devices::check(platform, config)?;
-        return find_or_install(request, config, progress);
+    let choice = choose_platform(request.platform, config);
+    let is_named = request.path.is_none() && matches!(choice, Choice::Named(_));
+    if is_named {
+        devices::check(choice.platform(), config)?;
     }
-    // A device that was merely detected is of interest only if there is a plugin for it.
     let plugin = find_or_install(request, config, progress)?;
-    devices::check(plugin.platform, config)?;
+    if !is_named {
+        // A device that was merely detected is of interest only if there is a plugin for it.
+        devices::check(plugin.platform, config)?;
+    }
+    devices::check_plugin(&plugin, config)?;
     Ok(plugin)
 }
 

@@ -4,6 +4,8 @@ mod buffers;
 mod custom_calls;
 mod events;
 mod execution;
+#[cfg(feature = "cuda-tests")]
+mod gpu;
 mod loading;
 mod plugins;
 mod refusals;

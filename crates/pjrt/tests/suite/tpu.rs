@@ -1,15 +1,17 @@
-//! Programs for TPUs, compiled without one. Needs libtpu, named by `OXIDAX_TEST_LIBTPU`.
+//! Programs for TPUs, compiled without one. Needs libtpu: `oxidax plugin install tpu`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use oxidax_pjrt::{CompileOptions, NamedValue, Plugin, Program, Sharding, Topology, Value};
+use oxidax_plugin::{Config, Platform, Silent, find};
 
-/// Where libtpu is.
 fn libtpu() -> Plugin {
-    let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set OXIDAX_TEST_LIBTPU to libtpu.so");
-    Plugin::load(path.as_ref()).expect("loads")
+    let config = Config::from_env().expect("the environment makes sense");
+    let found = find(Platform::Tpu, &config, &mut Silent).expect("the cache is in order");
+    let found = found.expect("`oxidax plugin install tpu` installs libtpu for these tests");
+    Plugin::load(&found.path).expect("loads")
 }
 
 #[test]

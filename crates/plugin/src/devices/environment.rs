@@ -128,8 +128,11 @@ impl TpuEnvironment {
     }
 
     /// Whether this process is to use a part of the host's chips, so that others may use the rest.
-    pub fn is_partial(&self) -> bool {
-        self.visible_chips.is_some() || self.names_device_files || self.chips_per_process.is_some()
+    pub fn is_partial(&self, chips: usize) -> bool {
+        let fewer = |count: usize| count < chips;
+        self.names_device_files
+            || self.visible_chips.as_ref().is_some_and(|visible| fewer(visible.len()))
+            || self.chips_per_process.as_ref().is_some_and(|axes| fewer(axes.iter().product()))
     }
 
     fn check(&self, variables: &BTreeMap<String, String>) -> Result<(), Error> {
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(environment.chips_per_host, Some(vec![2, 2, 1]));
         assert_eq!(environment.hosts, Some(vec![1, 1, 4]));
         assert_eq!(environment.slice, Some((0, 2)));
-        assert!(!environment.is_partial() && !environment.without_lock);
+        assert!(!environment.is_partial(4) && !environment.without_lock);
     }
 
     #[test]

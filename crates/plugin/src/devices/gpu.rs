@@ -9,6 +9,7 @@ use super::pci::{self, numbered};
 use super::unusable::Unusable;
 use crate::config::Config;
 use crate::error::Error;
+use crate::search::{Origin, Plugin};
 
 /// NVIDIA's number on the PCI bus.
 const NVIDIA: u32 = 0x10de;
@@ -92,14 +93,24 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
         }
         .into());
     };
-    if let Some(found) = host.driver
-        && found < NEEDED_DRIVER
-    {
-        return Err(Unusable::OldGpuDriver { found, needed: NEEDED_DRIVER }.into());
-    }
     let control = PathBuf::from("/dev/nvidiactl");
     for node in host.nodes.iter().chain([&control]) {
         access::check(&config.root, node, user)?;
     }
     Ok(())
+}
+
+/// Whether the driver is new enough for a plugin that is known to be of CUDA 13: the pinned one, and JAX's by the name of
+/// its folder. Of others it is not known what they need.
+pub(super) fn check_driver(plugin: &Plugin, config: &Config) -> Result<(), Unusable> {
+    let path = plugin.path.to_string_lossy();
+    if plugin.origin != Origin::Pinned && !path.contains("xla_cuda13") {
+        return Ok(());
+    }
+    match GpuHost::detect(config).and_then(|host| host.driver) {
+        Some(found) if found < NEEDED_DRIVER => {
+            Err(Unusable::OldGpuDriver { found, needed: NEEDED_DRIVER })
+        }
+        _ => Ok(()),
+    }
 }

@@ -23,6 +23,7 @@ pub use unusable::Unusable;
 use crate::config::Config;
 use crate::error::Error;
 use crate::platform::Platform;
+use crate::search::Plugin;
 
 /// Whether a client of this platform can be made here, as far as the system tells without trying: at once, before any
 /// plugin is loaded. Compiling for devices that are elsewhere needs none of it.
@@ -32,7 +33,7 @@ use crate::platform::Platform;
 /// # Errors
 ///
 /// [`Error::Unusable`] with the reason: no such device, no device files, no permission, held by another process (by its
-/// number), a driver that is too old. [`Error::BadVariable`] for variables of TPU hosts that cannot be read, or that
+/// number). [`Error::BadVariable`] for variables of TPU hosts that cannot be read, or that
 /// contradict the host.
 ///
 /// # Example
@@ -50,6 +51,18 @@ pub fn check(platform: Platform, config: &Config) -> Result<(), Error> {
         Platform::Cpu => Ok(()),
         Platform::Tpu => tpu::check(config, &user),
         Platform::Cuda => gpu::check(config, &user),
+    }
+}
+
+/// Whether what this host has goes with a plugin: a CUDA 13 plugin needs a driver that knows CUDA 13.
+///
+/// # Errors
+///
+/// [`Error::Unusable`].
+pub fn check_plugin(plugin: &Plugin, config: &Config) -> Result<(), Error> {
+    match plugin.platform {
+        Platform::Cuda => Ok(gpu::check_driver(plugin, config)?),
+        Platform::Cpu | Platform::Tpu => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::access::User;
 use super::*;
 use crate::platform::{Choice, choose_platform};
+use crate::search::Origin;
 
 const ROOT: User = User { uid: 0, groups: Vec::new() };
 
@@ -296,15 +297,22 @@ fn gpus_need_a_driver_and_a_new_one() {
         host.file("proc/driver/nvidia/version", line);
     };
     version("550.54.15");
-    let error = host.gpu(&ROOT).unwrap_err();
-    assert!(
-        error.starts_with(
-            "the NVIDIA driver is 550.54, the pinned plugin (CUDA 13) needs 580.00 or later"
-        ),
-        "{error}"
-    );
-    version("580.65.06");
     assert_eq!(host.gpu(&ROOT), Ok(()));
+    let plugin = |folder: &str, origin| Plugin {
+        platform: Platform::Cuda,
+        path: format!("/env/jax_plugins/{folder}/xla_cuda_plugin.so").into(),
+        origin,
+    };
+    let packages = Origin::SitePackages;
+    for known in [plugin("xla_cuda13", packages), plugin("x", Origin::Pinned)] {
+        let error = check_plugin(&known, &host.config).unwrap_err().to_string();
+        let expected = "the NVIDIA driver is 550.54, CUDA 13 needs 580.00 or later";
+        assert!(error.starts_with(expected), "{error}");
+    }
+    // It is new enough for the CUDA before.
+    assert!(check_plugin(&plugin("xla_cuda12", packages), &host.config).is_ok());
+    version("580.65.06");
+    assert!(check_plugin(&plugin("xla_cuda13", packages), &host.config).is_ok());
     assert_eq!(GpuHost::detect(&host.config).unwrap().driver, Some(DriverVersion(580, 65)));
     host.mode("dev/nvidia0", 0o600);
     let error = host.gpu(&User { uid: 54321, groups: Vec::new() }).unwrap_err();

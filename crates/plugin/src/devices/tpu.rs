@@ -152,7 +152,7 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     for node in &host.nodes {
         access::check(&config.root, node, user)?;
     }
-    if environment.is_partial() {
+    if environment.is_partial(host.chips) {
         // Others may rightly have the rest of the chips; which is which, libtpu finds out.
         return Ok(());
     }

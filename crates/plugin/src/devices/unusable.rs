@@ -96,8 +96,8 @@ pub enum Unusable {
 
     /// A driver from before the plugin's CUDA.
     #[error(
-        "the NVIDIA driver is {found}, the pinned plugin (CUDA 13) needs {needed} or later\n  help: install a newer \
-         driver, or a plugin for the older CUDA: `oxidax plugin install PATH --platform cuda`"
+        "the NVIDIA driver is {found}, CUDA 13 needs {needed} or later\n  help: install a newer driver, or use a plugin of \
+         the CUDA before: docs/gpu.md"
     )]
     OldGpuDriver {
         /// The host's.

@@ -181,9 +181,21 @@ fn the_list_shows_pins_own_plugins_and_leftovers() {
     install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let entries = list(&machine.config, Check::Records).unwrap();
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    assert_eq!(names, ["cpu", "tpu", "cuda", "cpu-api-0.106", "cpu-api-0.81", "fake-plugin-1.0"]);
-    assert!(entries[..5].iter().all(|entry| entry.condition == Condition::NotInstalled));
-    assert_eq!(entries[5].condition, Condition::Unused);
+    assert_eq!(
+        names,
+        [
+            "cpu",
+            "tpu",
+            "cuda",
+            "cuda-ptxas",
+            "cuda-libdevice",
+            "cpu-api-0.106",
+            "cpu-api-0.81",
+            "fake-plugin-1.0"
+        ]
+    );
+    assert!(entries[..7].iter().all(|entry| entry.condition == Condition::NotInstalled));
+    assert_eq!(entries[7].condition, Condition::Unused);
 }
 
 #[test]

@@ -14,7 +14,11 @@ fn a_users_plugin_is_preferred_from_then_on() {
     fs::write(&file, plugin_library()).unwrap();
     let path = install_file(&file, None, &machine.config, &mut Silent).unwrap();
     let found = find(Platform::Tpu, &machine.config, &mut Silent).unwrap().unwrap();
-    assert_eq!((found.path, found.origin), (path, Origin::Local));
+    assert_eq!((&found.path, found.origin), (&path, Origin::Local));
+    // Who keeps what it compiles need not read it again.
+    let record = fs::read_to_string(path.with_extension("so.verified")).unwrap();
+    assert_eq!(found.sha256.as_deref(), record.split_whitespace().next());
+    assert!(found.sha256.is_some_and(|hash| hash.len() == 64));
     assert_eq!(find(Platform::Cpu, &machine.config, &mut Silent).unwrap(), None);
 }
 

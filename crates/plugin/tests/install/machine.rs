@@ -130,6 +130,8 @@ fn fake_pin(root: &Path, library: &[u8]) -> Pin {
         publisher: "nobody",
         license: "CC0-1.0",
         api: (0, 115),
+        beside: None,
+        needs: &[],
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use oxidax_plugin::{
-    Error, Origin, Platform, Request, Silent, find, find_or_install, install_file, pins,
+    Error, Origin, Platform, Request, Silent, find, find_or_install, find_usable, install_file,
+    pins,
 };
 
 use crate::elf::plugin_library;
@@ -193,6 +194,44 @@ fn only_a_detected_platform_falls_back_and_says_so() {
     machine.config.platform = Some(Platform::Cuda);
     let error = find_or_install(&Request::default(), &machine.config, &mut notes).unwrap_err();
     assert!(matches!(error, Error::NotFound { platform: Platform::Cuda, .. }), "{error}");
+}
+
+#[test]
+fn whoever_is_to_use_devices_hears_of_them_before_of_plugins() {
+    let mut machine = Machine::new();
+    let usable = |machine: &Machine, notes: &mut Notes| {
+        let found = find_usable(&Request::default(), &machine.config, notes);
+        found.map_err(|error| error.to_string())
+    };
+    let mut notes = Notes::default();
+    machine.config.platform = Some(Platform::Tpu);
+    let error = usable(&machine, &mut notes).unwrap_err();
+    assert!(error.starts_with("this host has no TPU"), "{error}");
+
+    touch(machine.path("root/dev/accel0"));
+    let device = machine.path("root/sys/bus/pci/devices/0000:00:05.0");
+    fs::create_dir_all(&device).unwrap();
+    fs::write(device.join("vendor"), "0x1ae0\n").unwrap();
+    fs::write(device.join("device"), "0x005e\n").unwrap();
+    let error = usable(&machine, &mut notes).unwrap_err();
+    assert!(error.starts_with("no tpu plugin found; looked at:"), "{error}");
+    let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, licence: Google Cloud";
+    assert!(error.contains(help), "{error}");
+
+    // A chip that was merely detected, and that another process has, is no reason not to use the CPU where libtpu is missing.
+    let process = machine.path("root/proc/4711");
+    fs::create_dir_all(process.join("fd")).unwrap();
+    std::os::unix::fs::symlink("/dev/accel0", process.join("fd/3")).unwrap();
+    let cpu = touch(machine.path("cpu.so"));
+    machine.config.plugin_paths.insert(Platform::Cpu, cpu.clone());
+    machine.config.platform = None;
+    assert_eq!(usable(&machine, &mut notes).unwrap().path, cpu);
+    // With libtpu it is: a busy TPU is not silently exchanged for something slower.
+    machine.config.tpu_library_path = Some(touch(machine.path("libtpu.so")));
+    let error = usable(&machine, &mut notes).unwrap_err();
+    assert!(error.starts_with("the TPU is in use: process 4711 holds /dev/accel0"), "{error}");
+    // Compiling for TPUs needs neither.
+    assert!(found(&machine, Platform::Tpu).is_some());
 }
 
 #[test]

@@ -1,0 +1,207 @@
+//! Which devices exchange with each other, in the three forms in which XLA's programs say it. Field numbers as in
+//! `xla_data.proto`, and as libtpu 0.0.51 writes them.
+
+use prost::Message;
+
+/// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a grid.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MeshAxes {
+    #[prost(message, optional, tag = "1")]
+    mesh: Option<Grid>,
+    #[prost(message, repeated, tag = "2")]
+    axes: Vec<AxisRef>,
+}
+
+/// `MeshProto`.
+#[derive(Clone, PartialEq, Message)]
+struct Grid {
+    #[prost(message, repeated, tag = "1")]
+    axes: Vec<GridAxis>,
+    #[prost(int64, repeated, tag = "2")]
+    device_ids: Vec<i64>,
+}
+
+/// `MeshProto.MeshAxis`.
+#[derive(Clone, PartialEq, Message)]
+struct GridAxis {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, tag = "2")]
+    size: i64,
+}
+
+/// `AxisRefProto`.
+#[derive(Clone, PartialEq, Message)]
+struct AxisRef {
+    #[prost(int64, tag = "1")]
+    mesh_axis_index: i64,
+    #[prost(message, optional, tag = "2")]
+    sub_axis: Option<SubAxis>,
+}
+
+/// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is meant.
+#[derive(Clone, PartialEq, Message)]
+struct SubAxis {
+    #[prost(int64, tag = "1")]
+    pre_size: i64,
+    #[prost(int64, tag = "2")]
+    size: i64,
+}
+
+/// `ReplicaGroup`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Group {
+    #[prost(int64, repeated, tag = "1")]
+    pub(crate) replica_ids: Vec<i64>,
+}
+
+/// `CollectiveDeviceListProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeviceList {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) replica_groups: Vec<Group>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) iota: Option<IotaGroups>,
+}
+
+/// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and cut into groups.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct IotaGroups {
+    #[prost(int64, tag = "1")]
+    num_replica_groups: i64,
+    #[prost(int64, tag = "2")]
+    num_devices_per_group: i64,
+    #[prost(int64, repeated, tag = "3")]
+    reshape_dims: Vec<i64>,
+    #[prost(int32, repeated, tag = "4")]
+    transpose_perm: Vec<i32>,
+}
+
+impl MeshAxes {
+    /// The groups written out; `None` if the numbers do not fit together.
+    pub(crate) fn groups(&self) -> Option<Vec<Vec<usize>>> {
+        let grid = self.mesh.as_ref()?;
+        // Each axis as one or, where only a part of it is meant, three.
+        let (mut sizes, mut starts) = (Vec::new(), Vec::new());
+        for (at, axis) in grid.axes.iter().enumerate() {
+            let size = usize::try_from(axis.size).ok().filter(|&size| size > 0)?;
+            starts.push(sizes.len());
+            let part =
+                self.axes.iter().find(|axis| usize::try_from(axis.mesh_axis_index) == Ok(at));
+            match part.and_then(|axis| axis.sub_axis.as_ref()) {
+                None => sizes.push(size),
+                Some(part) => {
+                    let [pre, own] = [part.pre_size, part.size].map(|n| usize::try_from(n).ok());
+                    let (pre, own) = (pre.filter(|&n| n > 0)?, own.filter(|&n| n > 0)?);
+                    sizes.extend([pre, own, size / pre.checked_mul(own)?]);
+                }
+            }
+        }
+        let mut meant = Vec::new();
+        for axis in &self.axes {
+            let start = starts.get(usize::try_from(axis.mesh_axis_index).ok()?)?;
+            meant.push(start + usize::from(axis.sub_axis.is_some()));
+        }
+        let others = (0..sizes.len()).filter(|axis| !meant.contains(axis));
+        let order: Vec<i32> = others
+            .chain(meant.iter().copied())
+            .map(|axis| i32::try_from(axis).ok())
+            .collect::<Option<_>>()?;
+        let each = meant.iter().map(|&axis| sizes[axis] as i64).product();
+        let dims = sizes.iter().map(|&size| size as i64).collect();
+        let iota = IotaGroups {
+            num_replica_groups: 0,
+            num_devices_per_group: each,
+            reshape_dims: dims,
+            transpose_perm: order,
+        };
+        let id = |place: usize| {
+            grid.device_ids.get(place).map_or(place, |&id| usize::try_from(id).unwrap_or_default())
+        };
+        let named = iota.groups().into_iter().map(|group| group.into_iter().map(id).collect());
+        Some(named.collect())
+    }
+}
+
+/// Groups that are written out.
+pub(crate) fn explicit(groups: &[Group]) -> Vec<Vec<usize>> {
+    let index = |&id: &i64| usize::try_from(id).unwrap_or_default();
+    groups.iter().map(|group| group.replica_ids.iter().map(index).collect()).collect()
+}
+
+impl IotaGroups {
+    /// The groups written out; none if the numbers do not fit together.
+    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
+        let sizes: Option<Vec<usize>> =
+            self.reshape_dims.iter().map(|&size| usize::try_from(size).ok()).collect();
+        let Some(sizes) = sizes else { return Vec::new() };
+        let identity: Vec<usize> = (0..sizes.len()).collect();
+        let given = self.transpose_perm.iter().filter_map(|&axis| usize::try_from(axis).ok());
+        let order: Vec<usize> =
+            if self.transpose_perm.is_empty() { identity } else { given.collect() };
+        let total = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size));
+        let each = usize::try_from(self.num_devices_per_group).unwrap_or(0);
+        let fits = order.len() == sizes.len() && order.iter().all(|&axis| axis < sizes.len());
+        let Some(total) = total.filter(|&n| fits && each > 0 && n <= MOST_DEVICES) else {
+            return Vec::new();
+        };
+        let strides: Vec<usize> =
+            (0..sizes.len()).map(|axis| sizes[axis + 1..].iter().product()).collect();
+        let number = |mut at: usize| {
+            let mut number = 0;
+            for &axis in order.iter().rev() {
+                number += at % sizes[axis] * strides[axis];
+                at /= sizes[axis];
+            }
+            number
+        };
+        let numbers: Vec<usize> = (0..total).map(number).collect();
+        numbers.chunks(each).map(<[usize]>::to_vec).collect()
+    }
+}
+
+/// More than any machine has, so that damaged bytes ask for no more memory than there is.
+const MOST_DEVICES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_written_as_numbers_that_are_transposed() {
+        let iota = |groups: i64, each: i64, dims: &[i64], perm: &[i32]| IotaGroups {
+            num_replica_groups: groups,
+            num_devices_per_group: each,
+            reshape_dims: dims.into(),
+            transpose_perm: perm.into(),
+        };
+        assert_eq!(iota(2, 2, &[4], &[]).groups(), [[0, 1], [2, 3]]);
+        assert_eq!(iota(2, 2, &[2, 2], &[1, 0]).groups(), [[0, 2], [1, 3]]);
+        let strided = iota(4, 2, &[2, 2, 2], &[0, 2, 1]).groups();
+        assert_eq!(strided, [[0, 2], [1, 3], [4, 6], [5, 7]]);
+        assert!(iota(2, 2, &[2, -2], &[]).groups().is_empty());
+        assert!(iota(2, 0, &[4], &[]).groups().is_empty());
+        assert!(iota(2, 2, &[1 << 40], &[]).groups().is_empty());
+    }
+
+    #[test]
+    fn groups_along_axes_of_a_grid() {
+        let axis = |name: &str, size| GridAxis { name: name.into(), size };
+        let along = |axes: &[(i64, Option<(i64, i64)>)], device_ids: &[i64]| {
+            let grid =
+                Grid { axes: vec![axis("a", 2), axis("b", 4)], device_ids: device_ids.into() };
+            let part = |(pre_size, size)| SubAxis { pre_size, size };
+            let axes = axes
+                .iter()
+                .map(|&(at, sub)| AxisRef { mesh_axis_index: at, sub_axis: sub.map(part) })
+                .collect();
+            MeshAxes { mesh: Some(grid), axes }.groups().unwrap()
+        };
+        assert_eq!(along(&[(1, None)], &[]), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        assert_eq!(along(&[(0, None)], &[]), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        assert_eq!(along(&[(1, Some((2, 2)))], &[]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+        assert_eq!(along(&[(1, Some((1, 2)))], &[])[0], [0, 2]);
+        let turned = along(&[(1, None)], &[7, 6, 5, 4, 3, 2, 1, 0]);
+        assert_eq!(turned[0], [7, 6, 5, 4]);
+    }
+}
