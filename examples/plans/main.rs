@@ -4,7 +4,7 @@
 //! oxidax plugin install tpu
 //! cargo run --release --example plans                               every step, every generation: hours of compiling
 //! cargo run --release --example plans -- --only gpt2 --on v5e,v6e   some of it
-//! cargo run --release --example plans -- --table                    the table of docs/tpu-plans.md, of what was made so far
+//! cargo run --release --example plans -- --page docs/tpu-plans.md   the table of that page anew, of what was made so far
 //! ```
 //!
 //! Each step is compiled by libtpu for one device and for a slice of eight, and becomes a line of `docs/tpu-plans.jsonl`: memory by
@@ -40,17 +40,18 @@ struct Options {
     /// Generations [all]: v4, v5e, v5p, v6e, 7x.
     #[arg(long, value_delimiter = ',')]
     on: Vec<String>,
-    /// Print the table of the rows that are there.
+    /// Compile nothing; write the table of the rows that are there into this page, in place of the one that is there.
     #[arg(long)]
-    table: bool,
+    page: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Options { file, only, on, table } = Options::parse();
+    let Options { file, only, on, page } = Options::parse();
     let mut rows = Rows::open(&file)?;
-    if table {
-        println!("{}", table::markdown(&rows));
-        return Ok(());
+    if let Some(page) = page {
+        let text = std::fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
+        let text = table::replaced(&text, &table::markdown(&rows));
+        return std::fs::write(&page, text).with_context(|| format!("{}", page.display()));
     }
     let known = |generation: &String| SLICES.iter().any(|slice| generation_of(slice) == generation);
     for generation in &on {

@@ -33,6 +33,15 @@ pub(crate) fn markdown(rows: &Rows) -> String {
     lines.join("\n")
 }
 
+/// A page with this table in place of the one with the same headings, or behind it.
+pub(crate) fn replaced(page: &str, table: &str) -> String {
+    let heading = table.lines().next().unwrap_or_default();
+    let (before, rest) = page.split_once(heading).unwrap_or((page, ""));
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    let gap = if after.is_empty() { "\n" } else { "\n\n" };
+    format!("{before}{table}{gap}{after}")
+}
+
 fn cells(row: &Row) -> [String; 9] {
     let nothing = || "–".to_string();
     let where_ = match row.devices {

@@ -8,8 +8,7 @@ use crate::tree::{Args, Tree};
 
 /// What a device of a topology can do; `None` if it is not in the table.
 pub(super) fn spec(topology: &Topology) -> Option<DeviceSpec> {
-    // By what a device is called: a topology's name does not say that the cores of a v4 chip work as one device in it.
-    DeviceSpec::named(topology.kind()).or_else(|| DeviceSpec::of_topology(topology.name()))
+    DeviceSpec::of_topology(topology.name()).or_else(|| DeviceSpec::named(topology.kind()))
 }
 
 /// The costs of a step, with the exchanges that the compiler found necessary.

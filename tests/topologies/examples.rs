@@ -106,11 +106,7 @@ mod tpu {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/");
         let rows = Rows::open(format!("{docs}tpu-plans.jsonl").as_ref()).unwrap();
         let page = std::fs::read_to_string(format!("{docs}tpu-plans.md")).unwrap();
-        for line in table::markdown(&rows).lines() {
-            assert!(
-                page.contains(line),
-                "docs/tpu-plans.md lacks `{line}`: put there what `cargo run --example plans -- --table` prints"
-            );
-        }
+        let anew = table::replaced(&page, &table::markdown(&rows));
+        assert_eq!(page, anew, "`cargo run --example plans -- --page docs/tpu-plans.md` writes it");
     }
 }
