@@ -11,6 +11,8 @@
 //! - *Warm start*: from the start of a process to the end of its first MLP step, or until the GPT-2 step is ready to run: without
 //!   a cache on disk, with an empty one, and with the one that the process before has filled (`--ready WHAT FOLDER`). All other
 //!   tables are without.
+//! - *Module text*: of the GPT-2 step, without locations, in kB. JAX prints the short form of StableHLO's operations, ours is MLIR's
+//!   generic form, in which `jaxlib` can print too.
 //! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
 //!   plugin loaded. Each side runs a fresh process (ours is this binary with `--ready mlp`).
 //!
@@ -18,7 +20,7 @@
 //! time in a process: on JAX's side with its caches emptied. Times are lower quartiles of the rounds,
 //! in milliseconds; ratios are medians of the rounds' own.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's; the first step under half of JAX's.
+//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first step under half of JAX's.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -33,6 +35,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::cache::{Settings, set_disk};
+use oxidax::stablehlo::without_locations;
 use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -102,6 +105,22 @@ fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
     let start = Instant::now();
     lowered.as_text("cpu")?;
     Ok(([traced, millis(start)], lowered.program().eqns().len()))
+}
+
+/// The size of the GPT-2 step's module in kB, without locations: ours and JAX's, and ours and JAX's in the generic form.
+fn text_sizes(jax: &mut Option<Jax>, arguments: &gpt2::Arguments) -> Result<[Times; 2]> {
+    let lowered = gpt2::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
+    let text = lowered.as_text("cpu")?;
+    let ours = without_locations(&text).map(str::len).sum::<usize>() as f64 / 1e3;
+    let theirs = match jax {
+        Some(jax) => jax.numbers(&json!({ "what": "gpt2_text" }))?,
+        None => Vec::new(),
+    };
+    let beside = |at: usize| Times {
+        ours: vec![ours],
+        jax: theirs.get(at).map(|bytes| bytes / 1e3).into_iter().collect(),
+    };
+    Ok([beside(0), beside(1)])
 }
 
 /// Takes turns with JAX: `phases` of ours, then what JAX answers to `what`.
@@ -246,6 +265,11 @@ fn main() -> Result<()> {
         Times::sum(&[&cold_trace, &cold_lower]).row("both, cold", ""),
     ];
     println!("GPT-2 step, 12 layers, {n_eqns} equations:\n");
+    print_table(&headings, &rows);
+
+    let [short, generic] = text_sizes(&mut jax, &arguments)?;
+    let rows = [short.row("module text", "1.00"), generic.row("JAX's in the generic form", "")];
+    println!("Its module without locations, kB:\n");
     print_table(&headings, &rows);
 
     let arguments = mlp::arguments()?;

@@ -215,6 +215,15 @@ def served_phases(make, arguments, compiled):
     return measure
 
 
+def text_sizes():
+    """Bytes of the GPT-2 step's module as text, without locations: as JAX prints it, and in MLIR's generic form."""
+    make, arguments = gpt2_step()
+    lowered = make().lower(*arguments)
+    module = lowered.compiler_ir("stablehlo").operation
+    generic = module.get_asm(print_generic_op_form=True, enable_debug_info=False)
+    return [len(text.encode()) for text in (lowered.as_text(), generic)]
+
+
 def serve():
     """Answers each line of standard input, a request in JSON, by a line of numbers."""
     dispatches = {}
@@ -229,6 +238,8 @@ def serve():
             answer = dispatches[key]()
         elif what == "first_step":
             answer = [first_step(1)["min"] * 1000]
+        elif what == "gpt2_text":
+            answer = text_sizes()
         else:
             if what not in steps:
                 mlp = lambda: (lambda: training.make_step("gelu"), mlp_arguments())

@@ -41,10 +41,18 @@ pub(crate) fn optimizer() -> optim::Optimizer {
 
 /// The compiled step: loss, gradient, AdamW.
 pub(crate) fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
+    step_with(Mlp::clone)
+}
+
+/// The same; `gather` gives the model as it is to lie while it computes.
+pub(crate) fn step_with(
+    gather: impl Fn(&Mlp) -> Mlp + Send + Sync + 'static,
+) -> Jit<Arguments, (Mlp, optim::State, Array)> {
     let optimizer = optimizer();
     jit(move |model: Mlp, state: optim::State, batch: Batch| {
         let loss = |model: &Mlp| {
-            nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
+            let logits = gather(model).forward(&batch.images);
+            nn::softmax_cross_entropy(&logits, &batch.labels).mean()
         };
         let (loss, gradients) = value_and_grad(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);
@@ -67,4 +75,19 @@ pub(crate) fn arguments() -> Result<Arguments> {
     let model = Mlp::new(random::key(0));
     let state = optimizer().init(&model);
     Ok((model, state, batch()?))
+}
+
+/// The same by types alone, with so many images.
+#[allow(dead_code, reason = "benchmarks run it")]
+pub(crate) fn types(images: usize) -> Result<Arguments> {
+    let fresh = |key| {
+        let model = Mlp::new(key);
+        (optimizer().init(&model), model)
+    };
+    let (state, model) = eval_shape(fresh, random::Key::of_type())?;
+    let batch = Batch {
+        images: Array::of_type(Aval::new(DType::F32, [images, SIZES[0]])),
+        labels: Array::of_type(Aval::new(DType::I32, [images])),
+    };
+    Ok((model, state, batch))
 }

@@ -24,7 +24,7 @@ pub(crate) struct Recipe<P> {
 /// Parameters, optimizer state, batch: the same after a step, and the loss before.
 type Step<P> = Jit<(P, optim::State, Batch), (P, optim::State, Array)>;
 
-fn optimizer() -> optim::Optimizer {
+pub(crate) fn optimizer() -> optim::Optimizer {
     optim::Adam { weight_decay: 0.1, ..optim::Adam::new(1e-3) }.optimizer()
 }
 
@@ -37,6 +37,31 @@ fn step<P: Tree>(loss: Loss<P>) -> Step<P> {
         (optim::apply_updates(&parameters, &updates), state, value)
     })
     .name("train_step")
+}
+
+/// A step between arguments that lie as a recipe says, and how they lie.
+pub(crate) struct Placed<P: Tree> {
+    pub(crate) step: Step<P>,
+    parameters: TreeSharding,
+    state: TreeSharding,
+    batch: NamedSharding,
+}
+
+impl<P: Tree> Recipe<P> {
+    /// Of arrays with elements or without.
+    pub(crate) fn place(self, parameters: &P, state: &optim::State) -> Result<Placed<P>, Error> {
+        let Recipe { mesh, rules, batch, loss } = self;
+        // A path of the state ends in that of its parameter: one set of rules serves both.
+        let parameters = rules.shardings(parameters, &mesh)?;
+        let state = rules.shardings(state, &mesh)?;
+        let batch = mesh.sharding(batch)?;
+        let step = step(loss).in_shardings((&parameters, &state, &batch)).out_shardings((
+            &parameters,
+            &state,
+            mesh.replicated(),
+        ));
+        Ok(Placed { step, parameters, state, batch })
+    }
 }
 
 /// What a run showed.
@@ -77,18 +102,10 @@ pub(crate) fn on_mesh<P: Tree>(
     recipe: Recipe<P>,
     batches: &[Batch],
 ) -> anyhow::Result<Spread> {
-    let Recipe { mesh, rules, batch, loss } = recipe;
     ensure!(!batches.is_empty(), "a run needs a batch at least");
     let state = optimizer().init(&parameters);
-    // A path of the state ends in that of its parameter: one set of rules serves both.
-    let parameters_at = rules.shardings(&parameters, &mesh)?;
-    let state_at = rules.shardings(&state, &mesh)?;
-    let batch_at = mesh.sharding(batch)?;
-    let step = step(loss).in_shardings((&parameters_at, &state_at, &batch_at)).out_shardings((
-        &parameters_at,
-        &state_at,
-        mesh.replicated(),
-    ));
+    let Placed { step, parameters: parameters_at, state: state_at, batch: batch_at } =
+        recipe.place(&parameters, &state)?;
     let step = step.lower((&parameters, &state, &batches[0]))?.compile()?;
 
     let held = (device_put(&parameters, &parameters_at)?, device_put(&state, &state_at)?);

@@ -98,17 +98,28 @@ impl Recipe {
         run: &Run,
         batch: &Batch,
         policy: nn::DTypePolicy,
+        gather: &dyn Fn(&ResNet) -> ResNet,
     ) -> (Array, Array, Stats, ResNet) {
-        let loss = |model: &ResNet| self.loss(model, &run.stats, batch, policy);
+        let loss = |model: &ResNet| self.loss(&gather(model), &run.stats, batch, policy);
         let ((loss, (logits, stats)), gradients) = value_and_grad_aux(loss)(&run.model);
         (loss, logits, stats, gradients)
     }
 
     /// The step: what is given away by value comes back changed.
     pub(crate) fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, Told)> {
+        self.step_with(optimizer, ResNet::clone)
+    }
+
+    /// The same; `gather` gives the model as it is to lie while it computes.
+    pub(crate) fn step_with(
+        &self,
+        optimizer: optim::Optimizer,
+        gather: impl Fn(&ResNet) -> ResNet + Send + Sync + 'static,
+    ) -> Jit<(Run, Batch), (Run, Told)> {
         let recipe = self.clone();
         let step = move |run: Run, batch: Batch| {
-            let (loss, logits, stats, gradients) = recipe.gradients(&run, &batch, recipe.policy());
+            let (loss, logits, stats, gradients) =
+                recipe.gradients(&run, &batch, recipe.policy(), &gather);
             let (updates, state) = optimizer.update(&gradients, &run.optimizer, &run.model);
             let model = optim::apply_updates(&run.model, &updates);
             let accuracy = nn::accuracy(&logits, &batch.1);

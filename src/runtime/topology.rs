@@ -153,6 +153,16 @@ impl Topology {
         self.0.platform.name()
     }
 
+    /// What its plugin says of its own version: of libtpu which build it is, and from when.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the plugin does not say.
+    pub fn platform_version(&self) -> Result<String, Error> {
+        let failed =
+            |error| runtime_error(format!("asking for the version of {}", self.name()), &error);
+        self.0.topology.platform_version().map_err(failed)
+    }
+
     /// Its devices, in the order of their numbers. They are not here: programs are compiled for them, nothing is put on
     /// them.
     pub fn devices(&self) -> &[Device] {

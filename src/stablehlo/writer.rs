@@ -20,6 +20,8 @@ pub struct Writer {
     location: Option<usize>,
     /// What the module declares in front of its functions: the text of each, and its name.
     declarations: Vec<(String, String)>,
+    /// The constants of each open region and function, the outermost first.
+    constants: Vec<HashMap<String, Value>>,
 }
 
 /// A list as an `array<i64: …>` attribute.
@@ -95,6 +97,19 @@ impl Writer {
     fn fresh(&mut self, ty: TensorType) -> Value {
         self.next_id += 1;
         Value { id: self.next_id - 1, index: None, ty }
+    }
+
+    /// Into a region or function.
+    fn enter(&mut self) {
+        self.constants.truncate(self.depth);
+        self.constants.push(HashMap::new());
+        self.depth += 1;
+    }
+
+    /// Out of it.
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.constants.truncate(self.depth);
     }
 
     fn indent(&mut self) {
@@ -205,9 +220,18 @@ impl Writer {
         self.op_as(name, operands, "", &ty)
     }
 
-    /// A constant; `elements` is what stands between `dense<` and `>`.
+    /// A constant; `elements` is what stands between `dense<` and `>`. The same one again in a region is the value that is there.
     pub fn constant(&mut self, elements: &str, ty: &TensorType) -> Value {
-        self.op_as("constant", &[], &format!("value = dense<{elements}> : {ty}"), ty)
+        let attribute = format!("value = dense<{elements}> : {ty}");
+        // Those of the regions around it could be seen too, but regions of StableHLO are to take what they use as arguments.
+        if let Some(known) = self.constants.last().and_then(|all| all.get(&attribute)) {
+            return known.clone();
+        }
+        let value = self.op_as("constant", &[], &attribute, ty);
+        if let Some(all) = self.constants.last_mut() {
+            all.insert(attribute, value.clone());
+        }
+        value
     }
 
     /// Writes a region with one block: `body` gets the block's arguments and gives what it returns.
@@ -221,7 +245,7 @@ impl Writer {
             Ok(results) => Ok(self.close_region(region.0, &results)),
             Err(error) => {
                 self.body = region.0;
-                self.depth -= 1;
+                self.leave();
                 Err(error)
             }
         }
@@ -232,7 +256,7 @@ impl Writer {
     pub fn open_region(&mut self, arguments: &[TensorType]) -> (String, Vec<Value>) {
         let arguments: Vec<Value> = arguments.iter().map(|ty| self.fresh(ty.clone())).collect();
         let outside = std::mem::take(&mut self.body);
-        self.depth += 1;
+        self.enter();
         self.body.push_str("{\n");
         if !arguments.is_empty() {
             self.indent();
@@ -256,7 +280,7 @@ impl Writer {
         results: &[Value],
     ) -> Region {
         self.op_full(terminator, results, "", Vec::new(), &[]);
-        self.depth -= 1;
+        self.leave();
         self.indent();
         self.body.push('}');
         Region(std::mem::replace(&mut self.body, outside))
@@ -265,7 +289,7 @@ impl Writer {
     /// Begins a function: as [`Writer::open_region`], to be closed with [`Writer::close_function`].
     pub fn open_function(&mut self, arguments: &[TensorType]) -> (String, Vec<Value>) {
         let arguments = arguments.iter().map(|ty| self.fresh(ty.clone())).collect();
-        self.depth += 1;
+        self.enter();
         (std::mem::take(&mut self.body), arguments)
     }
 
@@ -311,7 +335,7 @@ impl Writer {
         let location = self.location.take();
         self.op_full("func.return", results, "", Vec::new(), &[]);
         self.location = location;
-        self.depth -= 1;
+        self.leave();
         let body = std::mem::replace(&mut self.body, outside);
         let visibility = if name == "main" { "public" } else { "private" };
         let mut text = format!("  func.func {visibility} @{name}(");
@@ -432,5 +456,27 @@ mod tests {
             #loc0 = loc("src/a \22b\22.rs":3:7)
         "#]]
         .assert_eq(&writer.finish("m"));
+    }
+    #[test]
+    fn a_constant_is_written_once_in_each_region() {
+        let mut writer = Writer::new();
+        let ty = TensorType::new("f32", &[]);
+        let (outside, args) = writer.open_function(std::slice::from_ref(&ty));
+        let [one, again, two] = ["1.0", "1.0", "2.0"].map(|x| writer.constant(x, &ty));
+        let of_half = writer.constant("1.0", &TensorType::new("f16", &[]));
+        let (before, inner) = writer.open_region(&[]);
+        assert!(inner.is_empty());
+        let inside = writer.constant("1.0", &ty);
+        writer.close_region(before, std::slice::from_ref(&inside));
+        let after = writer.constant("1.0", &ty);
+        writer.close_function(outside, "main", &args, &[]);
+        let (outside, args) = writer.open_function(&[]);
+        let elsewhere = writer.constant("1.0", &ty);
+        writer.close_function(outside, "other", &args, &[]);
+        let name = |value: &Value| value.to_string();
+        assert_eq!((name(&again), name(&after)), (name(&one), name(&one)));
+        for other in [two, of_half, inside, elsewhere] {
+            assert_ne!(name(&other), name(&one));
+        }
     }
 }

@@ -152,18 +152,17 @@ fn a_choice_lowers_to_a_case() {
             %4 = "stablehlo.add"(%2, %3) : (tensor<f32>, tensor<f32>) -> tensor<f32>
             "stablehlo.return"(%4) : (tensor<f32>) -> ()
           }) : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
-          %6 = "stablehlo.constant"() <{value = dense<0x00000000> : tensor<f32>}> : () -> tensor<f32>
-          %7 = "stablehlo.compare"(%5, %6) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-          %8 = "stablehlo.convert"(%7) : (tensor<i1>) -> tensor<i32>
-          %12 = "stablehlo.case"(%8) ({
-            %9 = "stablehlo.constant"() <{value = dense<0x40000000> : tensor<3xf32>}> : () -> tensor<3xf32>
-            %10 = "stablehlo.multiply"(%0, %9) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-            "stablehlo.return"(%10) : (tensor<3xf32>) -> ()
+          %6 = "stablehlo.compare"(%5, %1) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %7 = "stablehlo.convert"(%6) : (tensor<i1>) -> tensor<i32>
+          %11 = "stablehlo.case"(%7) ({
+            %8 = "stablehlo.constant"() <{value = dense<0x40000000> : tensor<3xf32>}> : () -> tensor<3xf32>
+            %9 = "stablehlo.multiply"(%0, %8) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+            "stablehlo.return"(%9) : (tensor<3xf32>) -> ()
           }, {
-            %11 = "stablehlo.sine"(%0) : (tensor<3xf32>) -> tensor<3xf32>
-            "stablehlo.return"(%11) : (tensor<3xf32>) -> ()
+            %10 = "stablehlo.sine"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+            "stablehlo.return"(%10) : (tensor<3xf32>) -> ()
           }) : (tensor<i32>) -> tensor<3xf32>
-          "func.return"(%12) : (tensor<3xf32>) -> ()
+          "func.return"(%11) : (tensor<3xf32>) -> ()
           }
         }
     "#]].assert_eq(&module(f, aval(&[3])));

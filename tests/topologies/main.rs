@@ -4,6 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod examples;
+#[path = "../../examples/plans/rows.rs"]
+#[allow(dead_code, reason = "the example also prints rows")]
+mod rows;
+#[path = "../../examples/plans/steps/mod.rs"]
+mod steps;
+#[path = "../../examples/plans/table.rs"]
+mod table;
+
 mod tpu {
     mod doctor;
     mod roofline;

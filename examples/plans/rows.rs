@@ -1,0 +1,218 @@
+//! What came of each step: lines of JSON in a file, written as they are made.
+
+use super::steps::{Place, Step};
+use anyhow::Context as _;
+use oxidax::doctor::Report;
+use oxidax::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One step on one kind of device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) step: String,
+    pub(crate) about: String,
+    /// On all devices together.
+    pub(crate) batch: usize,
+    pub(crate) unit: String,
+    pub(crate) topology: String,
+    pub(crate) devices: usize,
+    /// What libtpu says of its build.
+    pub(crate) libtpu: String,
+    /// A hash of the StableHLO module.
+    pub(crate) program: String,
+
+    /// The day on which it was compiled, UTC.
+    pub(crate) date: String,
+    pub(crate) mesh: Option<String>,
+    /// Nothing if the compiler failed.
+    pub(crate) fits: Option<bool>,
+    /// Bytes on a device: needed, available, and what they are for.
+    pub(crate) needed: u64,
+    pub(crate) available: Option<u64>,
+    pub(crate) memory: BTreeMap<String, u64>,
+    /// Of a step, on all devices together.
+    pub(crate) flops: u64,
+    pub(crate) collectives: Option<String>,
+    pub(crate) prediction: Option<Predicted>,
+    pub(crate) compile_seconds: f64,
+    /// Why there is no more.
+    pub(crate) error: Option<String>,
+}
+
+/// What the roofline says of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Predicted {
+    /// If everything overlaps.
+    pub(crate) seconds: f64,
+    /// If nothing does.
+    pub(crate) serial_seconds: f64,
+    pub(crate) bound: String,
+    /// From 0 to 1.
+    pub(crate) mfu: f64,
+}
+
+impl Row {
+    /// What is known before anything is compiled.
+    pub(crate) fn begun(
+        step: &Step,
+        batch: usize,
+        place: Place<'_>,
+        topology: &Topology,
+        text: &str,
+    ) -> Result<Row, Error> {
+        Ok(Row {
+            step: step.name.into(),
+            about: step.about.into(),
+            batch,
+            unit: step.unit.into(),
+            topology: topology.name().into(),
+            devices: place.devices(),
+            // The line before tells of the devices.
+            libtpu: topology.platform_version()?.lines().next_back().unwrap_or_default().into(),
+            program: format!("{:016x}", hash(text)),
+            ..Row::default()
+        })
+    }
+
+    /// Whether two rows are of the same program, for the same devices and by the same compiler.
+    fn is_of(&self, other: &Row) -> bool {
+        let key = |row: &Row| {
+            let Row { step, about, batch, topology, devices, libtpu, program, .. } = row.clone();
+            (step, about, batch, topology, devices, libtpu, program)
+        };
+        key(self) == key(other)
+    }
+
+    pub(crate) fn finished(self, examined: Result<Report, Error>) -> Row {
+        let begun = Row { date: today(), ..self };
+        let report = match examined {
+            Ok(report) => report,
+            Err(error) => return Row { error: Some(first_lines(&error.to_string())), ..begun },
+        };
+        let prediction = report.prediction.as_ref().map(|prediction| Predicted {
+            seconds: prediction.seconds,
+            serial_seconds: prediction.serial_seconds,
+            bound: prediction.bound.to_string(),
+            mfu: prediction.mfu,
+        });
+        let memory = report.memory.iter().map(|share| (share.kind.name().into(), share.bytes));
+        Row {
+            mesh: report.mesh,
+            fits: Some(report.fits),
+            needed: report.needed,
+            available: report.available,
+            memory: memory.collect(),
+            flops: report.flops,
+            collectives: report.collectives,
+            // Without the compiled program nobody knows what devices exchange.
+            prediction: prediction.filter(|_| report.fits),
+            compile_seconds: (report.compile_seconds * 10.0).round() / 10.0,
+            error: report.too_large.as_deref().map(first_lines),
+            ..begun
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Row { step, batch, unit, topology, devices, compile_seconds, .. } = self;
+        write!(f, "{step}, {batch} {unit}, {devices} of {topology}: ")?;
+        match (&self.error, &self.prediction) {
+            (Some(error), _) => write!(f, "{error}")?,
+            (None, Some(Predicted { seconds, mfu, bound, .. })) => {
+                write!(f, "{:.2} ms, MFU {:.0} %, {bound}, ", seconds * 1e3, mfu * 100.0)?;
+                write!(f, "{:.2} GiB", gib(self.needed))?;
+            }
+            (None, None) => write!(f, "{:.2} GiB", gib(self.needed))?,
+        }
+        write!(f, "; {compile_seconds:.1} s")
+    }
+}
+
+pub(crate) fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// The lines of a message that say what is wrong; the rest says how it came about.
+fn first_lines(message: &str) -> String {
+    message.lines().take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The rows of a file.
+pub(crate) struct Rows {
+    rows: Vec<Row>,
+    file: File,
+}
+
+impl Rows {
+    /// Those of a file, which need not be there. A last line that was broken off, because whoever wrote it was stopped, is
+    /// dropped.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Rows> {
+        let said = || path.display().to_string();
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(path)
+            .with_context(said)?;
+        let text = std::io::read_to_string(&mut file).with_context(said)?;
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        if whole.len() < text.len() {
+            file.set_len(whole.len() as u64).with_context(said)?;
+        }
+        let row = |(at, line)| {
+            serde_json::from_str(line).with_context(|| format!("{}, line {}", said(), at + 1))
+        };
+        let rows = whole.lines().enumerate().map(row).collect::<anyhow::Result<_>>()?;
+        Ok(Rows { rows, file })
+    }
+
+    /// The row of the same program, devices and compiler.
+    pub(crate) fn find(&self, row: &Row) -> Option<&Row> {
+        self.rows.iter().find(|known| known.is_of(row))
+    }
+
+    pub(crate) fn add(&mut self, row: Row) -> anyhow::Result<&Row> {
+        let line = serde_json::to_string(&row)? + "\n";
+        self.file.write_all(line.as_bytes()).context("writing a row")?;
+        self.file.sync_data().context("writing a row")?;
+        self.rows.push(row);
+        Ok(&self.rows[self.rows.len() - 1])
+    }
+
+    /// All but those that a later one replaces: of the same step for the same devices, by another program or compiler.
+    pub(crate) fn newest(&self) -> Vec<&Row> {
+        let key = |row: &Row| (row.step.clone(), row.batch, row.topology.clone(), row.devices);
+        let is_last = |(at, row): &(usize, &Row)| {
+            self.rows[at + 1..].iter().all(|later| key(later) != key(row))
+        };
+        self.rows.iter().enumerate().filter(is_last).map(|(_, row)| row).collect()
+    }
+}
+
+/// FNV-1a of 64 bits (Fowler, Noll, Vo 1991): the same in every release of the compiler that builds this.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The day in UTC as `2026-11-22`.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // Days since 1 March of year 0, by which leap days end their year (Hinnant, "chrono-compatible low-level date algorithms").
+    let days = seconds / 86400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{}-{month:02}-{day:02}", era * 400 + year + next)
+}

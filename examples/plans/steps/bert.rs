@@ -1,0 +1,101 @@
+//! `examples/bert` has no training step of its own. This one learns embeddings as Sentence-BERT's models were: of two texts that belong
+//! together each is to find the other among all of the batch.
+//!
+//! Henderson et al.: Efficient natural language response suggestion for smart reply (2017), section 4.4.
+
+#[path = "../../bert/model.rs"]
+#[allow(dead_code, reason = "the example also has models with a pooler")]
+mod model;
+
+use super::cut::Cut;
+use super::{Place, Step, Traced, of_type};
+use model::{Bert, Config, Pooling, Texts};
+use oxidax::prelude::*;
+
+const LENGTH: usize = 128;
+/// What cosines are multiplied by before the softmax.
+const SCALE: f64 = 20.0;
+
+pub(super) const BASE: Step = Step {
+    name: "bert",
+    about: "base, 110M parameters, pairs of texts, bf16",
+    unit: "× 2 × 128 tokens",
+    batch: 64,
+    alone: true,
+    lower,
+};
+
+/// As published for BERT-base.
+const CONFIG: Config = Config {
+    vocabulary: 30522,
+    positions: 512,
+    kinds: 2,
+    width: 768,
+    heads: 12,
+    layers: 12,
+    inner: 3072,
+    activation: nn::Activation::GeluExact,
+    epsilon: 1e-12,
+    pooling: Pooling::Mean,
+    pooler: false,
+};
+
+/// Attention by heads, then the two linear maps: the first by columns, the second by rows.
+const LAYERS: [(&str, usize); 10] = [
+    ("*attention.query.weight", 1),
+    ("*attention.query.bias", 0),
+    ("*attention.key.weight", 1),
+    ("*attention.key.bias", 0),
+    ("*attention.value.weight", 1),
+    ("*attention.value.bias", 0),
+    ("*attention.output.weight", 0),
+    ("*layers[*].up.weight", 1),
+    ("*layers[*].up.bias", 0),
+    ("*layers[*].down.weight", 0),
+];
+
+type Pairs = (Texts, Texts);
+
+fn optimizer() -> optim::Optimizer {
+    optim::adamw(2e-5)
+}
+
+/// The mean cross entropy, in nats, of finding each text's other half.
+fn loss(model: &Bert, (left, right): &Pairs) -> Array {
+    let model = nn::DTypePolicy::mixed_bf16().cast_to_compute(model);
+    let (left, right) = (model.embed(left), model.embed(right));
+    let [pairs, _] = left.dims();
+    let scores = left.matmul(&right.swapaxes(0, 1)) * SCALE;
+    nn::softmax_cross_entropy(&scores, &iota(DType::I32, pairs)).mean()
+}
+
+fn step(
+    gather: impl Fn(&Bert) -> Bert + Send + Sync + 'static,
+) -> Jit<(Bert, optim::State, Pairs), (Bert, optim::State, Array)> {
+    let optimizer = optimizer();
+    jit(move |model: Bert, state: optim::State, pairs: Pairs| {
+        let (loss, gradients) = value_and_grad(|model: &Bert| loss(&gather(model), &pairs))(&model);
+        let (updates, state) = optimizer.update(&gradients, &state, &model);
+        (optim::apply_updates(&model, &updates), state, loss)
+    })
+    .name("train_step")
+}
+
+fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+    let model = eval_shape(|key| Bert::new(key, &CONFIG), random::Key::of_type())?;
+    let state = eval_shape(|model: Bert| optimizer().init(&model), &model)?;
+    let tokens = || of_type(DType::I32, [batch, LENGTH]);
+    let texts = || (tokens(), tokens(), of_type(DType::I32, [batch]));
+    let step = match place {
+        Place::Alone => step(Bert::clone),
+        Place::Slice(devices) => {
+            let cut = Cut::new(devices, &LAYERS)?;
+            let (computing, kept) =
+                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+            step(move |model| with_sharding_constraint(model, &computing))
+                .in_shardings((&kept.0, &kept.1, cut.batch()?))
+                .out_shardings((&kept.0, &kept.1, cut.whole()))
+        }
+    };
+    Ok(Box::new(step.lower((&model, &state, &(texts(), texts())))?))
+}

@@ -1,0 +1,94 @@
+//! `examples/gpt2`: nanoGPT's recipe, layers written out, computing in bf16.
+
+#[path = "../../gpt2/layers.rs"]
+#[allow(dead_code, reason = "the example also stacks its layers, and loads and saves them")]
+mod layers;
+#[path = "../../gpt2/model.rs"]
+#[allow(dead_code, reason = "the example also writes text")]
+mod model;
+#[path = "../../gpt2/train.rs"]
+#[allow(dead_code, reason = "the example also measures what is held out")]
+mod train;
+
+use super::cut::Cut;
+use super::{Place, Step, Traced, of_type};
+use anyhow::Context as _;
+use model::{Config, Gpt2};
+use oxidax::prelude::*;
+use train::Recipe;
+
+pub(super) const SMALLEST: Step = Step {
+    name: "gpt2",
+    about: "124M parameters, bf16",
+    unit: "× 1024 tokens",
+    batch: 8,
+    alone: true,
+    lower: |place, batch| {
+        lower(&Config::published("gpt2").context("it is published")?, place, batch)
+    },
+};
+
+pub(super) const TWO_LAYERS: Step = Step {
+    name: "gpt of 2 layers",
+    about: "width 128, 4 heads, bf16",
+    unit: "× 128 tokens",
+    batch: 4,
+    alone: true,
+    lower: |place, batch| {
+        let config = Config {
+            vocabulary: 512,
+            positions: 128,
+            width: 128,
+            heads: 4,
+            layers: 2,
+            epsilon: 1e-5,
+            dropout: 0.0,
+        };
+        lower(&config, place, batch)
+    },
+};
+
+/// Of each two layers the first by columns, the second by rows.
+const LAYERS: [(&str, usize); 6] = [
+    ("*attn.c_attn.weight", 1),
+    ("*attn.c_attn.bias", 0),
+    ("*attn.c_proj.weight", 0),
+    ("*mlp.c_fc.weight", 1),
+    ("*mlp.c_fc.bias", 0),
+    ("*mlp.c_proj.weight", 0),
+];
+
+/// The example's own numbers.
+const RECIPE: Recipe = Recipe {
+    steps: 2000,
+    warmup: 100,
+    learning_rate: 1e-3,
+    min_learning_rate: 1e-4,
+    weight_decay: 0.1,
+    b1: 0.9,
+    b2: 0.99,
+    clip: 1.0,
+    accumulate: 1,
+    bf16: true,
+};
+
+fn lower(config: &Config, place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+    let config = *config;
+    let model = eval_shape(move |key| Gpt2::new(key, &config), random::Key::of_type())?;
+    let state = eval_shape(|model: Gpt2| RECIPE.optimizer().init(&model), &model)?;
+    let tokens = of_type(DType::I32, [batch, config.positions]);
+    let windows = (tokens.clone(), tokens);
+    let step = match place {
+        Place::Alone => RECIPE.step(),
+        Place::Slice(devices) => {
+            let cut = Cut::new(devices, &LAYERS)?;
+            let (computing, kept) =
+                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+            RECIPE
+                .step_with(move |model| with_sharding_constraint(model, &computing))
+                .in_shardings((&kept.0, &kept.1, cut.batch()?, None::<NamedSharding>))
+                .out_shardings((&kept.0, &kept.1, cut.whole()))
+        }
+    };
+    Ok(Box::new(step.lower((&model, &state, &windows, &None))?))
+}

@@ -1,0 +1,86 @@
+//! `examples/parallel`: a GPT of four layers under AdamW, spread by each recipe over a mesh of its own.
+
+#[path = "../../parallel/data.rs"]
+mod data_parallel;
+#[path = "../../parallel/experts.rs"]
+#[allow(dead_code, reason = "the example also runs it on one device")]
+mod experts;
+#[path = "../../parallel/fsdp.rs"]
+mod fsdp;
+#[path = "../../parallel/model.rs"]
+#[allow(dead_code, reason = "the example also has a perceptron")]
+mod model;
+#[path = "../../parallel/pipeline.rs"]
+mod pipeline;
+#[path = "../../parallel/sequence.rs"]
+mod sequence;
+#[path = "../../parallel/tensor.rs"]
+mod tensor;
+#[path = "../../parallel/train.rs"]
+#[allow(dead_code, reason = "the example also runs it")]
+mod train;
+
+use super::{Lower, Place, Step, Traced, of_type};
+use anyhow::bail;
+use model::{Gpt, Sizes};
+use oxidax::prelude::*;
+use train::{Recipe, optimizer};
+
+const SIZES: Sizes = Sizes { vocabulary: 80, positions: 512, width: 512, heads: 8, layers: 4 };
+/// Devices that share a layer, or stand behind each other in a pipeline; the others have parts of the batch.
+const TOGETHER: usize = 4;
+const MICROBATCHES: usize = 4;
+/// In each block.
+const EXPERTS_THERE: usize = 8;
+
+/// A recipe, with four texts for each device.
+const fn recipe(name: &'static str, lower: Lower) -> Step {
+    let about = "GPT of 4 layers, width 512, f32";
+    Step { name, about, unit: "× 512 tokens", batch: 4, alone: false, lower }
+}
+
+pub(super) const DATA: Step = recipe("parallel data", |place, batch| {
+    lower(place, batch, gpt()?, |devices, _| data_parallel::recipe(devices))
+});
+pub(super) const FSDP: Step =
+    recipe("parallel fsdp", |place, batch| lower(place, batch, gpt()?, fsdp::recipe));
+pub(super) const TENSOR: Step = recipe("parallel tensor", |place, batch| {
+    lower(place, batch, gpt()?, |devices, _| tensor::recipe(devices))
+});
+pub(super) const DATA_TENSOR: Step = recipe("parallel data-tensor", |place, batch| {
+    lower(place, batch, gpt()?, |devices, _| tensor::with_data(devices, TOGETHER))
+});
+pub(super) const SEQUENCE: Step = recipe("parallel sequence", |place, batch| {
+    lower(place, batch, gpt()?, |devices, _| sequence::recipe(devices))
+});
+pub(super) const PIPELINE: Step = recipe("parallel pipeline", |place, batch| {
+    let model = eval_shape(pipeline::stacked::<Gpt<nn::Mlp>>, &gpt()?)?;
+    lower(place, batch, model, |devices, model| {
+        pipeline::recipe(devices, model, TOGETHER, MICROBATCHES)
+    })
+});
+pub(super) const EXPERTS: Step = recipe("parallel experts", |place, batch| {
+    let model = |key| experts::model(key, &SIZES, EXPERTS_THERE);
+    lower(place, batch, eval_shape(model, random::Key::of_type())?, experts::recipe)
+});
+
+fn gpt() -> Result<Gpt<nn::Mlp>, Error> {
+    eval_shape(|key| Gpt::new(key, &SIZES), random::Key::of_type())
+}
+
+/// The step of a recipe for so many texts on all devices.
+fn lower<P: Tree + 'static>(
+    place: Place<'_>,
+    batch: usize,
+    parameters: P,
+    recipe: impl FnOnce(&[Device], &P) -> Result<Recipe<P>, Error>,
+) -> anyhow::Result<Box<dyn Traced>> {
+    let Place::Slice(devices) = place else {
+        bail!("a recipe spreads a step over several devices")
+    };
+    let state = eval_shape(|parameters: P| optimizer().init(&parameters), &parameters)?;
+    let placed = recipe(devices, &parameters)?.place(&parameters, &state)?;
+    let tokens = of_type(DType::I32, [batch, SIZES.positions]);
+    let windows = (tokens.clone(), tokens);
+    Ok(Box::new(placed.step.lower((&parameters, &state, &windows))?))
+}
