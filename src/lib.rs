@@ -155,6 +155,8 @@ mod pages {
     struct Parallel;
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
+    #[doc = include_str!("../docs/ahead-of-time.md")]
+    struct AheadOfTime;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
     #[doc = include_str!("../docs/roofline.md")]

@@ -75,7 +75,7 @@ impl Machine {
         let failed = |error: oxidax_cache::Error| Error::Plugin(error.to_string());
         Ok(Machine {
             platform: topology.platform().to_string(),
-            plugin: topology.plugin_version()?,
+            plugin: topology.platform_version()?,
             plugin_sha256: file_hash(plugin, None).map_err(failed)?,
             device: topology.kind().to_string(),
             devices: topology.devices().len(),

@@ -227,12 +227,6 @@ impl Topology {
         &self.0.plugin
     }
 
-    /// What the plugin says of itself.
-    pub(super) fn plugin_version(&self) -> Result<String, Error> {
-        let doing = || format!("asking for the version of {}", self.name());
-        self.0.topology.platform_version().map_err(|error| runtime_error(doing(), &error))
-    }
-
     /// Compiles a module for it: for its first device, or over a mesh of its own.
     ///
     /// # Errors

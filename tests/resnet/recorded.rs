@@ -166,7 +166,8 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
     let optimizer = recipe.optimizer(recipe.learning_rate);
     let run = Run { optimizer: optimizer.init(&model), model, stats };
     let step = jit(move |run: Run, batch: Batch| {
-        let (loss, logits, stats, gradients) = recipe.gradients(&run, &batch, policy);
+        let (loss, logits, stats, gradients) =
+            recipe.gradients(&run, &batch, policy, &ResNet::clone);
         let (updates, _) = optimizer.update(&gradients, &run.optimizer, &run.model);
         let updated = optim::apply_updates(&run.model, &updates);
         (loss, logits, stats, gradients, tree::zip_map(&updated, &run.model, |new, old| new - old))
