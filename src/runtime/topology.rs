@@ -209,7 +209,7 @@ impl Topology {
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let wanted = axes.iter().map(|(_, size)| size).product::<usize>();
         let devices = self.devices();
-        Mesh::new(devices[..wanted.min(devices.len())].to_vec(), axes)
+        Mesh::new(&devices[..wanted.min(devices.len())], axes)
     }
 
     /// The mesh as one of its own devices: one `without_devices` takes its first.

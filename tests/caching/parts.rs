@@ -152,17 +152,17 @@ fn settings() {
     use oxidax::cache::{Settings, disk, set_disk, stats};
     let own = disk().unwrap();
     set_disk(Settings::off()).unwrap();
-    a_step().call(numbers(4), &numbers(4)).unwrap();
+    called(4);
     say("off", (stats().disk.misses, stats().disk.kept));
     set_disk(Settings { min_compile: std::time::Duration::from_secs(3600), ..own.clone() })
         .unwrap();
-    a_step().call(numbers(5), &numbers(5)).unwrap();
+    called(5);
     say("fast", (stats().disk.misses > 0, stats().disk.kept));
     set_disk(Settings { min_bytes: 1 << 30, max_bytes: 2 << 30, ..own.clone() }).unwrap();
-    a_step().call(numbers(6), &numbers(6)).unwrap();
+    called(6);
     say("small", stats().disk.kept);
     set_disk(own.clone()).unwrap();
-    a_step().call(numbers(7), &numbers(7)).unwrap();
+    called(7);
     say("own", stats().disk.kept > 0);
     let folder = own.folder.clone().unwrap();
     std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -190,4 +190,10 @@ fn limits() {
         "programs",
         (b.limit, b.entries, b.hits - a.hits, b.misses - a.misses, b.evictions - a.evictions),
     );
+}
+
+/// A call of the step on arrays of `n`, of which the first is donated.
+fn called(n: usize) {
+    let y = numbers(n);
+    a_step().call(numbers(n), &y).unwrap();
 }

@@ -14,6 +14,7 @@ pub(crate) const PART: &str = "OXIDAX_TEST_PART";
 const MARK: &str = "@@ ";
 
 /// Says something to the process that started this one.
+#[allow(clippy::print_stdout, reason = "it is heard through a pipe")]
 pub(crate) fn say(name: &str, value: impl std::fmt::Debug) {
     println!("\n{MARK}{name}={value:?}");
 }

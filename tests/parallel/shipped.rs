@@ -48,7 +48,7 @@ fn a_step_over_a_mesh_comes_back_with_what_it_captured() {
     let bytes = first.serialize().unwrap();
     let again = read(&bytes).unwrap();
     let x = counting(&[8, 4]);
-    let (expected, loss) = first.call(&model("tanh"), &x).unwrap();
+    let (expected, loss) = first.call(model("tanh"), &x).unwrap();
     let mut state = model("tanh");
     let found;
     (state, found) = again.call(state, &x).unwrap(); // moved: donated
@@ -75,7 +75,7 @@ fn another_process_runs_it() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    let (state, loss) = first.call(&model("tanh"), &counting(&[8, 4])).unwrap();
+    let (state, loss) = first.call(model("tanh"), counting(&[8, 4])).unwrap();
     let expected = format!("found {:?} {:?}", values(&state.weight), values(&loss));
     assert!(said.contains(&expected), "{said}\nexpected {expected}");
 }
@@ -87,7 +87,7 @@ fn the_other_process() {
     let Some(path) = std::env::var_os(FILE) else { return };
     eight();
     let step = read(&std::fs::read(path).unwrap()).unwrap();
-    let (state, loss) = step.call(&model("tanh"), &counting(&[8, 4])).unwrap();
+    let (state, loss) = step.call(model("tanh"), counting(&[8, 4])).unwrap();
     println!("found {:?} {:?}", values(&state.weight), values(&loss));
 }
 
@@ -116,7 +116,7 @@ fn changed_bytes_are_refused() {
     let bytes = jit(|x: Array| sin(&x)).lower(&x).unwrap().compile().unwrap().serialize().unwrap();
     let read = |bytes: &[u8]| Compiled::<(Array,), Array>::deserialize(bytes, &x, &x);
     let sine = read(&bytes).unwrap();
-    assert_eq!(values(&sine.call(&counting(&[8])).unwrap())[1], 1f32.sin());
+    assert_eq!(values(&sine.call(counting(&[8])).unwrap())[1], 1f32.sin());
     for at in [0, 13, 16, 40, 50, 57, 100, bytes.len() / 2, bytes.len() - 1] {
         let mut changed = bytes.clone();
         changed[at] ^= 1;

@@ -199,7 +199,7 @@ mod tpu {
         assert!(error.contains("Mesh(data=8) has 8 devices, the topology 4"), "{error}");
         let own = topology.mesh([("data", 4)]).unwrap();
         let f = jit(|x: Array| tanh(&x)).in_shardings(own.sharding(p!["data"]).unwrap());
-        let error = f.call(&ones([8], DType::F32)).unwrap_err().error.to_string();
+        let error = f.call(ones([8], DType::F32)).unwrap_err().error.to_string();
         assert!(error.contains("not here"), "{error}");
     }
 }

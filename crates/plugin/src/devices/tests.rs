@@ -299,6 +299,7 @@ fn gpus_need_a_driver_and_a_new_one() {
     version("550.54.15");
     assert_eq!(host.gpu(&ROOT), Ok(()));
     let plugin = |folder: &str, origin| Plugin {
+        sha256: None,
         platform: Platform::Cuda,
         path: format!("/env/jax_plugins/{folder}/xla_cuda_plugin.so").into(),
         origin,
