@@ -337,7 +337,7 @@ mod tests {
         let avals = [Aval::new(DType::BF16, [4]), Aval::new(DType::U32, [4])];
         expect![[r#"
             func.func public @main(%0: tensor<4xbf16>, %1: tensor<4xui32>) -> (tensor<4xbf16>, tensor<4xui32>) {
-            %25:2 = "stablehlo.sort"(%0, %1) <{dimension = 0 : i64, is_stable = true}> ({
+            %23:2 = "stablehlo.sort"(%0, %1) <{dimension = 0 : i64, is_stable = true}> ({
             ^bb0(%2: tensor<bf16>, %3: tensor<bf16>, %4: tensor<ui32>, %5: tensor<ui32>):
             %6 = "stablehlo.convert"(%2) : (tensor<bf16>) -> tensor<f32>
             %7 = "stablehlo.constant"() <{value = dense<0x00000000> : tensor<f32>}> : () -> tensor<f32>
@@ -347,20 +347,18 @@ mod tests {
             %11 = "stablehlo.compare"(%6, %6) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
             %12 = "stablehlo.select"(%11, %8, %10) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
             %13 = "stablehlo.convert"(%3) : (tensor<bf16>) -> tensor<f32>
-            %14 = "stablehlo.constant"() <{value = dense<0x00000000> : tensor<f32>}> : () -> tensor<f32>
-            %15 = "stablehlo.constant"() <{value = dense<0x7FC00000> : tensor<f32>}> : () -> tensor<f32>
-            %16 = "stablehlo.compare"(%13, %14) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            %17 = "stablehlo.select"(%16, %14, %13) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
-            %18 = "stablehlo.compare"(%13, %13) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            %19 = "stablehlo.select"(%18, %15, %17) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
-            %20 = "stablehlo.compare"(%4, %5) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type UNSIGNED>}> : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
-            %21 = "stablehlo.compare"(%12, %19) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            %22 = "stablehlo.compare"(%12, %19) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            %23 = "stablehlo.and"(%22, %20) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-            %24 = "stablehlo.or"(%21, %23) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-            "stablehlo.return"(%24) : (tensor<i1>) -> ()
+            %14 = "stablehlo.compare"(%13, %7) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %15 = "stablehlo.select"(%14, %7, %13) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %16 = "stablehlo.compare"(%13, %13) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %17 = "stablehlo.select"(%16, %8, %15) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+            %18 = "stablehlo.compare"(%4, %5) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type UNSIGNED>}> : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+            %19 = "stablehlo.compare"(%12, %17) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %20 = "stablehlo.compare"(%12, %17) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type TOTALORDER>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %21 = "stablehlo.and"(%20, %18) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            %22 = "stablehlo.or"(%19, %21) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            "stablehlo.return"(%22) : (tensor<i1>) -> ()
             }) : (tensor<4xbf16>, tensor<4xui32>) -> (tensor<4xbf16>, tensor<4xui32>)
-            "func.return"(%25#0, %25#1) : (tensor<4xbf16>, tensor<4xui32>) -> ()
+            "func.return"(%23#0, %23#1) : (tensor<4xbf16>, tensor<4xui32>) -> ()
             }
         "#]]
         .assert_eq(&module_of(by(2), avals));
