@@ -50,11 +50,9 @@ impl Doctor {
 
 /// Runs it, and gives its exit code: 0 if the step fits, 1 if it does not.
 pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode, Box<dyn Error>> {
-    // Cargo names itself to what it runs; `oxidax` may have been started by it.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(&cargo).args(doctor.arguments()).status().map_err(|error| {
-        format!("{}: {error}; the step's crate is built with cargo", cargo.display())
-    })?;
+    let status = Command::new("cargo").args(doctor.arguments()).status();
+    let status =
+        status.map_err(|error| format!("cargo, which builds the step's crate: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
