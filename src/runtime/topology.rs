@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Devices to compile for that nobody needs to have: a slice of TPUs, described by libtpu.
+/// Devices to compile for that nobody needs to have: a slice of TPUs, described by libtpu, or GPUs, described by the CUDA plugin.
 ///
 /// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the real compiler for them: the answer says what the
 /// program takes and costs there, and can be saved for a machine that has such devices. Meshes are made of its devices as
@@ -41,19 +41,27 @@ struct Described {
     cores_per_chip: i64,
 }
 
-/// libtpu, beside the plugin that the process runs on.
-fn libtpu() -> Result<(Plugin, PathBuf), Error> {
+/// The plugin of a platform, beside the one that the process runs on, and its file.
+fn plugin_of(platform: Platform) -> Result<(Plugin, PathBuf), Error> {
     let plugin_error = |error: &dyn fmt::Display| Error::Plugin(error.to_string());
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
-    let wanted = Request { platform: Some(Platform::Tpu), path: None };
+    let wanted = Request { platform: Some(platform), path: None };
     let found = find_or_install(&wanted, &config, &mut Stderr::new());
     let found = found.map_err(|error| plugin_error(&error))?;
     let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
     Ok((plugin, found.path))
 }
 
+/// The kind and the number of GPUs that `h100:8` asks for; `None` for the name of a TPU.
+fn gpus(name: &str) -> Option<(&str, usize)> {
+    let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
+    let is_tpu = kind.starts_with("tpu") || kind.ends_with('x') || kind.starts_with('v');
+    Some((kind, count.parse().ok().filter(|_| !is_tpu)?))
+}
+
 impl Topology {
-    /// A slice of TPUs by libtpu's name for it: the generation, a colon, and how many chips lie along each axis.
+    /// A slice of TPUs by libtpu's name for it: the generation, a colon, and how many chips lie along each axis. Or GPUs of one host: their
+    /// kind, a colon, and how many: `h100:8`, `a100`, by the CUDA plugin (`oxidax plugin install cuda`) and without a GPU.
     ///
     /// Generations are `v2`, `v3`, `v5e` and `v6e` with two axes, `v4`, `v5p` and `7x` with three: `v5e:4x4`, `v5p:2x2x4`,
     /// `7x:2x2x1`. A device is a chip, but for v2, v3 and 7x, whose chips are two devices each.
@@ -62,9 +70,17 @@ impl Topology {
     /// runs on.
     ///
     /// # Errors
-    /// `Plugin` if libtpu is not found, or does not know the name.
+    /// `Plugin` if the plugin is not found, or does not know the name.
     pub fn named(name: &str) -> Result<Topology, Error> {
-        Topology::of_slices(name, 1)
+        let Some((kind, count)) = gpus(name) else { return Topology::of_slices(name, 1) };
+        let (plugin, file) = plugin_of(Platform::Cuda)?;
+        let topology = oxidax_pjrt::Topology::of_gpus(plugin, kind, count);
+        let topology = topology.map_err(|error| {
+            Error::Plugin(format!(
+                "`{name}` is no topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs `h100:8`"
+            ))
+        })?;
+        Topology::described(topology, file, name.to_string(), Platform::Cuda)
     }
 
     /// Several slices of the same form, which reach each other over the data centre's network. Their devices know
@@ -73,7 +89,7 @@ impl Topology {
     /// # Errors
     /// As [`Topology::named`]; `Plugin` if `slices` is 0.
     pub fn of_slices(name: &str, slices: usize) -> Result<Topology, Error> {
-        let (plugin, file) = libtpu()?;
+        let (plugin, file) = plugin_of(Platform::Tpu)?;
         let known = match name.strip_prefix("7x:") {
             Some(form) => format!("tpu7x:{form}"),
             None => name.to_string(),
@@ -251,5 +267,19 @@ impl Topology {
 impl fmt::Debug for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Topology({}, {} devices)", self.name(), self.devices().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gpus;
+
+    #[test]
+    fn names_of_gpus_are_told_from_those_of_tpus() {
+        assert_eq!(gpus("h100:8"), Some(("h100", 8)));
+        assert_eq!(gpus("a100"), Some(("a100", 1)));
+        for tpu in ["v5e:4x4", "v5e:1", "v5p:2x2x1", "7x:2x2x1", "tpu7x:2x2x1", "7x", "h100:many"] {
+            assert_eq!(gpus(tpu), None, "{tpu}");
+        }
     }
 }

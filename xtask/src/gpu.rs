@@ -7,8 +7,17 @@ use anyhow::{Context as _, Result, ensure};
 use crate::{root, tpu};
 
 /// Tests that need the CUDA plugin, which they find in the cache. Of the whole workspace, as those with libtpu.
-const TESTS: [&str; 7] =
-    ["test", "--workspace", "--features", "oxidax-pjrt/cuda-tests", "--test", "suite", "gpu::"];
+const TESTS: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--features",
+    "oxidax/cuda-tests,oxidax-pjrt/cuda-tests",
+    "--test",
+    "suite",
+    "--test",
+    "gpus",
+    "gpu::",
+];
 
 /// Installs the pinned plugin and what it compiles with (246 MiB to download, 426 MiB on disk), if they are not there yet,
 /// and runs the tests that need them.
