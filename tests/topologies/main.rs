@@ -9,6 +9,7 @@ mod examples;
 #[allow(dead_code, reason = "the example also prints rows")]
 mod rows;
 #[path = "../../examples/plans/steps/mod.rs"]
+#[allow(dead_code, reason = "the example also plans one device alone")]
 mod steps;
 #[path = "../../examples/plans/table.rs"]
 mod table;
