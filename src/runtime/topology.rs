@@ -55,7 +55,10 @@ fn plugin_of(platform: Platform) -> Result<(Plugin, PathBuf), Error> {
 /// The kind and the number of GPUs that `h100:8` asks for; `None` for the name of a TPU.
 fn gpus(name: &str) -> Option<(&str, usize)> {
     let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
-    let is_tpu = kind.starts_with("tpu") || kind.starts_with('v') || kind.starts_with('7');
+    // `v5e` is a TPU, `v100` a GPU.
+    let generation = kind.strip_prefix('v').unwrap_or(kind);
+    let digits = generation.bytes().take_while(u8::is_ascii_digit).count();
+    let is_tpu = kind.starts_with("tpu") || digits == 1;
     Some((kind, count.parse().ok().filter(|_| !is_tpu)?))
 }
 
@@ -279,6 +282,7 @@ mod tests {
         assert_eq!(gpus("h100:8"), Some(("h100", 8)));
         assert_eq!(gpus("a100"), Some(("a100", 1)));
         assert_eq!(gpus("rtx:1"), Some(("rtx", 1)));
+        assert_eq!(gpus("v100:2"), Some(("v100", 2)));
         for tpu in ["v5e:4x4", "v5e:1", "v5p:2x2x1", "7x:2x2x1", "tpu7x:2x2x1", "7x", "h100:many"] {
             assert_eq!(gpus(tpu), None, "{tpu}");
         }
