@@ -55,7 +55,8 @@ impl Plugin {
     /// ```
     /// use oxidax_plugin::{Origin, Platform, Plugin};
     /// let origin = Origin::Variable("TPU_LIBRARY_PATH");
-    /// let plugin = Plugin { platform: Platform::Tpu, path: "/usr/lib/libtpu.so".into(), origin };
+    /// let path = "/usr/lib/libtpu.so".into();
+    /// let plugin = Plugin { platform: Platform::Tpu, path, origin, sha256: None };
     /// let help = plugin.replacement();
     /// assert!(help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)"));
     /// assert!(help.ends_with("then unset TPU_LIBRARY_PATH"));
