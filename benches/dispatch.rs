@@ -17,14 +17,16 @@
 mod figures;
 #[path = "support/jax.rs"]
 mod jax;
+#[path = "support/turns.rs"]
+mod turns;
 
 use anyhow::{Context as _, Result, anyhow};
-use figures::{difference, lower_quartile, micros_per_call, print_heading, print_table, ratio};
+use figures::{difference, lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::prelude::*;
 use oxidax_pjrt::raw::BareCall;
-use oxidax_pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue};
-use oxidax_plugin::{Config, Request, Stderr, find_or_install};
+use oxidax_pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable};
+use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
 
@@ -35,29 +37,9 @@ enum Arguments {
     Kept,
 }
 
-/// Microseconds a call, round by round.
-#[derive(Default)]
-struct Times {
-    ours: Vec<f64>,
-    bare: Vec<f64>,
-    jax: Vec<f64>,
-}
-
-fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
-    leaves.iter().map(|leaf| leaf + 1.0).collect()
-}
-
 fn fresh(leaves: usize) -> Result<Vec<Array>> {
     let leaf = |index: usize| Array::from_slice(&[index as f32; 4], [4]);
     Ok((0..leaves).map(leaf).collect::<Result<_, _>>()?)
-}
-
-/// The client of the bare side: the same plugin, found the same way.
-fn bare_client() -> Result<Client> {
-    let config = Config::from_env()?;
-    let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
-    let plugin = oxidax_pjrt::Plugin::load(&found.path)?;
-    Ok(Client::new(plugin, &[NamedValue::new("cpu_device_count", 1)])?)
 }
 
 /// The same program for the bare side.
@@ -96,34 +78,23 @@ fn measure(
     let request = serde_json::json!({
         "what": "dispatch", "leaves": leaves, "donated": moved, "calls": calls
     });
-    let mut times = Times::default();
-    // The first rounds warm caches up and do not count.
-    for round in 0..rounds + 3 {
-        let ours = micros_per_call(calls, || {
-            if moved {
-                tree =
-                    ours.call(std::mem::take(&mut tree)).map_err(|failed| anyhow!(failed.error))?;
-            } else {
-                drop(ours.call(&tree).map_err(|failed| anyhow!(failed.error))?);
-            }
-            Ok(())
-        })?;
-        let bare = micros_per_call(calls, || {
-            if moved {
-                bare.step()?;
-            } else {
-                bare.run()?;
-            }
-            Ok(())
-        })?;
-        let jax = jax.as_mut().map(|jax| jax.numbers(&request)).transpose()?;
-        if round >= 3 {
-            times.ours.push(ours);
-            times.bare.push(bare);
-            times.jax.extend(jax.unwrap_or_default());
+    let ours = || {
+        if moved {
+            tree = ours.call(std::mem::take(&mut tree)).map_err(|failed| anyhow!(failed.error))?;
+        } else {
+            drop(ours.call(&tree).map_err(|failed| anyhow!(failed.error))?);
         }
-    }
-    Ok(times)
+        Ok(())
+    };
+    let bare = || {
+        if moved {
+            bare.step()?;
+        } else {
+            bare.run()?;
+        }
+        Ok(())
+    };
+    take_turns((rounds, calls), ours, bare, (jax, &request))
 }
 
 fn row(leaves: usize, times: &Times) -> Vec<String> {
@@ -154,7 +125,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds = if words.iter().any(|word| word == "--quick") { 20 } else { 100 };
-    let client = bare_client()?;
+    let client = bare_client(1)?;
     let mut jax = Jax::start("jax_bench.py")?;
     print_heading("Warm calls, microseconds");
     for (arguments, title) in

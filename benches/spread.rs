@@ -16,38 +16,20 @@
 mod figures;
 #[path = "support/jax.rs"]
 mod jax;
+#[path = "support/turns.rs"]
+mod turns;
 
 use anyhow::{Context as _, Result, anyhow};
-use figures::{difference, lower_quartile, micros_per_call, print_heading, print_table, ratio};
+use figures::{difference, lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::prelude::*;
 use oxidax_pjrt::{
-    ArrayType, Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue, Signature,
+    ArrayType, Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Signature,
 };
-use oxidax_plugin::{Config, Request, Stderr, find_or_install};
+use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 3] = [1, 10, 148];
 const DEVICES: usize = 8;
-
-/// Microseconds a call, round by round.
-#[derive(Default)]
-struct Times {
-    ours: Vec<f64>,
-    bare: Vec<f64>,
-    jax: Vec<f64>,
-}
-
-fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
-    leaves.iter().map(|leaf| leaf + 1.0).collect()
-}
-
-/// A client of the same plugin for the bare side.
-fn bare_client() -> Result<Client> {
-    let config = Config::from_env()?;
-    let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
-    let plugin = oxidax_pjrt::Plugin::load(&found.path)?;
-    Ok(Client::new(plugin, &[NamedValue::new("cpu_device_count", DEVICES as i64)])?)
-}
 
 /// The program that `jit` compiles too, from the text that it lowers to.
 fn bare_executable(client: &Client, text: &str, leaves: usize) -> Result<LoadedExecutable> {
@@ -81,27 +63,17 @@ fn measure(client: &Client, jax: &mut Option<Jax>, leaves: usize, rounds: usize)
     let keep: Vec<i64> = (0..leaves as i64).collect();
     let options = oxidax_pjrt::ExecuteOptions { non_donatable: &keep, ..Default::default() };
     let request = serde_json::json!({ "what": "spread", "leaves": leaves, "calls": calls });
-    let mut times = Times::default();
-    // The first rounds warm caches up and do not count.
-    for round in 0..rounds + 3 {
-        let ours = micros_per_call(calls, || {
-            let results = ours.call(&tree).map_err(|failed| anyhow!(failed.error))?;
-            results.iter().try_for_each(|result| result.block_until_ready().map(drop))?;
-            Ok(())
-        })?;
-        let bare = micros_per_call(calls, || {
-            let launched = executable.execute_sharded(&lists, &options)?;
-            launched.events.iter().try_for_each(|done| done.wait())?;
-            Ok(())
-        })?;
-        let jax = jax.as_mut().map(|jax| jax.numbers(&request)).transpose()?;
-        if round >= 3 {
-            times.ours.push(ours);
-            times.bare.push(bare);
-            times.jax.extend(jax.unwrap_or_default());
-        }
-    }
-    Ok(times)
+    let ours = || {
+        let results = ours.call(&tree).map_err(|failed| anyhow!(failed.error))?;
+        results.iter().try_for_each(|result| result.block_until_ready().map(drop))?;
+        Ok(())
+    };
+    let bare = || {
+        let launched = executable.execute_sharded(&lists, &options)?;
+        launched.events.iter().try_for_each(|done| done.wait())?;
+        Ok(())
+    };
+    take_turns((rounds, calls), ours, bare, (jax, &request))
 }
 
 fn row(leaves: usize, times: &Times) -> Vec<String> {
@@ -135,7 +107,7 @@ fn main() -> Result<()> {
     }
     oxidax::devices::set_cpu_devices(DEVICES)?;
     let rounds = if words.iter().any(|word| word == "--quick") { 10 } else { 50 };
-    let client = bare_client()?;
+    let client = bare_client(DEVICES)?;
     let devices = format!("--xla_force_host_platform_device_count={DEVICES}");
     let mut jax = Jax::start_with("jax_bench.py", &[("XLA_FLAGS", &devices)])?;
     print_heading("Steps on eight CPU devices, awaited, microseconds");

@@ -1,10 +1,8 @@
 //! Programs compiled for GPUs on a machine without one.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Context as _, Result, ensure};
-
-use crate::{root, tpu};
+use crate::tpu;
 
 /// Tests that need the CUDA plugin, which they find in the cache. Of the whole workspace, as those with libtpu.
 const TESTS: [&str; 9] = [
@@ -23,12 +21,5 @@ const TESTS: [&str; 9] = [
 /// and runs the tests that need them.
 pub(crate) fn compile_only() -> Result<()> {
     tpu::install("cuda")?;
-    eprintln!("$ cargo {}", TESTS.join(" "));
-    let status = Command::new("cargo")
-        .args(TESTS)
-        .current_dir(root())
-        .status()
-        .context("starting cargo test")?;
-    ensure!(status.success(), "the tests with the CUDA plugin ended with {status}");
-    Ok(())
+    tpu::run_tests(&TESTS, &[])
 }

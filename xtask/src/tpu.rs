@@ -25,14 +25,20 @@ const TESTS: [&str; 11] = [
 /// Installs the pinned libtpu, if it is not there yet, and runs the tests that need it.
 pub(crate) fn compile_only() -> Result<()> {
     let library = install("tpu")?;
-    eprintln!("$ OXIDAX_TEST_LIBTPU={library} cargo {}", TESTS.join(" "));
+    run_tests(&TESTS, &[("OXIDAX_TEST_LIBTPU", &library)])
+}
+
+/// Runs tests that need a plugin.
+pub(crate) fn run_tests(arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    eprintln!("$ {set}cargo {}", arguments.join(" "));
     let status = Command::new("cargo")
-        .args(TESTS)
-        .env("OXIDAX_TEST_LIBTPU", library)
+        .args(arguments)
+        .envs(variables.iter().copied())
         .current_dir(root())
         .status()
         .context("starting cargo test")?;
-    ensure!(status.success(), "the tests with libtpu ended with {status}");
+    ensure!(status.success(), "the tests that need a plugin ended with {status}");
     Ok(())
 }
 

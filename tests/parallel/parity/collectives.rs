@@ -1,7 +1,7 @@
 //! The functions of `python-compat/recorder/parallel_collectives.py`.
 
 use super::listed;
-use super::running::{first, grid, ring, row, split};
+use super::running::{PLAIN, TILED, first, grid, own, ring, row, split, square};
 use oxidax::prelude::*;
 
 listed!(
@@ -44,18 +44,6 @@ listed!(
     of_what_is_the_same,
     trees,
 );
-
-const PLAIN: Tiling = Tiling::Untiled;
-const TILED: Tiling = Tiling::Tiled;
-
-fn square(x: &Array) -> Array {
-    integer_pow(x, 2)
-}
-
-/// `f` of each device's rows.
-fn own(x: &[Array], f: impl Fn(&Array) -> Array) -> Vec<Array> {
-    split(row(), &[p!["i"]], &[p!["i"]], |x| vec![f(&x[0])])(x)
-}
 
 /// With an axis more in front.
 fn in_a_list(x: &Array) -> Array {

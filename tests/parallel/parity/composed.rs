@@ -1,7 +1,9 @@
 //! The functions of `python-compat/recorder/parallel_composed.py`.
 
 use super::listed;
-use super::running::{first, grid, over, partly, ring, row, split, untyped};
+use super::running::{
+    PLAIN, TILED, first, grid, over, own, partly, ring, row, split, square, untyped,
+};
 use oxidax::prelude::*;
 
 listed!(
@@ -37,18 +39,6 @@ listed!(
     sorted_and_summed,
     rows_looked_up,
 );
-
-const PLAIN: Tiling = Tiling::Untiled;
-const TILED: Tiling = Tiling::Tiled;
-
-fn square(x: &Array) -> Array {
-    integer_pow(x, 2)
-}
-
-/// Each device's rows in, its rows out.
-fn own(x: &[Array], f: impl Fn(&Array) -> Array) -> Vec<Array> {
-    split(row(), &[p!["i"]], &[p!["i"]], |x| vec![f(&x[0])])(x)
-}
 
 /// The sum of squares times what is squared.
 fn shares(x: &Array) -> Array {

@@ -1,7 +1,7 @@
 //! The functions of `python-compat/recorder/parallel_gradients.py`.
 
 use super::listed;
-use super::running::{first, grid, over, ring, row, split, untyped};
+use super::running::{PLAIN, TILED, first, grid, over, ring, row, split, square, untyped};
 use oxidax::prelude::*;
 
 listed!(
@@ -39,13 +39,6 @@ listed!(
     own_rules,
     own_forward_rule,
 );
-
-const PLAIN: Tiling = Tiling::Untiled;
-const TILED: Tiling = Tiling::Tiled;
-
-fn square(x: &Array) -> Array {
-    integer_pow(x, 2)
-}
 
 /// The gradient of each device's loss by its own rows.
 fn inside(x: &[Array], loss: impl Fn(&Array) -> Array + Copy) -> Vec<Array> {

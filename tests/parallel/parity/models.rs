@@ -1,7 +1,7 @@
 //! The functions of `python-compat/recorder/parallel_models.py`.
 
 use super::listed;
-use super::running::{first, grid, over, ring, row, split};
+use super::running::{PLAIN, TILED, first, grid, over, ring, row, split, square};
 use oxidax::prelude::*;
 
 listed!(
@@ -24,13 +24,6 @@ listed!(
     ten_steps_of_momentum,
     mixed_precision_step,
 );
-
-const PLAIN: Tiling = Tiling::Untiled;
-const TILED: Tiling = Tiling::Tiled;
-
-fn square(x: &Array) -> Array {
-    integer_pow(x, 2)
-}
 
 /// The matrix product with the second operand's axes exchanged.
 fn matmul_transposed(x: &Array, y: &Array) -> Array {

@@ -1,7 +1,7 @@
 //! The functions of `python-compat/recorder/parallel_pmapped.py`.
 
 use super::listed;
-use super::running::ring;
+use super::running::{PLAIN, TILED, ring, square};
 use oxidax::prelude::*;
 
 listed!(
@@ -30,13 +30,6 @@ listed!(
     loop_on_devices,
     trees_of_examples,
 );
-
-const PLAIN: Tiling = Tiling::Untiled;
-const TILED: Tiling = Tiling::Tiled;
-
-fn square(x: &Array) -> Array {
-    integer_pow(x, 2)
-}
 
 /// One result of one argument, mapped under a name.
 fn over(x: &Array, f: impl Fn(&Array) -> Array + Send + Sync + 'static) -> Array {

@@ -6,6 +6,13 @@ use super::{Function, Table};
 use oxidax::prelude::*;
 use oxidax::sharding::{Spec, Specs};
 
+pub(super) const PLAIN: Tiling = Tiling::Untiled;
+pub(super) const TILED: Tiling = Tiling::Tiled;
+
+pub(super) fn square(x: &Array) -> Array {
+    integer_pow(x, 2)
+}
+
 /// All devices along `i`.
 pub(super) fn row() -> Mesh {
     crate::mesh([("i", 8)])
@@ -35,6 +42,11 @@ pub(super) fn split<'f>(
 ) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
     let mapped = shard_map(f, &mesh).in_specs(listed(ins)).out_specs(results(outs));
     move |operands: &[Array]| mapped.call(operands.to_vec())
+}
+
+/// `f` of each device's rows.
+pub(super) fn own(x: &[Array], f: impl Fn(&Array) -> Array) -> Vec<Array> {
+    split(row(), &[p!["i"]], &[p!["i"]], |x| vec![f(&x[0])])(x)
 }
 
 /// The same without types that say what varies.
