@@ -1,0 +1,54 @@
+//! What the benchmarks of calls share: the program, the bare side's client, and taking turns.
+
+use crate::figures::micros_per_call;
+use crate::jax::Jax;
+use anyhow::Result;
+use oxidax::prelude::*;
+use oxidax_pjrt::{Client, NamedValue};
+use oxidax_plugin::{Config, Request, Stderr, find_or_install};
+use serde_json::Value;
+
+/// Rounds that warm caches up and do not count.
+const WARM_UP: usize = 3;
+
+/// Microseconds a call, round by round.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub(crate) ours: Vec<f64>,
+    pub(crate) bare: Vec<f64>,
+    pub(crate) jax: Vec<f64>,
+}
+
+/// The program that all sides run.
+pub(crate) fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
+    leaves.iter().map(|leaf| leaf + 1.0).collect()
+}
+
+/// The client of the bare side: the same plugin, found the same way.
+pub(crate) fn bare_client(devices: usize) -> Result<Client> {
+    let config = Config::from_env()?;
+    let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
+    let plugin = oxidax_pjrt::Plugin::load(&found.path)?;
+    Ok(Client::new(plugin, &[NamedValue::new("cpu_device_count", devices as i64)])?)
+}
+
+/// So many calls of each side in each round; JAX is asked by `request`, if it is there.
+pub(crate) fn take_turns(
+    (rounds, calls): (usize, usize),
+    mut ours: impl FnMut() -> Result<()>,
+    mut bare: impl FnMut() -> Result<()>,
+    (jax, request): (&mut Option<Jax>, &Value),
+) -> Result<Times> {
+    let mut times = Times::default();
+    for round in 0..rounds + WARM_UP {
+        let ours = micros_per_call(calls, &mut ours)?;
+        let bare = micros_per_call(calls, &mut bare)?;
+        let jax = jax.as_mut().map(|jax| jax.numbers(request)).transpose()?;
+        if round >= WARM_UP {
+            times.ours.push(ours);
+            times.bare.push(bare);
+            times.jax.extend(jax.unwrap_or_default());
+        }
+    }
+    Ok(times)
+}
