@@ -33,6 +33,7 @@ mod shape;
 pub(crate) mod stand_ins;
 mod tangent;
 pub(crate) mod trace;
+pub(crate) mod units;
 pub(crate) mod varying;
 pub(crate) mod watch;
 

@@ -4,7 +4,7 @@ use super::examine::examine_as;
 use super::fit::{Fit, Fitted, fit};
 use super::memory::{Kind, Kinds};
 use crate::control_flow::Policy;
-use crate::core::{Error, Mesh};
+use crate::core::{Error, Mesh, catch};
 use crate::devices::Topology;
 use crate::jit::Lowered;
 use crate::tree::{Args, Tree};
@@ -164,7 +164,7 @@ fn kind_named(text: &str) -> Result<Kind, String> {
 /// Put it into `examples/doctor.rs` of your crate. `step` gives the lowered step for a [`Case`]; arrays need no elements, so use
 /// [`eval_shape`](crate::transforms::eval_shape) where a model would be made.
 ///
-/// The exit code is 0 if the step fits, 1 if it does not, 2 for what went wrong.
+/// The exit code is 0 if the step fits, 1 if it does not, 2 for what went wrong, also in `step`.
 ///
 /// ```no_run
 /// use oxidax::{doctor, prelude::*};
@@ -222,6 +222,7 @@ fn answer<A: Args, O: Tree>(
     asked: &Asked,
     step: impl Fn(&Case) -> Result<Lowered<A, O>, Error>,
 ) -> Result<(String, bool), Error> {
+    let step = |case: &Case| catch(|| step(case)).flatten();
     let mut case = asked.case()?;
     let mut fitted: Option<Fitted> = None;
     if let Some(batches) = &asked.fit {

@@ -2,24 +2,8 @@
 
 use super::fit::Fitted;
 use super::report::{Line, Report};
+use crate::core::units::{size, time};
 use std::fmt;
-
-fn gib(bytes: u64) -> String {
-    match bytes {
-        0..1048576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1048576..1073741824 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30)),
-    }
-}
-
-/// A time in the unit that fits it.
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
-        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
-        s => format!("{s:.2} s"),
-    }
-}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,15 +44,15 @@ impl Report {
             return writeln!(f, "{too_large}");
         }
         let word = if self.fits { "fits" } else { "does not fit" };
-        write!(f, "{word}: {} on a device", gib(self.needed))?;
+        write!(f, "{word}: {} on a device", size(self.needed))?;
         match self.available {
             Some(all) => {
-                writeln!(f, " of {} ({:.0} %)", gib(all), self.needed as f64 / all as f64 * 100.0)?
+                writeln!(f, " of {} ({:.0} %)", size(all), self.needed as f64 / all as f64 * 100.0)?
             }
             None => writeln!(f)?,
         }
         for share in &self.memory {
-            writeln!(f, "  {:12} {:>10}", share.kind.name(), gib(share.bytes))?;
+            writeln!(f, "  {:12} {:>10}", share.kind.name(), size(share.bytes))?;
         }
         Ok(())
     }
@@ -140,7 +124,7 @@ impl fmt::Display for Fitted {
                 "  batch {:>6}  {:20}  {:>10}  {word}{}",
                 trial.batch,
                 format!("{:?}", trial.policy),
-                gib(trial.needed),
+                size(trial.needed),
                 each.unwrap_or_default()
             )
         })

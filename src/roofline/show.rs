@@ -2,6 +2,7 @@
 
 use super::count::{OpCost, Roofline};
 use super::predict::Prediction;
+use crate::core::units::time;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,15 +15,6 @@ fn count(number: f64) -> String {
     match steps.into_iter().find(|(size, _)| number >= *size) {
         Some((size, letter)) => format!("{:.3} {letter}", number / size),
         None => format!("{number:.0} "),
-    }
-}
-
-/// `1.94e-4` as `194.000 us`.
-fn time(seconds: f64) -> String {
-    let steps = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
-    match steps.into_iter().find(|(size, _)| seconds >= *size) {
-        Some((size, unit)) => format!("{:.3} {unit}", seconds / size),
-        None => format!("{:.3} ns", seconds * 1e9),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What to say of a program that does not fit into a device's memory.
 
 use super::executable::dump;
+use crate::core::units;
 use crate::core::{Aval, Error, Loc, Program};
 use crate::passes;
 
@@ -41,9 +42,9 @@ fn explained(
     let over = needed - available;
     let mut lines = vec![format!(
         "{name}: does not fit: it needs {} on a device, which has {}: {} ({over} bytes) too many",
-        gib(needed),
-        gib(available),
-        gib(over)
+        units::size(needed),
+        units::size(available),
+        units::size(over)
     )];
     let all = if devices > 1 { ", of all devices together" } else { "" };
     lines.push(format!("  at its fullest moment the program holds{all}:"));
@@ -51,12 +52,12 @@ fn explained(
     for (count, aval, made_by, location) in groups.iter().take(LISTED) {
         let at = location.map(|it| format!("  at {}:{}:{}", it.file(), it.line(), it.column()));
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
-        let bytes = gib(*count as u64 * aval.bytes() as u64);
+        let bytes = units::size(*count as u64 * aval.bytes() as u64);
         lines.push(format!("    {bytes:>10}  {times}{aval}  {made_by}{}", at.unwrap_or_default()));
     }
     if let Some(others @ [_, ..]) = groups.get(LISTED..) {
         let bytes: usize = others.iter().map(|(count, aval, ..)| count * aval.bytes()).sum();
-        lines.push(format!("    {:>10}  in {} others", gib(bytes as u64), others.len()));
+        lines.push(format!("    {:>10}  in {} others", units::size(bytes as u64), others.len()));
     }
     lines.push(
         "  help: a smaller batch; `remat` around each layer, which computes again what the derivative needs; `bf16`; \
@@ -96,10 +97,6 @@ fn size(word: &str) -> Option<u64> {
     };
     let number: f64 = number.parse().ok().filter(|number: &f64| *number >= 0.0)?;
     Some((number * (1u64 << power) as f64).round() as u64)
-}
-
-fn gib(bytes: u64) -> String {
-    format!("{:.2} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
 #[cfg(test)]
