@@ -7,7 +7,9 @@ use super::cost::{Contraction, Cost};
 use super::error::{Error, Rule, RuleError};
 use super::lowering::LowerCtx;
 use super::mesh::Mesh;
+use super::partition::PartitionSpec;
 use super::program::Program;
+use super::sharding_rule::ShardingRule;
 use super::tangent::Tangent;
 use super::varying::{Varying, joint};
 use crate::stablehlo::Value;
@@ -292,6 +294,17 @@ pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
     /// The mesh that it speaks of, as constraints of shardings do.
     fn mesh(&self) -> Option<&Mesh> {
         None
+    }
+
+    /// How its results lie on that mesh, where it says so itself.
+    fn placed(&self) -> Option<&[PartitionSpec]> {
+        None
+    }
+
+    /// Which dimensions of its results run along which of its operands. By default those at the same place, which holds for
+    /// everything that is computed element by element or row by row.
+    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
+        ShardingRule::in_place(operands, results)
     }
 
     /// What a policy of `remat` may want to know of it.

@@ -159,8 +159,7 @@ fn losses<'a>(costs: &'a Roofline, loss: impl Fn(&OpCost) -> f64) -> Vec<(f64, &
 
 /// A step's time, as the sum of its operations'.
 fn total(costs: &Roofline, spec: &DeviceSpec) -> f64 {
-    let devices = costs.devices();
-    costs.operations.iter().map(|operation| operation.on(spec, devices).seconds()).sum()
+    costs.operations.iter().map(|operation| operation.on(spec).seconds()).sum()
 }
 
 fn worth(costs: &Roofline, spec: &DeviceSpec, found: Vec<(f64, &OpCost)>) -> Vec<(f64, OpCost)> {
@@ -171,10 +170,9 @@ fn worth(costs: &Roofline, spec: &DeviceSpec, found: Vec<(f64, &OpCost)>) -> Vec
 
 /// Products whose sizes are padded to the matrix unit's tiles, and thereby take longer than memory does.
 fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
-    let devices = costs.devices();
     let found = losses(costs, |operation| {
         let Some(product) = &operation.product else { return 0.0 };
-        let time = operation.on(spec, devices);
+        let time = operation.on(spec);
         let padded = time.products / spec.tile_use(product);
         padded.max(time.memory) - time.seconds()
     });
@@ -204,9 +202,8 @@ fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
 
 /// Products that wait for main memory.
 fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
-    let devices = costs.devices();
     let found = losses(costs, |operation| {
-        let time = operation.on(spec, devices);
+        let time = operation.on(spec);
         if operation.product.is_some() { time.memory - time.products } else { 0.0 }
     });
     let told = worth(costs, spec, found).into_iter();
@@ -214,7 +211,7 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
         let product = operation.product?;
         let dtype = operation.dtype.unwrap_or(DType::BF16);
         let critical = spec.peak_of(dtype) / spec.hbm_bandwidth;
-        let intensity = operation.flops as f64 / operation.fused_bytes.max(1) as f64;
+        let intensity = operation.each.flops as f64 / operation.each.fused_bytes.max(1) as f64;
         let message = format!(
             "{} of {} waits for memory: {intensity:.0} FLOPs for each byte, where {} multiplies {critical:.0} in the time of one; its smallest \
              size is {}: more elements of a batch on each device",
@@ -230,9 +227,8 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
 
 /// Products of `f32`.
 fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
-    let devices = costs.devices();
     let time = |operation: &OpCost| match operation.product {
-        Some(_) if operation.dtype == Some(DType::F32) => operation.on(spec, devices).seconds(),
+        Some(_) if operation.dtype == Some(DType::F32) => operation.on(spec).seconds(),
         _ => 0.0,
     };
     let all: f64 = costs.operations.iter().map(time).sum();
@@ -241,14 +237,17 @@ fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
     let Some(largest) = largest.filter(|_| part > WORTH) else { return Vec::new() };
     // Half the bytes at least, and as much faster as the peaks are apart.
     let gain = all * (1.0 - (spec.peak.f32 / spec.peak.bf16).min(0.5));
+    let faster = spec.peak.bf16 / spec.peak.f32;
+    let faster = match faster > 1.5 {
+        true => format!(", and {} multiplies {faster:.0} times as fast", spec.name),
+        false => String::new(),
+    };
     let message = format!(
-        "products of f32 take {:.0} % of the step, the largest {} of {}; in bf16 they read half the bytes, and {} multiplies {:.0} times \
-         as fast: `nn::DTypePolicy::mixed_bf16()`",
+        "products of f32 take {:.0} % of the step, the largest {} of {}; in bf16 they read half the bytes{faster}: \
+         `nn::DTypePolicy::mixed_bf16()`",
         part * 100.0,
         largest.name,
         largest.operands,
-        spec.name,
-        (spec.peak.bf16 / spec.peak.f32).max(1.0)
     );
     vec![told_of(Topic::Float32, message, largest, gain)]
 }

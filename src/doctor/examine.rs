@@ -56,7 +56,7 @@ pub fn examine_as<A: Args, O: Tree>(
     };
     let peak = passes::peak(lowered.program());
     let memory = shares(&arguments, &kinds, analysis.as_ref(), &peak, devices);
-    let costs = roofline(lowered, mesh.as_ref(), found.as_ref());
+    let costs = roofline(lowered, mesh.as_ref(), found.as_ref())?;
     let spec = spec(topology);
     let prediction = spec.map(|spec| costs.on(&spec));
     let (needed, too_large) = match (compiled, &analysis) {
@@ -90,7 +90,7 @@ pub fn examine_as<A: Args, O: Tree>(
 /// The lines that cost most.
 fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
     let weight = |operation: &OpCost| match spec {
-        Some(spec) => operation.on(spec, costs.devices()).seconds(),
+        Some(spec) => operation.on(spec).seconds(),
         None => operation.flops as f64,
     };
     let mut places: BTreeMap<Option<&Place>, Vec<&OpCost>> = BTreeMap::new();

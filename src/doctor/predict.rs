@@ -16,12 +16,12 @@ pub(super) fn roofline<A: Args, O: Tree>(
     lowered: &Lowered<A, O>,
     mesh: Option<&Mesh>,
     found: Option<&Collectives>,
-) -> Roofline {
-    let roofline = Roofline::of(lowered.program());
-    match mesh {
+) -> Result<Roofline, Error> {
+    let roofline = Roofline::placed(lowered.program(), &lowered.arguments()?);
+    Ok(match mesh {
         Some(mesh) => roofline.exchanging(found.unwrap_or(&Collectives::default()), mesh),
         None => roofline,
-    }
+    })
 }
 
 /// Seconds of a step at best, exchanges left out; `None` if the device is not in the table.
@@ -31,5 +31,5 @@ pub(super) fn seconds<A: Args, O: Tree>(
 ) -> Result<Option<f64>, Error> {
     let Some(spec) = spec(topology) else { return Ok(None) };
     let mesh = lowered.mesh()?;
-    Ok(Some(roofline(lowered, mesh.as_ref(), None).on(&spec).seconds))
+    Ok(Some(roofline(lowered, mesh.as_ref(), None)?.on(&spec).seconds))
 }

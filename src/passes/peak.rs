@@ -1,6 +1,6 @@
 //! What a program holds in memory at its fullest moment.
 
-use crate::core::{Aval, Eqn, Loc, Program, SaveHint, Var};
+use crate::core::{Access, Aval, Eqn, Loc, Program, SaveHint, Var};
 
 /// A value that is in memory at a program's fullest moment.
 #[derive(Clone, Debug)]
@@ -56,7 +56,8 @@ fn fullest<'a>(program: &'a Program, mut held: Vec<Made<'a>>) -> Peak {
     let mut moment = held.clone();
     let mut inside = Peak::default();
     for (at, eqn) in program.eqns().iter().enumerate() {
-        let lasting = eqn.results.iter().filter(|&&var| !is_fused(eqn, uses[var as usize]));
+        let lasting =
+            eqn.results.iter().filter(|&&var| !is_fused(program, eqn, var, uses[var as usize]));
         held.extend(lasting.map(|&var| (var, Some(eqn))));
         now = held.iter().map(|&(var, _)| bytes(var)).sum();
         let within = body(eqn);
@@ -100,7 +101,8 @@ fn uses(program: &Program) -> (Vec<usize>, Vec<usize>) {
         last[var as usize] = usize::MAX;
     }
     for (at, eqn) in program.eqns().iter().enumerate().rev() {
-        let fused = eqn.results.iter().filter(|&&var| is_fused(eqn, uses[var as usize]));
+        let fused =
+            eqn.results.iter().filter(|&&var| is_fused(program, eqn, var, uses[var as usize]));
         let until = fused.map(|&var| last[var as usize]).max().unwrap_or(at).max(at);
         for &var in &eqn.operands {
             last[var as usize] = last[var as usize].max(until);
@@ -109,10 +111,23 @@ fn uses(program: &Program) -> (Vec<usize>, Vec<usize>) {
     (uses, last)
 }
 
-/// Whether a result with so many uses never is in memory.
-fn is_fused(eqn: &Eqn, uses: usize) -> bool {
+/// Whether a result with so many uses never is in memory: it is fused into its only use, or, a constant or a broadcast, made
+/// again for each.
+fn is_fused(program: &Program, eqn: &Eqn, result: Var, uses: usize) -> bool {
     let dear = matches!(eqn.primitive.save_hint(), SaveHint::Contraction { .. });
-    uses <= 1 && !dear && eqn.primitive.as_higher_order().is_none()
+    if dear || eqn.primitive.as_higher_order().is_some() {
+        return false;
+    }
+    uses <= 1 || is_remade(program, eqn, result) && !program.outputs().contains(&result)
+}
+
+fn is_remade(program: &Program, eqn: &Eqn, result: Var) -> bool {
+    let of =
+        |vars: &[Var]| -> Vec<Aval> { vars.iter().map(|&var| program.aval(var).clone()).collect() };
+    let (operands, results) = (of(&eqn.operands), of(&eqn.results));
+    let grows = operands.iter().all(|operand| operand.size() < program.aval(result).size());
+    let moves = || eqn.primitive.cost(&operands, &results).access == Access::Movement;
+    grows && (operands.is_empty() || moves())
 }
 
 #[cfg(test)]
@@ -140,6 +155,21 @@ mod tests {
             .bytes,
             512
         );
+    }
+
+    #[test]
+    fn constants_and_broadcasts_are_made_again() {
+        let filled = |x: Array| {
+            let ones = broadcast_to(&x.sum(), [64, 64]);
+            &ones.matmul(&x) + &ones
+        };
+        let found = of(filled, [64, 64]);
+        assert!(
+            found.values.iter().all(|live| live.made_by != Some("broadcast_in_dim")),
+            "{found:?}"
+        );
+        let returned = |x: Array| broadcast_to(&x.sum(), [64, 64]);
+        assert_eq!(of(returned, [2, 2]).values[0].made_by, Some("broadcast_in_dim"));
     }
 
     #[test]

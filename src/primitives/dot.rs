@@ -5,7 +5,8 @@ use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, LowerCtx, Operand,
-    Precision, Primitive, Rule, RuleError, Sample, SaveHint, Shape, Tangent, bind1, promote, trace,
+    Precision, Primitive, Rule, RuleError, Sample, SaveHint, Shape, ShardingRule, Tangent, bind1,
+    promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -369,6 +370,12 @@ impl Primitive for DotGeneral {
             k: size(lhs, &self.lhs_contracting),
             passes: Contraction::passes(lhs, self.precision),
         })
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        let (lhs_free, rhs_free) = self.free(operands[0].rank(), operands[1].rank());
+        let both = self.lhs_batch.iter().zip(&self.rhs_batch).map(|(&l, &r)| vec![(0, l), (1, r)]);
+        let rows = lhs_free.into_iter().map(|axis| vec![(0, axis)]);
+        ShardingRule::one(both.chain(rows).chain(rhs_free.into_iter().map(|axis| vec![(1, axis)])))
     }
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }

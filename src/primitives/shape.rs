@@ -2,9 +2,10 @@
 
 use super::reduce::reduce_sum;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
+use crate::core::sharding_rule::reshaped;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind1, trace,
+    RuleError, Sample, Shape, ShardingRule, Tangent, bind1, trace,
 };
 use crate::ensure_shape;
 use crate::stablehlo::{Value, i64_array};
@@ -78,6 +79,13 @@ impl Primitive for BroadcastInDim {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        let source = |axis: usize| {
+            let from = self.broadcast_dimensions.iter().position(|&to| to == axis)?;
+            (operands[0].shape[from] == self.shape[axis]).then_some(from)
+        };
+        ShardingRule::moved((0..self.shape.len()).map(source))
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let x = operands[0].aval();
@@ -184,6 +192,9 @@ impl Primitive for Reshape {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        reshaped(&operands[0].shape, &self.shape)
+    }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         Ok(vec![Some(reshape_to(one_cotangent(cts)?, &operands[0].aval().shape).into())])
     }
@@ -267,6 +278,9 @@ impl Primitive for Transpose {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
+    }
+    fn sharding_rule(&self, _: &[Aval], _: &[Aval]) -> ShardingRule {
+        ShardingRule::moved(self.permutation.iter().map(|&axis| Some(axis)))
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let mut inverse = vec![0; self.permutation.len()];

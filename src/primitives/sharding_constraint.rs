@@ -3,7 +3,7 @@
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, LowerCtx, Mesh, NamedSharding,
-    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
+    Operand, PartitionSpec, Primitive, Rule, RuleError, Sample, Tangent, bind1,
 };
 use crate::p;
 use crate::stablehlo::Value;
@@ -69,6 +69,9 @@ impl Primitive for ShardingConstraint {
     }
     fn mesh(&self) -> Option<&Mesh> {
         Some(self.sharding.mesh())
+    }
+    fn placed(&self) -> Option<&[PartitionSpec]> {
+        Some(std::slice::from_ref(self.sharding.spec()))
     }
 }
 

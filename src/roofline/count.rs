@@ -1,10 +1,10 @@
 //! [`Roofline`]: what each operation and each source line costs.
 
-use super::fuse::fused_bytes;
-use super::region::{Region, Step};
-use super::trips::trips;
-use crate::core::{Collective, Contraction, DType, Loc, Mesh, Program, Run};
-use crate::jit::Collectives;
+use super::region::Region;
+use super::shares::Layout;
+use super::walk::{Scope, Walk};
+use crate::core::{Collective, Contraction, DType, Loc, Mesh, NamedSharding, Program};
+use crate::jit::{Argument, Collectives};
 use crate::passes;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn of(location: Loc) -> Option<Place> {
+    pub(super) fn of(location: Loc) -> Option<Place> {
         location.map(|at| Place { file: at.file().into(), line: at.line() })
     }
 }
@@ -51,6 +51,36 @@ pub struct OpCost {
     pub dtype: Option<DType>,
     /// The product of matrices that it is, if it is one.
     pub product: Option<Contraction>,
+    /// What one device does of it.
+    pub each: Share,
+}
+
+/// What one device does of an operation, over all its runs. Fields as in [`OpCost`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "named as in `OpCost`")]
+pub struct Share {
+    pub flops: u64,
+    pub transcendentals: u64,
+    pub bytes: u64,
+    pub fused_bytes: u64,
+}
+
+impl Share {
+    fn and(self, other: Share) -> Share {
+        Share {
+            flops: self.flops.saturating_add(other.flops),
+            transcendentals: self.transcendentals.saturating_add(other.transcendentals),
+            bytes: self.bytes.saturating_add(other.bytes),
+            fused_bytes: self.fused_bytes.saturating_add(other.fused_bytes),
+        }
+    }
+
+    fn divide(&mut self, parts: u64) {
+        let Share { flops, transcendentals, bytes, fused_bytes } = self;
+        for count in [flops, transcendentals, bytes, fused_bytes] {
+            *count = count.div_ceil(parts.max(1));
+        }
+    }
 }
 
 /// What one line of the user's source costs: the sum over its operations.
@@ -103,7 +133,7 @@ pub struct OpenLoop {
 ///
 /// Counts are of the program as traced, after dead code is dropped, with loops counted as often as they run. A `cond` costs
 /// what its dearest branch does. Outside of `shard_map` types are those of all devices together, and so are the counts;
-/// [`Prediction`](super::Prediction) divides them. `docs/roofline.md` says what a FLOP is and which bytes are which.
+/// [`OpCost::each`] is one device's part. `docs/roofline.md` says what a FLOP is and which bytes are which.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -130,31 +160,73 @@ pub struct Roofline {
     pub argument_bytes: u64,
     /// Bytes of the results.
     pub result_bytes: u64,
+    /// Bytes of both on one device.
+    pub held_bytes: u64,
     /// The axes of the mesh that the program speaks of: name and size.
     pub mesh: Vec<(String, usize)>,
 }
 
 impl Roofline {
-    /// Counts a program. Loops whose length is not known count once.
+    /// Counts a program. Loops whose length is not known count once. How its arguments lie on devices is not known either, so
+    /// outside of `shard_map` each device is taken to do an equal part; [`Roofline::placed`] knows.
     pub fn of(program: &Program) -> Roofline {
         Roofline::assuming(program, 1)
     }
 
     /// The same, with loops whose length is not known counted as `steps`.
     pub fn assuming(program: &Program, steps: u64) -> Roofline {
+        Roofline::count(program, &[], program.mesh(), steps)
+    }
+
+    /// Counts a program whose arguments lie as [`Lowered::arguments`](crate::jit::Lowered::arguments) says: what is cut nowhere,
+    /// every device computes.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax::roofline::Roofline;
+    /// let mesh = Mesh::without_devices([("data", 8)])?;
+    /// let rows = mesh.sharding(p!["data"])?;
+    /// let step = jit(|w: Array, x: Array| (&w * 0.9, x.matmul(&w)));
+    /// let step = step.in_shardings((&mesh.replicated(), &rows));
+    /// let (w, x) = (Aval::new(DType::F32, [64, 64]), Aval::new(DType::F32, [32, 64]));
+    /// let lowered = step.lower((w, x))?;
+    /// let roofline = Roofline::placed(lowered.program(), &lowered.arguments()?);
+    /// let of = |name| roofline.operations.iter().find(|it| it.name == name).expect("it is in the step");
+    /// assert_eq!(of("dot_general").each.flops, of("dot_general").flops / 8);
+    /// assert_eq!(of("mul").each.flops, of("mul").flops);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn placed(program: &Program, arguments: &[Argument]) -> Roofline {
+        let shardings: Vec<_> =
+            arguments.iter().map(|argument| argument.sharding.as_ref()).collect();
+        let mesh = shardings.iter().flatten().map(|sharding| sharding.mesh()).next();
+        Roofline::count(program, &shardings, mesh.or_else(|| program.mesh()), 1)
+    }
+
+    fn count(
+        program: &Program,
+        arguments: &[Option<&NamedSharding>],
+        mesh: Option<&Mesh>,
+        steps: u64,
+    ) -> Roofline {
         let program = passes::dce(program);
         let region = Region::of(&program);
-        let used = program.used_inputs();
-        let arguments = region.inputs.iter().zip(used).filter(|(_, used)| *used);
+        let devices = mesh.map_or(1, |mesh| mesh.devices().len() as u64);
+        let layout = Layout::of(&region, arguments, devices);
+        let shares = layout.shares(&region);
+        let used = region.inputs.iter().zip(program.used_inputs()).filter(|(_, used)| *used);
+        let arguments: Vec<usize> = used.map(|(&value, _)| value).collect();
+        let bytes = |values: &[usize]| values.iter().map(|&value| region.bytes(value)).sum();
+        let held = |value: &usize| shares.held(*value, region.bytes(*value));
         let mut roofline = Roofline {
-            argument_bytes: arguments.map(|(&value, _)| region.bytes(value)).sum(),
-            result_bytes: region.outputs.iter().map(|&value| region.bytes(value)).sum(),
-            mesh: program.mesh().map(|mesh| mesh.axes().to_vec()).unwrap_or_default(),
+            argument_bytes: bytes(&arguments),
+            result_bytes: bytes(&region.outputs),
+            held_bytes: arguments.iter().chain(&region.outputs).map(held).sum(),
+            mesh: mesh.map(|mesh| mesh.axes().to_vec()).unwrap_or_default(),
             ..Roofline::default()
         };
-        let mesh = program.mesh().cloned();
-        let mut count = Count { roofline: &mut roofline, mesh, steps };
-        count.region(&region, Scope { times: 1, devices: 1 });
+        let mut walk = Walk { roofline: &mut roofline, mesh: mesh.cloned(), steps };
+        walk.region(&region, &layout, Scope::ONCE);
         roofline
     }
 
@@ -162,6 +234,11 @@ impl Roofline {
     /// [`Compiled::collectives`](crate::jit::Compiled::collectives) found, on the mesh that it was compiled for.
     #[must_use]
     pub fn exchanging(mut self, found: &Collectives, mesh: &Mesh) -> Roofline {
+        if self.mesh.is_empty() {
+            let devices = mesh.devices().len() as u64;
+            self.operations.iter_mut().for_each(|operation| operation.each.divide(devices));
+            self.held_bytes /= devices.max(1);
+        }
         self.mesh = mesh.axes().to_vec();
         self.exchanges = found.each().iter().map(|one| super::exchange::read(one, mesh)).collect();
         self
@@ -170,6 +247,11 @@ impl Roofline {
     /// How many devices its mesh has; 1 without one.
     pub fn devices(&self) -> usize {
         self.mesh.iter().map(|(_, size)| size).product()
+    }
+
+    /// What one device does of all operations together.
+    pub fn each(&self) -> Share {
+        self.operations.iter().fold(Share::default(), |all, operation| all.and(operation.each))
     }
 
     fn sum(&self, of: impl Fn(&OpCost) -> u64) -> u64 {
@@ -222,122 +304,4 @@ impl Roofline {
         lines.sort_by_key(|line| std::cmp::Reverse((line.flops, line.fused_bytes)));
         lines
     }
-}
-
-/// How often what is counted runs, and on how many devices.
-#[derive(Clone, Copy)]
-struct Scope {
-    times: u64,
-    devices: u64,
-}
-
-struct Count<'r> {
-    roofline: &'r mut Roofline,
-    mesh: Option<Mesh>,
-    steps: u64,
-}
-
-impl Count<'_> {
-    fn region(&mut self, region: &Region, scope: Scope) {
-        let fused = fused_bytes(region);
-        for (step, fused) in region.steps.iter().zip(fused) {
-            match step.inner.is_empty() {
-                true => self.operation(region, step, fused, scope),
-                false => self.programs(region, step, scope),
-            }
-        }
-    }
-
-    fn operation(&mut self, region: &Region, step: &Step, fused: u64, scope: Scope) {
-        let runs = scope.times.saturating_mul(scope.devices);
-        let list = |values: &[usize]| {
-            let types: Vec<String> = values.iter().map(|&v| region.avals[v].to_string()).collect();
-            types.join(", ")
-        };
-        let first = step.operands.first().or(step.results.first());
-        self.roofline.operations.push(OpCost {
-            name: step.primitive.name(),
-            operands: list(&step.operands),
-            results: list(&step.results),
-            place: Place::of(step.location),
-            times: scope.times,
-            devices: scope.devices,
-            flops: step.cost.flops.saturating_mul(runs),
-            transcendentals: step.cost.transcendentals.saturating_mul(runs),
-            bytes: step.cost.bytes.saturating_mul(runs),
-            fused_bytes: fused.saturating_mul(runs),
-            dtype: first.map(|&value| region.avals[value].dtype),
-            product: step.contraction,
-        });
-        self.exchange(region, step, scope);
-    }
-
-    fn exchange(&mut self, region: &Region, step: &Step, scope: Scope) {
-        let (Some(says), Some(mesh)) = (step.primitive.communication(), &self.mesh) else { return };
-        let sizes: Option<Vec<usize>> = says.axes.iter().map(|axis| mesh.size(axis)).collect();
-        // Axes of a `vmap` are no axes of the mesh, and nothing is sent along them.
-        let Some(sizes) = sizes else { return };
-        let size: usize = sizes.iter().product();
-        let sum = |values: &[usize]| values.iter().map(|&v| region.bytes(v)).sum::<u64>();
-        let bytes = super::exchange::payload(says.kind, sum(&step.operands), size);
-        self.roofline.exchanges.push(Exchange {
-            kind: says.kind,
-            axes: says.axes,
-            size,
-            bytes,
-            times: scope.times,
-            pairs: says.pairs,
-            place: Place::of(step.location),
-        });
-    }
-
-    fn programs(&mut self, region: &Region, step: &Step, scope: Scope) {
-        let mut dearest: Option<(u128, &Region)> = None;
-        for (run, inner) in &step.inner {
-            match *run {
-                Run::Times(times) => {
-                    let times = scope.times.saturating_mul(times as u64);
-                    self.region(inner, Scope { times, ..scope });
-                }
-                Run::Devices(devices) => {
-                    let devices = scope.devices.saturating_mul(devices as u64);
-                    self.region(inner, Scope { devices, ..scope });
-                }
-                Run::Choice => {
-                    let weight = weight(inner, self.steps);
-                    if dearest.is_none_or(|(most, _)| weight > most) {
-                        dearest = Some((weight, inner));
-                    }
-                }
-                Run::Unknown | Run::Counted | Run::Never => {}
-            }
-        }
-        if let Some((_, inner)) = dearest {
-            self.region(inner, scope);
-        }
-        if step.inner.iter().any(|(run, _)| *run == Run::Unknown) {
-            self.open(region, step, scope);
-        }
-    }
-
-    fn open(&mut self, region: &Region, step: &Step, scope: Scope) {
-        let found = trips(region, step);
-        let counted = found.unwrap_or(self.steps);
-        if found.is_none() {
-            self.roofline.open_loops.push(OpenLoop { place: Place::of(step.location), counted });
-        }
-        for (_, inner) in &step.inner {
-            let times = scope.times.saturating_mul(counted);
-            self.region(inner, Scope { times, ..scope });
-        }
-    }
-}
-
-/// What a branch costs, to compare it with others: operations first, then bytes.
-fn weight(region: &Region, steps: u64) -> u128 {
-    let mut roofline = Roofline::default();
-    let scope = Scope { times: 1, devices: 1 };
-    Count { roofline: &mut roofline, mesh: None, steps }.region(region, scope);
-    let work = roofline.flops().saturating_add(roofline.transcendentals());
-    u128::from(work) << 64 | u128::from(roofline.bytes())
 }

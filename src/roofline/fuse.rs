@@ -7,20 +7,12 @@
 //! 4. Each such group reads each value from outside once, and writes once what is used outside.
 
 use super::region::{Region, Step};
+use super::shares::Shares;
 use crate::core::Access;
 use std::collections::HashMap;
 
-/// The bytes that each step of a region reads and writes if its steps are fused, those of programs that steps hold left
-/// out.
-pub(super) fn fused_bytes(region: &Region) -> Vec<u64> {
-    let groups = Groups::of(region);
-    let mut bytes = vec![0; region.steps.len()];
-    groups.read(region, &mut bytes);
-    groups.write(region, &mut bytes);
-    bytes
-}
-
-struct Groups {
+/// Which steps of a region are computed together.
+pub(super) struct Groups {
     /// A step of the same group, nearer to its root.
     parents: Vec<usize>,
     /// Whether a group has a product of matrices; by root.
@@ -42,7 +34,7 @@ fn is_remade(region: &Region, step: &Step) -> bool {
 }
 
 impl Groups {
-    fn of(region: &Region) -> Groups {
+    pub(super) fn of(region: &Region) -> Groups {
         let n = region.steps.len();
         let mut groups = Groups {
             parents: (0..n).collect(),
@@ -82,6 +74,14 @@ impl Groups {
         groups
     }
 
+    /// The bytes that each step of a region reads and writes on one device, those of programs that steps hold left out.
+    pub(super) fn bytes(&self, region: &Region, shares: &Shares) -> Vec<u64> {
+        let mut bytes = vec![0; region.steps.len()];
+        self.read(region, shares, &mut bytes);
+        self.write(region, shares, &mut bytes);
+        bytes
+    }
+
     fn root(&self, mut at: usize) -> usize {
         while self.parents[at] != at {
             at = self.parents[at];
@@ -100,7 +100,7 @@ impl Groups {
     }
 
     /// Adds what each group reads from outside to the first step of it that does.
-    fn read(&self, region: &Region, bytes: &mut [u64]) {
+    fn read(&self, region: &Region, shares: &Shares, bytes: &mut [u64]) {
         let mut charged: HashMap<(usize, usize), u64> = HashMap::new();
         for (value, readers) in self.readers.iter().enumerate() {
             for &at in readers {
@@ -111,15 +111,16 @@ impl Groups {
                     continue;
                 }
                 // A slice reads no more than it gives.
-                let most = region.bytes(value);
+                let most = shares.read(region, at, value, region.bytes(value));
+                let made = |&v: &usize| shares.held(v, region.bytes(v));
                 let wanted = match region.steps[at].cost.access {
                     Access::Movement if is_operand => {
-                        region.steps[at].results.iter().map(|&v| region.bytes(v)).sum()
+                        region.steps[at].results.iter().map(made).sum()
                     }
                     _ => most,
                 };
                 let so_far = charged.entry((group, value)).or_default();
-                let more = wanted.min(most - *so_far);
+                let more = wanted.min(most.saturating_sub(*so_far));
                 *so_far += more;
                 bytes[at] += more;
             }
@@ -127,7 +128,7 @@ impl Groups {
     }
 
     /// Adds what is used outside of the group that makes it to the step that does.
-    fn write(&self, region: &Region, bytes: &mut [u64]) {
+    fn write(&self, region: &Region, shares: &Shares, bytes: &mut [u64]) {
         for (at, step) in region.steps.iter().enumerate() {
             if !step.inner.is_empty() {
                 continue;
@@ -136,7 +137,7 @@ impl Groups {
                 let outside = |&reader: &usize| self.root(reader) != self.root(at);
                 if region.outputs.contains(&value) || self.readers[value].iter().any(outside) {
                     // An update in place writes no more than it says.
-                    bytes[at] += region.bytes(value).min(step.cost.bytes);
+                    bytes[at] += shares.held(value, region.bytes(value).min(step.cost.bytes));
                 }
             }
         }

@@ -23,21 +23,24 @@
 //! table with its sources, and how close the counts are to the TPU compiler's.
 
 mod count;
+mod cuts;
 mod exchange;
 mod fuse;
 mod measure;
 mod network;
 mod predict;
 mod region;
+mod shares;
 mod show;
 mod specs;
 mod table;
 mod trips;
+mod walk;
 
 #[cfg(test)]
 mod tests;
 
-pub use count::{Exchange, LineCost, OpCost, OpenLoop, Place, Roofline};
+pub use count::{Exchange, LineCost, OpCost, OpenLoop, Place, Roofline, Share};
 pub use measure::Effort;
 pub use network::{Exchanging, Network, Route};
 pub use predict::{Bound, ExchangeTime, OpTime, Prediction, Seconds};

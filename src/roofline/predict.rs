@@ -79,18 +79,18 @@ pub struct ExchangeTime {
 /// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a table.
 ///
 /// A lower bound, [`Prediction::seconds`], overlaps everything with everything; an upper one does one thing after the other.
-/// The truth lies between, if the peaks were reached. Work is taken to be spread evenly over the devices.
+/// The truth lies between, if the peaks were reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// On what.
     pub device: DeviceSpec,
     /// On how many.
     pub devices: usize,
-    /// FLOPs of one device.
+    /// FLOPs of one device; what several devices do alike counts for each.
     pub flops: f64,
     /// Fused bytes of one device.
     pub bytes: f64,
-    /// Bytes of arguments and results on one device, evenly spread.
+    /// Bytes of arguments and results on one device.
     pub least_bytes: f64,
     /// How long each part of the machine is busy.
     pub times: Seconds,
@@ -101,7 +101,7 @@ pub struct Prediction {
     /// What takes longest.
     pub bound: Bound,
     /// FLOPs of the program over those that the device could do in [`Prediction::seconds`] in `bf16`, from 0 to 1: what the
-    /// utilization can be at most. Work that `remat` does again counts.
+    /// utilization can be at most. Work that `remat` does again counts, what several devices do alike counts once.
     pub mfu: f64,
     /// FLOPs per fused byte.
     pub intensity: f64,
@@ -134,13 +134,12 @@ impl OpTime {
 }
 
 impl OpCost {
-    /// How long it takes on each of `devices`, over which operations outside of `shard_map` are spread.
-    pub fn on(&self, spec: &DeviceSpec, devices: usize) -> OpTime {
-        let share = 1.0 / devices.max(1) as f64;
+    /// How long its part of the operation keeps a device busy.
+    pub fn on(&self, spec: &DeviceSpec) -> OpTime {
         let passes = self.product.map_or(1, |product| product.passes);
         let peak = self.dtype.map_or(spec.peak.bf16, |dtype| spec.peak_of(dtype));
-        let flops = self.flops as f64 * share;
-        let vectors = flops + self.transcendentals as f64 * share;
+        let flops = self.each.flops as f64;
+        let vectors = flops + self.each.transcendentals as f64;
         let is_product = self.product.is_some();
         OpTime {
             products: if is_product { flops * f64::from(passes) / peak } else { 0.0 },
@@ -148,7 +147,7 @@ impl OpCost {
                 Some(rate) if !is_product => vectors / rate,
                 _ => 0.0,
             },
-            memory: self.fused_bytes as f64 * share / spec.hbm_bandwidth,
+            memory: self.each.fused_bytes as f64 / spec.hbm_bandwidth,
         }
     }
 }
@@ -163,34 +162,37 @@ impl Roofline {
     /// The same with the axes of the mesh as `network` says.
     pub fn over(&self, spec: &DeviceSpec, network: &Network) -> Prediction {
         let devices = self.devices().max(1);
-        let share = 1.0 / devices as f64;
+        let each = self.each();
         let mut times = Seconds::default();
         let mut product_flops = 0.0;
         for operation in &self.operations {
-            let time = operation.on(spec, devices);
+            let time = operation.on(spec);
             times.products += time.products;
             times.vectors += time.vectors;
             times.memory += time.memory;
             if operation.product.is_some() {
-                product_flops += operation.flops as f64 * share;
+                product_flops += operation.each.flops as f64;
             }
         }
-        let bytes = self.fused_bytes() as f64 * share;
-        let least_bytes = self.least_bytes() as f64 * share;
-        times.memory_unfused = self.bytes() as f64 * share / spec.hbm_bandwidth;
+        let (flops, bytes) = (each.flops as f64, each.fused_bytes as f64);
+        let least_bytes = self.held_bytes as f64;
+        times.memory_unfused = each.bytes as f64 / spec.hbm_bandwidth;
         times.memory_least = least_bytes / spec.hbm_bandwidth;
         times.vmem = bytes / spec.vmem_bandwidth;
         let mut exchanges: Vec<ExchangeTime> =
             self.exchanges.iter().map(|e| timed(e, network)).collect();
         exchanges.sort_by(|a, b| b.time.seconds().total_cmp(&a.time.seconds()));
-        times.wires = exchanges.iter().map(|exchange| exchange.time.wires).sum();
-        times.data_centre = exchanges.iter().map(|exchange| exchange.time.data_centre).sum();
+        let all =
+            |of: fn(&Exchanging) -> f64| exchanges.iter().fold(0.0, |sum, it| sum + of(&it.time));
+        times.wires = all(|time| time.wires);
+        times.data_centre = all(|time| time.data_centre);
         let (bound, seconds) = times
             .parts()
             .into_iter()
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .unwrap_or((Bound::Memory, 0.0));
-        let flops = self.flops() as f64 * share;
+        // What devices do that others do too is no use.
+        let useful = self.flops() as f64 / devices as f64;
         // The rate at which this program's mixture of types is multiplied.
         let rate =
             if times.products > 0.0 { product_flops / times.products } else { spec.peak.bf16 };
@@ -203,7 +205,7 @@ impl Roofline {
             seconds,
             serial_seconds: times.parts().iter().map(|(_, seconds)| seconds).sum(),
             bound,
-            mfu: if seconds > 0.0 { flops / (spec.peak.bf16 * seconds) } else { 0.0 },
+            mfu: if seconds > 0.0 { useful / (spec.peak.bf16 * seconds) } else { 0.0 },
             intensity: flops / bytes.max(1.0),
             critical_intensity: rate / spec.hbm_bandwidth,
             critical_intensity_from_vmem: rate / spec.vmem_bandwidth,

@@ -22,6 +22,7 @@ const ALWAYS: &Laws = &[
     ("8 prints and parses to itself, verifies", structure::text),
     ("9 the same for all examples = copies", structure::copies),
     ("cost is finite", structure::cost),
+    ("sharding rules speak of dimensions that are there", structure::sharding_rule),
 ];
 
 /// In `f64` or `c128` too, where there is such a thing.

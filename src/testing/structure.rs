@@ -6,7 +6,7 @@ use super::laws::Check;
 use super::numbers::sample;
 use super::subject::{Subject, compare, fail};
 use crate::control_flow::HOLDERS;
-use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample};
+use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample, Var};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 use crate::primitives::rules::move_axis;
@@ -76,6 +76,33 @@ pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
             fail(format!("{} bytes moved, the smallest operand or result has {size}", cost.bytes))
         }
     }
+}
+
+/// The law of sharding rules: each dimension of a result runs along others of the operands.
+pub(super) fn sharding_rule<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
+    let avals = |vars: &[Var]| -> Vec<Aval> {
+        vars.iter().map(|&var| subject.program.aval(var).clone()).collect()
+    };
+    for eqn in subject.program.eqns() {
+        let (operands, results) = (avals(&eqn.operands), avals(&eqn.results));
+        let rule = eqn.primitive.sharding_rule(&operands, &results);
+        for (at, result) in results.iter().enumerate() {
+            let mut along: Vec<(usize, usize)> =
+                (0..result.rank()).flat_map(|dim| rule.along(at, dim)).copied().collect();
+            let strange =
+                along.iter().find(|(x, dim)| operands.get(*x).is_none_or(|x| *dim >= x.rank()));
+            if let Some((operand, dim)) = strange {
+                return fail(format!(
+                    "result {at} runs along dimension {dim} of operand {operand}"
+                ));
+            }
+            along.sort_unstable();
+            if let Some(pair) = along.windows(2).find(|pair| pair[0] == pair[1]) {
+                return fail(format!("two dimensions of result {at} run along {:?}", pair[0]));
+            }
+        }
+    }
+    Ok(Box::new(|_| Ok(())))
 }
 
 /// One way to map operands: which of them, and for each whether its batch axis is the last.

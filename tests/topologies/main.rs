@@ -17,6 +17,7 @@ mod table;
 mod tpu {
     mod doctor;
     mod roofline;
+    mod spread;
 
     use oxidax::jit::Planned;
     use oxidax::ops::Tiling;

@@ -331,6 +331,10 @@ impl Primitive for ShardMap {
         Some(&self.mapping.mesh)
     }
 
+    fn placed(&self) -> Option<&[PartitionSpec]> {
+        Some(&self.mapping.out_specs)
+    }
+
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }

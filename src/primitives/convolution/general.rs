@@ -4,7 +4,7 @@ use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, LowerCtx, Operand, Precision,
-    Primitive, Rule, RuleError, Tangent, bind1,
+    Primitive, Rule, RuleError, ShardingRule, Tangent, bind1,
 };
 use crate::primitives::dot::product_dtype;
 use crate::primitives::rules::{add_tangents, arity, one_cotangent};
@@ -129,6 +129,19 @@ impl Primitive for ConvGeneralDilated {
             k: geometry.inputs * geometry.space.iter().map(taps).product::<usize>(),
             passes: Contraction::passes(&operands[0], self.precision),
         })
+    }
+    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
+        // Windows reach across cuts in space, so those are none; features of groups lie apart.
+        let rank = results[0].rank();
+        let Ok(numbers) = self.dimension_numbers.resolved(operands[0].rank()) else {
+            return ShardingRule::default();
+        };
+        let along = |dim: usize| match numbers.out_spec.iter().position(|&at| at == dim) {
+            Some(0) if self.batch_group_count <= 1 => vec![(0, numbers.lhs_spec[0])],
+            Some(1) => vec![(1, numbers.rhs_spec[0])],
+            _ => vec![],
+        };
+        ShardingRule::one((0..rank).map(along))
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;

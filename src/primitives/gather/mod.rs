@@ -15,7 +15,7 @@ use super::slicing::widened_indices;
 use super::structural::expand_dims;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
-    Scalar, Tangent, bind1,
+    Scalar, ShardingRule, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -143,6 +143,13 @@ impl Primitive for Gather {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::part(operands, &results[0])
+    }
+    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
+        self.dimension_numbers.sharding_rule(
+            &operands[0].shape,
+            &self.slice_sizes,
+            results[0].rank(),
+        )
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let [Operand::Linear(x), Operand::Known(indices)] = operands else {

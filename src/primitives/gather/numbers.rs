@@ -1,6 +1,6 @@
 //! How indices address an operand: dimension numbers and modes of gather and scatter.
 
-use crate::core::{Rule, Shape};
+use crate::core::{Rule, Shape, ShardingRule};
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -187,6 +187,28 @@ impl GatherDimensionNumbers {
     /// Whether an operand axis is part of the result's slices.
     fn is_kept(&self, axis: usize) -> bool {
         !self.collapsed_slice_dims.contains(&axis) && !self.operand_batching_dims.contains(&axis)
+    }
+
+    /// Places in the result run along the indices' axes, and what slices have whole along the operand's.
+    pub(super) fn sharding_rule(
+        &self,
+        operand: &Shape,
+        slice: &[usize],
+        rank: usize,
+    ) -> ShardingRule {
+        let mut along = vec![Vec::new(); rank];
+        let kept = (0..operand.rank()).filter(|&axis| self.is_kept(axis));
+        for (axis, &to) in kept.zip(&self.offset_dims) {
+            if slice[axis] == operand[axis] {
+                along[to].push((0, axis));
+            }
+        }
+        for (axis, to) in self.batch_dims(rank).into_iter().enumerate() {
+            along[to].push((1, axis));
+            let with = self.start_indices_batching_dims.iter().position(|&own| own == axis);
+            along[to].extend(with.map(|at| (0, self.operand_batching_dims[at])));
+        }
+        ShardingRule::one(along)
     }
 
     /// The result's axes that do not run within a slice: those of the indices, but the last.

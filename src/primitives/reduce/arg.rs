@@ -1,9 +1,9 @@
 //! Where the largest or smallest element stands.
 
-use super::axes::{compare, highest, lowest};
+use super::axes::{compare, highest, lowest, rule_of_kept};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Scalar, Tangent, bind1, trace,
+    Sample, Scalar, ShardingRule, Tangent, bind1, trace,
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::rules::element_dtype;
@@ -120,6 +120,9 @@ impl Primitive for ArgMax {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &[self.axis])
+    }
 }
 
 /// Index of the largest element of `x` along `axis` (negative: from the back), as `i32`: the first
@@ -178,6 +181,9 @@ impl Primitive for ArgMin {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &[self.axis])
     }
 }
 

@@ -1,6 +1,8 @@
 //! What all reductions share: which axes go, and the text of `stablehlo.reduce`.
 
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, trace};
+use crate::core::{
+    Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, ShardingRule, trace,
+};
 use crate::ensure_shape;
 use crate::primitives::rules::{resolve_axis, without_axes};
 use crate::stablehlo::{Value, i64_array};
@@ -23,6 +25,11 @@ pub(super) fn shifted(axes: &[usize]) -> Vec<usize> {
 /// For each axis of the result of reducing `axes`, the operand axis that it was.
 pub(super) fn kept(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
+}
+
+/// The rule of reducing `axes`: the others are what they were.
+pub(super) fn rule_of_kept(rank: usize, axes: &[usize]) -> ShardingRule {
+    ShardingRule::moved(kept(rank, axes).into_iter().map(Some))
 }
 
 /// Writes a `stablehlo.reduce` whose body combines two scalars.

@@ -1,9 +1,11 @@
 //! Largest and smallest element along axes.
 
-use super::axes::{compare, highest, kept, lower_reduce, lowest, reduced, resolve_axes, shifted};
+use super::axes::{
+    compare, highest, kept, lower_reduce, lowest, reduced, resolve_axes, rule_of_kept, shifted,
+};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    ShardingRule, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -104,6 +106,9 @@ impl Primitive for ReduceMax {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
+    }
 }
 
 /// Largest element of `x` along `axes` (negative ones count from the back), which disappear. Over
@@ -160,6 +165,9 @@ impl Primitive for ReduceMin {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
     }
 }
 

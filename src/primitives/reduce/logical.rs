@@ -1,9 +1,9 @@
 //! Logical and bitwise reductions.
 
-use super::axes::{lower_reduce, reduced, resolve_axes, shifted};
+use super::axes::{lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Scalar, Tangent, bind1,
+    Scalar, ShardingRule, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::rules::{arity, batched, move_axis, zero_jvp};
@@ -73,6 +73,9 @@ impl Primitive for ReduceAnd {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
+    }
 }
 
 /// Whether all elements of `x` along `axes` hold; for integers, their bitwise and. Negative axes
@@ -127,6 +130,9 @@ impl Primitive for ReduceOr {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
+    }
 }
 
 /// Whether any element of `x` along `axes` holds; for integers, their bitwise or. Negative axes
@@ -180,6 +186,9 @@ impl Primitive for ReduceXor {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Product along axes.
 
-use super::axes::{kept, lower_reduce, reduced, resolve_axes, shifted};
+use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Scalar, Tangent, bind1,
+    Scalar, ShardingRule, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
@@ -90,6 +90,9 @@ impl Primitive for ReduceProd {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
     }
 }
 

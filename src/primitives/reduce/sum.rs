@@ -1,9 +1,9 @@
 //! Sum along axes.
 
-use super::axes::{kept, lower_reduce, reduced, resolve_axes, shifted};
+use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Scalar, Tangent, bind1,
+    Sample, Scalar, ShardingRule, Tangent, bind1,
 };
 use crate::primitives::rules::{arity, batched, linear_jvp, move_axis, one_cotangent};
 use crate::primitives::shape::broadcast_in_dim;
@@ -52,6 +52,9 @@ impl Primitive for ReduceSum {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
+    }
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
+        rule_of_kept(operands[0].rank(), &self.axes)
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
         let shape = &operands[0].aval().shape;

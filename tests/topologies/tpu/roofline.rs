@@ -66,11 +66,11 @@ fn agree(name: &str, counts: &Counts) {
     assert!((0.8..1.01).contains(&(least / kept)), "{name}: {least} of {kept} bytes");
 }
 
-fn f32s<const N: usize>(shape: [usize; N]) -> Aval {
+pub(super) fn f32s<const N: usize>(shape: [usize; N]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-fn ids<const N: usize>(shape: [usize; N]) -> Aval {
+pub(super) fn ids<const N: usize>(shape: [usize; N]) -> Aval {
     Aval::new(DType::I32, shape)
 }
 
@@ -99,14 +99,14 @@ impl Block {
 }
 
 #[derive(Tree, Clone)]
-struct Transformer {
+pub(super) struct Transformer {
     tokens: nn::Embedding,
     blocks: Vec<Block>,
     head: nn::Linear,
 }
 
 impl Transformer {
-    fn new(key: random::Key, is_causal: bool) -> Transformer {
+    pub(super) fn new(key: random::Key, is_causal: bool) -> Transformer {
         let [tokens, a, b, head] = key.split();
         Transformer {
             tokens: nn::Embedding::new(tokens, 2048, 256),
@@ -115,7 +115,7 @@ impl Transformer {
         }
     }
 
-    fn loss(&self, ids: &Array, labels: &Array) -> Array {
+    pub(super) fn loss(&self, ids: &Array, labels: &Array) -> Array {
         let x = self.tokens.forward(ids);
         let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
         nn::softmax_cross_entropy(&self.head.forward(&x), labels).mean()

@@ -1,0 +1,122 @@
+//! One device's share of a spread step by us and by the TPU compiler, whose counts are of one device.
+
+use super::roofline::{Transformer, f32s, ids};
+use oxidax::prelude::*;
+use oxidax::roofline::Roofline;
+
+/// How a model is made, and its loss.
+type Model<M> = (fn(random::Key) -> M, fn(&M, &Array, &Array) -> Array);
+
+/// Fails unless our count of a step of AdamW, its parameters and optimizer state cut by `rules` and its batch along `data`, is
+/// within 3 % of the compiler's FLOPs and of the bytes held, and not below this part of the bytes moved, on one of eight devices.
+#[track_caller]
+fn agree<M: Tree + Clone>(
+    name: &str,
+    (model, loss): Model<M>,
+    (x, y): (Aval, Aval),
+    axes: &[(&str, usize)],
+    rules: &[(&str, PartitionSpec)],
+    least: f64,
+) {
+    let mesh = Mesh::without_devices(axes.iter().copied()).unwrap();
+    let model = eval_shape(model, random::Key::of_type()).unwrap();
+    let state = eval_shape(|model: M| optim::adamw(1e-3).init(&model), &model).unwrap();
+    let rules = PartitionRules::new(rules.iter().cloned());
+    let kept = (rules.shardings(&model, &mesh).unwrap(), rules.shardings(&state, &mesh).unwrap());
+    let rows = mesh.sharding(p!["data"]).unwrap();
+    let step = jit(move |model: M, state: optim::State, x: Array, y: Array| {
+        let (loss, slopes) = value_and_grad(|model: &M| loss(model, &x, &y))(&model);
+        let (updates, state) = optim::adamw(1e-3).update(&slopes, &state, &model);
+        (optim::apply_updates(&model, &updates), state, loss)
+    });
+    let step = step.in_shardings((&kept.0, &kept.1, &rows, &rows)).out_shardings((
+        &kept.0,
+        &kept.1,
+        &mesh.replicated(),
+    ));
+    let lowered = step.lower((model, state, x, y)).unwrap();
+    let compiled = lowered.compile_for(&Topology::named("v5e:2x4").unwrap()).unwrap();
+    let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
+    let found = compiled.collectives().unwrap();
+    let ours = Roofline::placed(lowered.program(), &lowered.arguments().unwrap())
+        .exchanging(&found, &mesh);
+    let each = ours.each();
+    let (flops, bytes) = (costs["flops"], costs["bytes accessed"]);
+    let held = (memory.arguments + memory.results) as f64;
+    let [of_flops, of_bytes, of_held] =
+        [each.flops as f64 / flops, each.fused_bytes as f64 / bytes, ours.held_bytes as f64 / held];
+    eprintln!(
+        "{name}: {:.4e} FLOP a device, of the compiler's {flops:.4e} {of_flops:.4}; {:.3e} bytes fused, of {bytes:.3e} \
+         {of_bytes:.2}; {} bytes held, of {held} {of_held:.4}; evenly spread {:.4}, {:.2}; {found}",
+        each.flops as f64,
+        each.fused_bytes as f64,
+        ours.held_bytes,
+        ours.flops() as f64 / 8.0 / flops,
+        ours.fused_bytes() as f64 / 8.0 / bytes,
+    );
+    assert!((of_flops - 1.0).abs() < 0.03, "{name}: {of_flops} of the FLOPs");
+    assert!((least..1.1).contains(&of_bytes), "{name}: {of_bytes} of the bytes");
+    assert!((of_held - 1.0).abs() < 0.03, "{name}: {of_held} of the bytes held");
+}
+
+fn gpt() -> Model<Transformer> {
+    (|key| Transformer::new(key, true), Transformer::loss)
+}
+
+fn perceptron() -> Model<nn::Mlp> {
+    let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
+        nn::softmax_cross_entropy(&model.forward(x), y).mean()
+    };
+    (|key| nn::Mlp::new(key, &[784, 1024, 1024, 10]), loss)
+}
+
+fn images() -> (Aval, Aval) {
+    (f32s([1024, 784]), ids([1024]))
+}
+
+fn texts() -> (Aval, Aval) {
+    (ids([32, 128]), ids([32, 128]))
+}
+
+const DATA: [(&str, usize); 1] = [("data", 8)];
+
+fn fully_sharded() -> [(&'static str, PartitionSpec); 2] {
+    [("*weight", p!["data"]), ("*embedding", p!["data"])]
+}
+
+#[test]
+fn a_perceptron_by_data() {
+    agree("perceptron, data", perceptron(), images(), &DATA, &[], 0.4);
+}
+
+#[test]
+fn a_perceptron_fully_sharded() {
+    agree("perceptron, fsdp", perceptron(), images(), &DATA, &fully_sharded(), 0.35);
+}
+
+#[test]
+fn a_gpt_by_data() {
+    agree("gpt, data", gpt(), texts(), &DATA, &[], 0.7);
+}
+
+#[test]
+fn a_gpt_fully_sharded() {
+    agree("gpt, fsdp", gpt(), texts(), &DATA, &fully_sharded(), 0.7);
+}
+
+#[test]
+fn a_gpt_by_data_and_tensor() {
+    let columns = p![None, "model"];
+    let rules = [
+        ("*attention.out.weight", p!["model"]),
+        ("*attention.out.bias", p![]),
+        ("*attention*weight", columns.clone()),
+        ("*attention*bias", p!["model"]),
+        ("*mlp.layers[0].weight", columns.clone()),
+        ("*mlp.layers[0].bias", p!["model"]),
+        ("*mlp.layers[1].weight", p!["model"]),
+        ("*head.weight", columns),
+        ("*head.bias", p!["model"]),
+    ];
+    agree("gpt, data and tensor", gpt(), texts(), &[("data", 2), ("model", 4)], &rules, 0.7);
+}
