@@ -45,7 +45,7 @@ impl Case {
 const USAGE: &str = "\
 Says what a training step does on devices that need not be here.
 
-  --topology NAME      v5e:4x4, v4:2x2x1, v5p:2x2x2, v6e:2x4, 7x:2x2x1 …       (v5e:1x1)
+  --topology NAME      v5e:4x4, v4:2x2x1, v5p:2x2x2, v6e:2x4, h100:8 …         (v5e:1x1)
   --slices N           so many such slices                                    (1)
   --mesh AXES          data=4,model=4: a mesh of the topology's devices       (one device)
   --batch N            the batch                                              (1)

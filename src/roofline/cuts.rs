@@ -14,17 +14,22 @@ pub(super) type Cut = Vec<Axes>;
 #[derive(Clone, Copy)]
 pub(super) struct Grid<'m>(pub(super) &'m Mesh);
 
-impl Grid<'_> {
+impl<'m> Grid<'m> {
     /// The bit of each of these axes that the mesh has.
     pub(super) fn axes<'a>(self, names: impl IntoIterator<Item = &'a String>) -> Axes {
-        let at = |name: &String| self.0.axes().iter().position(|(own, _)| own == name);
+        let at = |name: &String| self.sizes().position(|(own, _)| own == name);
         names.into_iter().filter_map(at).fold(0, |all, at| all | 1 << at)
     }
 
     /// How many parts these axes cut into.
     pub(super) fn parts(self, axes: Axes) -> u64 {
-        let sizes = self.0.axes().iter().enumerate();
+        let sizes = self.sizes().enumerate();
         sizes.filter(|(at, _)| axes >> at & 1 == 1).map(|(_, (_, size))| *size as u64).product()
+    }
+
+    /// The axes that there are bits for.
+    fn sizes(self) -> impl Iterator<Item = &'m (String, usize)> {
+        self.0.axes().iter().take(Axes::BITS as usize)
     }
 
     /// What a spec says of a value of this rank.

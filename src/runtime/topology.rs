@@ -75,7 +75,10 @@ impl Topology {
     /// # Errors
     /// `Plugin` if the plugin is not found, or does not know the name.
     pub fn named(name: &str) -> Result<Topology, Error> {
-        let Some((kind, count)) = gpus(name) else { return Topology::of_slices(name, 1) };
+        Topology::of_slices(name, 1)
+    }
+
+    fn of_gpus(name: &str, (kind, count): (&str, usize)) -> Result<Topology, Error> {
         let (plugin, file) = plugin_of(Platform::Cuda)?;
         let topology = oxidax_pjrt::Topology::of_gpus(plugin, kind, count);
         let topology = topology.map_err(|error| {
@@ -90,8 +93,17 @@ impl Topology {
     /// [which slice](Device::slice_index) they belong to; [`Mesh::across_slices`] makes a mesh of them.
     ///
     /// # Errors
-    /// As [`Topology::named`]; `Plugin` if `slices` is 0.
+    /// As [`Topology::named`]; `Plugin` if `slices` is 0, or there are several of GPUs, of which one host's are known.
     pub fn of_slices(name: &str, slices: usize) -> Result<Topology, Error> {
+        match (gpus(name), slices) {
+            (None, _) => {}
+            (Some(asked), 1) => return Topology::of_gpus(name, asked),
+            (Some(_), _) => {
+                return Err(Error::Plugin(format!(
+                    "{slices} × `{name}`: GPUs are those of one host\n  help: `{name}` alone, or slices of TPUs"
+                )));
+            }
+        }
         let (plugin, file) = plugin_of(Platform::Tpu)?;
         let known = match name.strip_prefix("7x:") {
             Some(form) => format!("tpu7x:{form}"),
@@ -275,7 +287,15 @@ impl fmt::Debug for Topology {
 
 #[cfg(test)]
 mod tests {
-    use super::gpus;
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::{Topology, gpus};
+
+    #[test]
+    fn gpus_are_those_of_one_host() {
+        let error = Topology::of_slices("h100:8", 2).unwrap_err().to_string();
+        assert!(error.contains("2 × `h100:8`: GPUs are those of one host"), "{error}");
+    }
 
     #[test]
     fn names_of_gpus_are_told_from_those_of_tpus() {
