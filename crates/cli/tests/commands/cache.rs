@@ -1,34 +1,17 @@
-//! Drives `oxidax cache` as a user would.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+//! `oxidax cache`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use oxidax_cache::{About, KeyBuilder, Settings, Store};
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A user with an empty home.
-struct User {
-    home: TempDir,
-}
-
-struct Outcome {
-    succeeded: bool,
-    stdout: String,
-    stderr: String,
-}
+use crate::user::User;
 
 impl User {
-    fn new() -> User {
-        User { home: tempfile::tempdir().unwrap() }
-    }
-
     fn folder(&self) -> PathBuf {
-        self.home.path().join(".cache/oxidax/programs")
+        self.path(".cache/oxidax/programs")
     }
 
     /// Keeps a program that was last used so many days ago.
@@ -45,23 +28,8 @@ impl User {
         file.set_modified(SystemTime::now() - days * Duration::from_secs(86_400)).unwrap();
     }
 
-    fn oxidax(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
-        let output = Command::new(env!("CARGO_BIN_EXE_oxidax"))
-            .args(arguments)
-            .env_clear()
-            .env("HOME", self.home.path())
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap();
-        Outcome {
-            succeeded: output.status.success(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
     fn stats(&self) -> Value {
-        let outcome = self.oxidax(&["cache", "stats", "--json"], &[]);
+        let outcome = self.oxidax(&["cache", "stats", "--json"]);
         assert!(outcome.succeeded, "{}", outcome.stderr);
         serde_json::from_str(&outcome.stdout).unwrap()
     }
@@ -70,7 +38,7 @@ impl User {
 #[test]
 fn a_fresh_user_has_no_programs() {
     let user = User::new();
-    let outcome = user.oxidax(&["cache", "stats"], &[]);
+    let outcome = user.oxidax(&["cache", "stats"]);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     let expected = format!(
         "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at most 30.0 days; kept if \
@@ -79,7 +47,7 @@ fn a_fresh_user_has_no_programs() {
     );
     assert_eq!(outcome.stdout, expected);
     assert!(!user.folder().exists(), "looking makes nothing");
-    assert!(user.oxidax(&["cache", "clear"], &[]).succeeded);
+    assert!(user.oxidax(&["cache", "clear"]).succeeded);
 }
 
 #[test]
@@ -89,7 +57,7 @@ fn what_is_there_is_told_in_words_and_in_json() {
     user.keep("b", "cpu", 1);
     user.keep("c", "tpu", 0);
     fs::write(user.folder().join(format!("{}.program", "0".repeat(64))), b"spoilt").unwrap();
-    let text = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "1M")]).stdout;
+    let text = user.oxidax_with(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "1M")]).stdout;
     for line in [
         "entries     4 entries, 6.",
         "cpu         2 entries, 4.",
@@ -116,10 +84,10 @@ fn programs_are_cleared_by_age_or_all() {
     user.keep("a", "cpu", 40);
     user.keep("b", "cpu", 20);
     user.keep("c", "cpu", 0);
-    let outcome = user.oxidax(&["cache", "clear", "--older-than", "30"], &[]);
+    let outcome = user.oxidax(&["cache", "clear", "--older-than", "30"]);
     assert!(outcome.stdout.starts_with("deleted 1 entry, 2."), "{}", outcome.stdout);
     assert_eq!(user.stats()["entries"], 2);
-    let outcome = user.oxidax(&["cache", "clear"], &[]);
+    let outcome = user.oxidax(&["cache", "clear"]);
     assert!(outcome.stdout.starts_with("deleted 2 entries, 4."), "{}", outcome.stdout);
     assert_eq!(user.stats()["entries"], 0);
 }
@@ -128,14 +96,14 @@ fn programs_are_cleared_by_age_or_all() {
 fn wrong_words_are_refused() {
     let user = User::new();
     for days in ["soon", "-1", "nan"] {
-        let outcome = user.oxidax(&["cache", "clear", &format!("--older-than={days}")], &[]);
+        let outcome = user.oxidax(&["cache", "clear", &format!("--older-than={days}")]);
         assert!(
             !outcome.succeeded && outcome.stderr.contains("number of days"),
             "{}",
             outcome.stderr
         );
     }
-    let outcome = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "many")]);
+    let outcome = user.oxidax_with(&["cache", "stats"], &[("OXIDAX_CACHE_MAX_BYTES", "many")]);
     assert!(!outcome.succeeded);
     assert!(outcome.stderr.contains("OXIDAX_CACHE_MAX_BYTES is `many`"), "{}", outcome.stderr);
 }
@@ -144,13 +112,13 @@ fn wrong_words_are_refused() {
 fn a_cache_that_is_off_is_said_to_be() {
     let user = User::new();
     user.keep("a", "cpu", 0);
-    let outcome = user.oxidax(&["cache", "stats"], &[("OXIDAX_CACHE", "off")]);
+    let outcome = user.oxidax_with(&["cache", "stats"], &[("OXIDAX_CACHE", "off")]);
     assert!(
         !outcome.succeeded && outcome.stderr.contains("unset OXIDAX_CACHE"),
         "{}",
         outcome.stderr
     );
     let zero = [("OXIDAX_CACHE_MAX_BYTES", "0")];
-    assert!(user.oxidax(&["cache", "stats"], &zero).stdout.contains("(off: "));
-    assert!(user.oxidax(&["cache", "clear"], &zero).stdout.starts_with("deleted 1 entry"));
+    assert!(user.oxidax_with(&["cache", "stats"], &zero).stdout.contains("(off: "));
+    assert!(user.oxidax_with(&["cache", "clear"], &zero).stdout.starts_with("deleted 1 entry"));
 }

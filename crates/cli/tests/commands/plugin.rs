@@ -1,56 +1,10 @@
-//! Drives the `oxidax` binary as a user would.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
-
-#[path = "../../plugin/tests/install/elf.rs"]
-mod elf;
+//! `oxidax plugin`.
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
-use tempfile::TempDir;
-
-/// A user with an empty home and no tools.
-struct User {
-    home: TempDir,
-}
-
-struct Outcome {
-    succeeded: bool,
-    stdout: String,
-    stderr: String,
-}
-
-impl User {
-    fn new() -> User {
-        User { home: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
-    }
-
-    fn oxidax(&self, arguments: &[&str]) -> Outcome {
-        self.oxidax_with(arguments, &[])
-    }
-
-    fn oxidax_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
-        let output = Command::new(env!("CARGO_BIN_EXE_oxidax"))
-            .args(arguments)
-            .current_dir(self.home.path())
-            .env_clear()
-            .env("HOME", self.home.path())
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap();
-        Outcome {
-            succeeded: output.status.success(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
+use crate::elf;
+use crate::user::User;
 
 /// The line of the list that begins with this name.
 fn line<'a>(list: &'a str, name: &str) -> &'a str {

@@ -1,0 +1,9 @@
+//! Drives the `oxidax` binary as a user would.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+mod cache;
+#[path = "../../../plugin/tests/install/elf.rs"]
+mod elf;
+mod plugin;
+mod user;
