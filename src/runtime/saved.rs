@@ -208,7 +208,7 @@ impl Disk {
                 return None;
             }
         };
-        match runtime.client.load(entry.payload(), Some(request.signature.clone())) {
+        match runtime.client.load(entry.payload(), Some(request.signature.clone()), None) {
             Ok(loaded) => {
                 let (took, compiling) = (start.elapsed(), entry.about.compile_time);
                 add(&COUNTERS.hits, 1);

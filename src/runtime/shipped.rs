@@ -9,7 +9,7 @@ use super::unloaded::Unloaded;
 use crate::core::{Aval, Device, Effects, Error, Mesh, NamedSharding, PartitionSpec, Program};
 use crate::passes::Placed;
 use oxidax_cache::{KeyBuilder, file_hash, processor};
-use oxidax_pjrt::Signature;
+use oxidax_pjrt::{CompileOptions, Signature};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub(crate) struct Machine {
 /// How arguments and results lie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Lie {
-    /// On one device; results count as put there if the arguments did.
-    One { committed: bool },
+    /// On one device, compiled for the one of this number; results count as put there if the arguments did.
+    One { device: i32, committed: bool },
     /// Over a mesh of devices of these numbers.
     Over {
         axes: Vec<(String, usize)>,
@@ -132,7 +132,7 @@ impl Executable {
             return Err(unshippable(self.name()));
         }
         let lie = match &self.gives {
-            Gives::On { committed, .. } => Lie::One { committed: *committed },
+            Gives::On { device, committed } => Lie::One { device: *device, committed: *committed },
             Gives::Over(results) => over(self.inputs(), results)?,
         };
         let frame = Frame { machine: Machine::here(runtime)?, lie, ordered: self.is_ordered() };
@@ -157,16 +157,11 @@ impl Executable {
         if let Some(why) = machine.refuses(&Machine::here(runtime)?) {
             return Err(Error::Plugin(format!("{name}: this program does not run here: {why}")));
         }
+        let mut elsewhere = None;
         let (inputs, gives) = match lie {
-            Lie::One { committed } => {
+            Lie::One { device: compiled_for, committed } => {
                 let device = default_device()?;
-                let first = runtime.local[0].id();
-                if device != first {
-                    let message = format!(
-                        "{name}: a program from bytes runs on the first device, and the default is device {device} here"
-                    );
-                    return Err(Error::Plugin(message));
-                }
+                elsewhere = (device != *compiled_for).then(|| CompileOptions::on_device(device));
                 (
                     vec![Home::Device(device); avals.len()],
                     Gives::On { device, committed: *committed },
@@ -185,7 +180,7 @@ impl Executable {
         let shares = Executable::shares(avals, &inputs)?;
         let parameters = shares.iter().map(super::buffer::array_type).collect::<Result<_, _>>();
         let loaded = parameters.and_then(|parameters| {
-            runtime.client.load(&shipped.code, Some(Signature { parameters }))
+            runtime.client.load(&shipped.code, Some(Signature { parameters }), elsewhere.as_ref())
         });
         let loaded = loaded.map_err(|error| runtime_error(format!("loading {name}"), &error))?;
         Ok(Executable::made(name, loaded, results, inputs, gives, *ordered))
@@ -208,7 +203,10 @@ impl Unloaded {
             return Err(unshippable(self.name()));
         }
         let lie = match placed.and_then(Placed::mesh).zip(placed) {
-            None => Lie::One { committed: false },
+            None => Lie::One {
+                device: topology.devices().first().map_or(0, Device::id),
+                committed: false,
+            },
             Some((mesh, placed)) => {
                 let own = topology.own_mesh(mesh)?;
                 let wish = |sharding: &Option<NamedSharding>| match sharding {
@@ -252,7 +250,14 @@ fn over(inputs: &[Home], results: &[NamedSharding]) -> Result<Lie, Error> {
         Home::Device(_) => None,
     });
     let mesh = of_input.or_else(|| results.first().map(NamedSharding::mesh));
-    let Some(mesh) = mesh else { return Ok(Lie::One { committed: false }) };
+    let Some(mesh) = mesh else {
+        let device = inputs.iter().find_map(|home| match home {
+            Home::Device(device) => Some(*device),
+            Home::Mesh(_) => None,
+        });
+        let device = device.map_or_else(default_device, Ok)?;
+        return Ok(Lie::One { device, committed: false });
+    };
     Ok(Lie::Over {
         axes: mesh.axes().to_vec(),
         devices: mesh.devices().iter().map(Device::id).collect(),

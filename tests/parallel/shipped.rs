@@ -62,6 +62,33 @@ fn a_step_over_a_mesh_comes_back_with_what_it_captured() {
 }
 
 #[test]
+fn a_step_of_one_device_runs_on_the_default_device() {
+    let devices = eight();
+    let x = counting(&[3]);
+    let shift = counting(&[3]);
+    let f = jit(move |x: Array| &x * 2.0 + &shift);
+    let bytes = f.lower(&x).unwrap().compile().unwrap().serialize().unwrap();
+    for at in [0, 5] {
+        let device = &devices[at];
+        let again = with_default_device(device, || {
+            Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x)
+        });
+        let y = again.unwrap().unwrap().call(device_put(&x, device).unwrap()).unwrap();
+        assert_eq!(y.device().unwrap().as_ref(), Some(device));
+        assert_eq!(values(&y), values(&(&x * 3.0)));
+    }
+    // Compiled on another device than the one it is read for.
+    let bytes = with_default_device(&devices[6], || {
+        jit(|x: Array| &x * 2.0).lower(&x).and_then(|it| it.compile()).and_then(|it| it.serialize())
+    });
+    let bytes = bytes.unwrap().unwrap();
+    let again = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x).unwrap();
+    let y = again.call(&x).unwrap();
+    assert_eq!(y.device().unwrap().as_ref(), devices.first());
+    assert_eq!(values(&y), values(&(&x * 2.0)));
+}
+
+#[test]
 fn another_process_runs_it() {
     eight();
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args};
 use crate::client::Client;
+use crate::compile_options::CompileOptions;
 use crate::error::{Error, Result};
 use crate::executable::{Executable, LoadedExecutable};
 use crate::signature::Signature;
@@ -37,17 +38,34 @@ impl Client {
     /// The bytes hold machine code: load only what this program, or one that you trust, has written, by this plugin on
     /// this kind of machine. Plugins do not check that.
     ///
+    /// `options` take the place of those that it was compiled with, to run it on another device of the same kind
+    /// ([`CompileOptions::on_device`]).
+    ///
     /// # Errors
     /// [`Error::Status`] if the bytes are damaged or from a plugin too different.
-    pub fn load(&self, bytes: &[u8], signature: Option<Signature>) -> Result<LoadedExecutable> {
+    pub fn load(
+        &self,
+        bytes: &[u8],
+        signature: Option<Signature>,
+        options: Option<&CompileOptions>,
+    ) -> Result<LoadedExecutable> {
         if bytes.is_empty() {
             return Err(Error::invalid("load executable", "there are no bytes"));
         }
+        let options = options.map(|options| {
+            options.check_devices(self)?;
+            options.encode()
+        });
+        let options = options.transpose()?;
         let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args::new();
         args.client = self.as_ptr();
         args.serialized_executable = bytes.as_ptr().cast();
         args.serialized_executable_size = bytes.len();
-        // SAFETY: the client is alive and the bytes are borrowed for the call; the executable is ours.
+        if let Some(options) = &options {
+            args.overridden_serialized_compile_options = options.as_ptr().cast();
+            args.overridden_serialized_compile_options_size = options.len();
+        }
+        // SAFETY: the client is alive, bytes and options are borrowed for the call; the executable is ours.
         unsafe {
             self.plugin().call(&mut args)?;
             LoadedExecutable::from_raw(self, args.loaded_executable, signature)

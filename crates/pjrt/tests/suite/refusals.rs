@@ -40,11 +40,11 @@ fn bytes_that_are_no_program_are_errors() {
     on_each(|client, _| {
         for bytes in [&b"\0\0\0"[..], b"ML\xefR", b"HloModule m"] {
             assert!(Program::hlo(bytes).is_err());
-            assert!(client.load(bytes, None).is_err());
+            assert!(client.load(bytes, None, None).is_err());
         }
-        assert!(client.load(&[], None).is_err());
+        assert!(client.load(&[], None, None).is_err());
         let long = vec![0x5a; 100_000];
-        assert!(client.load(&long, None).is_err());
+        assert!(client.load(&long, None, None).is_err());
     });
 }
 

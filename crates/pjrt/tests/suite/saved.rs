@@ -12,7 +12,7 @@ fn a_serialized_program_runs_again() {
         let executable = compile(client, ADD);
         let bytes = executable.executable().serialize().expect("serialized");
         drop(executable);
-        let loaded = client.load(&bytes, None).expect("loaded");
+        let loaded = client.load(&bytes, None, None).expect("loaded");
         assert_eq!(loaded.name(), "add");
         let types: Vec<_> = loaded.parameters().iter().map(ToString::to_string).collect();
         assert_eq!(types, ["f32[2]", "f32[2]"], "read from the compiled program");
@@ -24,12 +24,28 @@ fn a_serialized_program_runs_again() {
 }
 
 #[test]
+fn a_program_is_loaded_for_another_device() {
+    on_each(|client, api| {
+        let bytes = compile(client, ADD).executable().serialize().expect("serialized");
+        let options = CompileOptions::on_device(3);
+        let loaded = client.load(&bytes, None, Some(&options)).expect("loaded");
+        let device = client.device(3).expect("exists");
+        let x = f32_buffer(client, &[2], &[1.0, 2.0]).copy_to_device(&device).expect("copied");
+        let results = loaded.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+        assert_eq!(results[0].device().id(), 3, "{api:?}");
+        let far = CompileOptions::on_device(99);
+        assert!(client.load(&bytes, None, Some(&far)).is_err());
+    });
+}
+
+#[test]
 fn a_portable_program_stays_portable() {
     on_each(|client, _| {
         let program = Program::mlir(ADD).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::portable()).expect("compiled");
         let bytes = executable.executable().serialize().expect("serialized");
-        let loaded = client.load(&bytes, None).expect("loaded");
+        let loaded = client.load(&bytes, None, None).expect("loaded");
         assert!(loaded.is_portable());
         let device = client.device(3).expect("exists");
         let x = f32_buffer(client, &[2], &[1.0, 2.0]).copy_to_device(&device).expect("copied");
@@ -44,7 +60,11 @@ fn damaged_bytes_are_errors() {
     on_each(|client, _| {
         let bytes = compile(client, ADD).executable().serialize().expect("serialized");
         for cut in [1, bytes.len() / 2, bytes.len() - 1] {
-            assert!(client.load(&bytes[..cut], None).is_err(), "cut at {cut} of {}", bytes.len());
+            assert!(
+                client.load(&bytes[..cut], None, None).is_err(),
+                "cut at {cut} of {}",
+                bytes.len()
+            );
         }
     });
 }
@@ -115,7 +135,8 @@ fn the_clients_own_topology_compiles() {
     topology.attributes().expect("a list, even if empty");
     let program = Program::mlir(ADD).expect("accepted");
     let executable = topology.compile(&program, &CompileOptions::default()).expect("compiled");
-    let loaded = client.load(&executable.serialize().expect("serialized"), None).expect("loaded");
+    let loaded =
+        client.load(&executable.serialize().expect("serialized"), None, None).expect("loaded");
     let x = f32_buffer(client, &[2], &[1.0, 2.0]);
     let results = loaded.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
     assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
@@ -170,7 +191,7 @@ fn a_loaded_program_tells_what_the_compiled_one_told() {
             let program = Program::mlir(text).expect("accepted");
             let compiled = client.compile(&program, &options).expect("compiled");
             let bytes = compiled.executable().serialize().expect("serialized");
-            let loaded = client.load(&bytes, None).expect("loaded");
+            let loaded = client.load(&bytes, None, None).expect("loaded");
             let (before, after) = (compiled.executable(), loaded.executable());
             assert_eq!(loaded.parameters(), compiled.parameters());
             assert_eq!(loaded.results(), compiled.results());
