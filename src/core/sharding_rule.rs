@@ -33,11 +33,10 @@ impl ShardingRule {
     pub fn in_place(operands: &[Aval], results: &[Aval]) -> ShardingRule {
         let of = |result: &Aval| {
             let at = |dim: usize| {
-                let alike = |operand: &&(usize, &Aval)| {
-                    operand.1.rank() == result.rank() && operand.1.shape[dim] == result.shape[dim]
-                };
-                let operands: Vec<(usize, &Aval)> = operands.iter().enumerate().collect();
-                operands.iter().filter(alike).map(|&(operand, _)| (operand, dim)).collect()
+                let alike = operands.iter().enumerate().filter(|(_, operand)| {
+                    operand.rank() == result.rank() && operand.shape[dim] == result.shape[dim]
+                });
+                alike.map(|(operand, _)| (operand, dim)).collect()
             };
             (0..result.rank()).map(at).collect()
         };

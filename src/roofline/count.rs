@@ -55,13 +55,16 @@ pub struct OpCost {
     pub each: Share,
 }
 
-/// What one device does of an operation, over all its runs. Fields as in [`OpCost`].
+/// What one device does of an operation, over all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "named as in `OpCost`")]
 pub struct Share {
+    /// Operations, as in [`OpCost::flops`].
     pub flops: u64,
+    /// Exponentials and the like.
     pub transcendentals: u64,
+    /// Bytes that it reads and writes of its own memory if nothing is fused.
     pub bytes: u64,
+    /// The same if the compiler fuses.
     pub fused_bytes: u64,
 }
 
