@@ -234,7 +234,8 @@ impl Roofline {
     }
 
     /// The same with the exchanges that the compiler made instead of those that the program says: what
-    /// [`Compiled::collectives`](crate::jit::Compiled::collectives) found, on the mesh that it was compiled for.
+    /// [`Compiled::collectives`](crate::jit::Compiled::collectives) found, on the mesh that it was compiled for. Where the compiler does
+    /// not say how often one runs, as often as the program says of one of this kind along these axes.
     #[must_use]
     pub fn exchanging(mut self, found: &Collectives, mesh: &Mesh) -> Roofline {
         if self.mesh.is_empty() {
@@ -243,7 +244,9 @@ impl Roofline {
             self.held_bytes /= devices.max(1);
         }
         self.mesh = mesh.axes().to_vec();
-        self.exchanges = found.each().iter().map(|one| super::exchange::read(one, mesh)).collect();
+        let said = std::mem::take(&mut self.exchanges);
+        let read = |one| super::exchange::read(one, mesh, &said);
+        self.exchanges = found.each().iter().map(read).collect();
         self
     }
 

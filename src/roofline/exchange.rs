@@ -12,8 +12,9 @@ pub(super) fn payload(kind: Collective, operand: u64, size: usize) -> u64 {
     }
 }
 
-/// What a compiled one exchanges, along which axes.
-pub(super) fn read(found: &CompiledCollective, mesh: &Mesh) -> Exchange {
+/// What a compiled one exchanges, along which axes. Where the compiler does not say how often, it is as often as what the
+/// program says itself of such an exchange (`said`), which may stand in a loop.
+pub(super) fn read(found: &CompiledCollective, mesh: &Mesh, said: &[Exchange]) -> Exchange {
     let n = mesh.devices().len();
     let all: Vec<usize> = (0..n).collect();
     let group = found.groups.first().filter(|group| !group.is_empty()).unwrap_or(&all);
@@ -58,8 +59,10 @@ pub(super) fn read(found: &CompiledCollective, mesh: &Mesh) -> Exchange {
         _ => result,
     };
     let names = axes.iter().filter(|_| fits).map(|&axis| mesh.axes()[axis].0.clone());
-    let times = found.runs.unwrap_or(1);
-    Exchange { kind: found.kind, axes: names.collect(), size, bytes, times, pairs, place: None }
+    let axes: Vec<String> = names.collect();
+    let alike = said.iter().filter(|one| one.kind == found.kind && one.axes == axes);
+    let times = found.runs.or_else(|| alike.map(|one| one.times).max()).unwrap_or(1);
+    Exchange { kind: found.kind, axes, size, bytes, times, pairs, place: None }
 }
 
 #[cfg(test)]
@@ -70,7 +73,24 @@ mod tests {
         let mesh = Mesh::without_devices([("data", 2), ("model", 4)]).unwrap();
         let groups = groups.iter().map(|group| group.to_vec()).collect();
         let (name, pairs) = (String::new(), pairs.to_vec());
-        read(&CompiledCollective { kind, name, bytes: 100, groups, pairs, runs: Some(3) }, &mesh)
+        let found = CompiledCollective { kind, name, bytes: 100, groups, pairs, runs: Some(3) };
+        read(&found, &mesh, &[])
+    }
+
+    #[test]
+    fn the_program_says_how_often_where_the_compiler_does_not() {
+        let mesh = Mesh::without_devices([("data", 2), ("model", 4)]).unwrap();
+        let kind = Collective::CollectivePermute;
+        let said = Exchange { times: 7, ..compiled(kind, &[], &[(0, 1), (1, 2)]) };
+        let times = |kind, pairs: &[(usize, usize)]| {
+            let (name, groups, pairs) = (String::new(), Vec::new(), pairs.to_vec());
+            let found = CompiledCollective { kind, name, bytes: 100, groups, pairs, runs: None };
+            read(&found, &mesh, std::slice::from_ref(&said)).times
+        };
+        assert_eq!(times(kind, &[(4, 5)]), 7);
+        // Along another axis, and of another kind.
+        assert_eq!(times(kind, &[(0, 4)]), 1);
+        assert_eq!(times(Collective::AllReduce, &[]), 1);
     }
 
     #[test]

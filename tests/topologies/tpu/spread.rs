@@ -59,6 +59,28 @@ fn agree<M: Tree + Clone>(
     assert!((of_held - 1.0).abs() < 0.03, "{name}: {of_held} of the bytes held");
 }
 
+#[test]
+fn what_a_loop_sends_counts_as_often_as_the_program_says() {
+    let mesh = Mesh::without_devices([("stage", 4)]).unwrap();
+    let around = shard_map(
+        |x: Array| {
+            let on: Vec<(usize, usize)> = (0..4).map(|at| (at, (at + 1) % 4)).collect();
+            fori_loop(0, 9, move |_: Array, x: Array| tanh(&ppermute(&x, "stage", &on)), x)
+        },
+        &mesh,
+    );
+    let around = around.in_specs(p!["stage"]).out_specs(p!["stage"]);
+    let rows = mesh.sharding(p!["stage"]).unwrap();
+    let lowered = jit(move |x: Array| around.call(&x)).in_shardings(&rows).lower(f32s([64, 256]));
+    let lowered = lowered.unwrap();
+    let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
+    let found = found.collectives().unwrap();
+    let costs = Roofline::placed(lowered.program(), &lowered.arguments().unwrap());
+    let costs = costs.exchanging(&found, &mesh);
+    let times: Vec<u64> = costs.exchanges.iter().map(|one| one.times).collect();
+    assert!(times.contains(&9), "{:?}", costs.exchanges);
+}
+
 fn gpt() -> Model<Transformer> {
     (|key| Transformer::new(key, true), Transformer::loss)
 }
