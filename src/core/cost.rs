@@ -71,6 +71,16 @@ fn elements(results: &[Aval]) -> u64 {
 }
 
 impl Cost {
+    /// Whether a compiler makes the results again wherever they are used: constants, and what moves into something larger.
+    pub(crate) fn is_remade(self, operands: &[Aval], results: &[Aval]) -> bool {
+        let largest = |avals: &[Aval]| avals.iter().map(Aval::size).max();
+        match (self.access, largest(operands)) {
+            (Access::Pointwise | Access::Movement, None) => true,
+            (Access::Movement, Some(most)) => largest(results).unwrap_or(0) > most,
+            _ => false,
+        }
+    }
+
     /// The same so many times.
     #[must_use]
     pub fn times(self, count: usize) -> Cost {

@@ -86,7 +86,7 @@ impl<'a> LowerCtx<'a> {
         };
         for eqn in program.eqns() {
             let operands: Vec<Value> = eqn.operands.iter().map(|&var| read(&values, var)).collect();
-            let avals: Vec<_> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
+            let avals = program.avals_of(&eqn.results);
             let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
             self.writer.set_location(place);
             // Rules that are themselves traced name the user's line too.

@@ -98,14 +98,19 @@ impl Program {
         &self.avals
     }
 
+    /// The avals of these variables.
+    pub(crate) fn avals_of(&self, vars: &[Var]) -> Vec<Aval> {
+        vars.iter().map(|&var| self.aval(var).clone()).collect()
+    }
+
     /// The avals of the inputs.
     pub fn avals_in(&self) -> Vec<Aval> {
-        self.inputs.iter().map(|&var| self.aval(var).clone()).collect()
+        self.avals_of(&self.inputs)
     }
 
     /// The avals of the outputs.
     pub fn avals_out(&self) -> Vec<Aval> {
-        self.outputs.iter().map(|&var| self.aval(var).clone()).collect()
+        self.avals_of(&self.outputs)
     }
 
     /// The same equations with the inputs reordered: new input `i` is old input `order[i]`.

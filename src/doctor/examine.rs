@@ -56,7 +56,7 @@ pub fn examine_as<A: Args, O: Tree>(
     };
     let peak = passes::peak(lowered.program());
     let memory = shares(&arguments, &kinds, analysis.as_ref(), &peak, devices);
-    let costs = roofline(lowered, mesh.as_ref(), found.as_ref())?;
+    let costs = roofline(lowered.program(), &arguments, mesh.as_ref(), found.as_ref());
     let spec = spec(topology);
     let prediction = spec.map(|spec| costs.on(&spec));
     let (needed, too_large) = match (compiled, &analysis) {

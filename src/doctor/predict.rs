@@ -1,8 +1,8 @@
 //! The roofline of a lowered step on a topology.
 
-use crate::core::{Error, Mesh};
+use crate::core::{Error, Mesh, Program};
 use crate::devices::Topology;
-use crate::jit::{Collectives, Lowered};
+use crate::jit::{Argument, Collectives, Lowered};
 use crate::roofline::{DeviceSpec, Roofline};
 use crate::tree::{Args, Tree};
 
@@ -12,16 +12,17 @@ pub(super) fn spec(topology: &Topology) -> Option<DeviceSpec> {
 }
 
 /// The costs of a step, with the exchanges that the compiler found necessary.
-pub(super) fn roofline<A: Args, O: Tree>(
-    lowered: &Lowered<A, O>,
+pub(super) fn roofline(
+    program: &Program,
+    arguments: &[Argument],
     mesh: Option<&Mesh>,
     found: Option<&Collectives>,
-) -> Result<Roofline, Error> {
-    let roofline = Roofline::placed(lowered.program(), &lowered.arguments()?);
-    Ok(match mesh {
+) -> Roofline {
+    let roofline = Roofline::placed(program, arguments);
+    match mesh {
         Some(mesh) => roofline.exchanging(found.unwrap_or(&Collectives::default()), mesh),
         None => roofline,
-    })
+    }
 }
 
 /// Seconds of a step at best, exchanges left out; `None` if the device is not in the table.
@@ -30,6 +31,7 @@ pub(super) fn seconds<A: Args, O: Tree>(
     topology: &Topology,
 ) -> Result<Option<f64>, Error> {
     let Some(spec) = spec(topology) else { return Ok(None) };
-    let mesh = lowered.mesh()?;
-    Ok(Some(roofline(lowered, mesh.as_ref(), None)?.on(&spec).seconds))
+    let (arguments, mesh) = (lowered.arguments()?, lowered.mesh()?);
+    let costs = roofline(lowered.program(), &arguments, mesh.as_ref(), None);
+    Ok(Some(costs.on(&spec).seconds))
 }

@@ -1,6 +1,6 @@
 //! The cost of a whole program.
 
-use crate::core::{Aval, Cost, Program};
+use crate::core::{Cost, Program};
 
 /// The sum of the costs of a program's equations: arithmetic exactly, bytes as if nothing fused.
 ///
@@ -12,9 +12,7 @@ use crate::core::{Aval, Cost, Program};
 /// ```
 pub fn cost(program: &Program) -> Cost {
     program.eqns().iter().fold(Cost::default(), |total, eqn| {
-        let avals = |vars: &[u32]| -> Vec<Aval> {
-            vars.iter().map(|&var| program.aval(var).clone()).collect()
-        };
-        total + eqn.primitive.cost(&avals(&eqn.operands), &avals(&eqn.results))
+        let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
+        total + eqn.primitive.cost(&operands, &results)
     })
 }

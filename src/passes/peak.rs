@@ -1,6 +1,6 @@
 //! What a program holds in memory at its fullest moment.
 
-use crate::core::{Access, Aval, Eqn, Loc, Program, SaveHint, Var};
+use crate::core::{Aval, Eqn, Loc, Program, SaveHint, Var};
 
 /// A value that is in memory at a program's fullest moment.
 #[derive(Clone, Debug)]
@@ -118,16 +118,12 @@ fn is_fused(program: &Program, eqn: &Eqn, result: Var, uses: usize) -> bool {
     if dear || eqn.primitive.as_higher_order().is_some() {
         return false;
     }
-    uses <= 1 || is_remade(program, eqn, result) && !program.outputs().contains(&result)
+    uses <= 1 || is_remade(program, eqn) && !program.outputs().contains(&result)
 }
 
-fn is_remade(program: &Program, eqn: &Eqn, result: Var) -> bool {
-    let of =
-        |vars: &[Var]| -> Vec<Aval> { vars.iter().map(|&var| program.aval(var).clone()).collect() };
-    let (operands, results) = (of(&eqn.operands), of(&eqn.results));
-    let grows = operands.iter().all(|operand| operand.size() < program.aval(result).size());
-    let moves = || eqn.primitive.cost(&operands, &results).access == Access::Movement;
-    grows && (operands.is_empty() || moves())
+fn is_remade(program: &Program, eqn: &Eqn) -> bool {
+    let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
+    eqn.primitive.cost(&operands, &results).is_remade(&operands, &results)
 }
 
 #[cfg(test)]

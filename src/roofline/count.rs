@@ -78,11 +78,17 @@ impl Share {
         }
     }
 
-    fn divide(&mut self, parts: u64) {
-        let Share { flops, transcendentals, bytes, fused_bytes } = self;
-        for count in [flops, transcendentals, bytes, fused_bytes] {
-            *count = count.div_ceil(parts.max(1));
+    fn map(self, of: impl Fn(u64) -> u64) -> Share {
+        Share {
+            flops: of(self.flops),
+            transcendentals: of(self.transcendentals),
+            bytes: of(self.bytes),
+            fused_bytes: of(self.fused_bytes),
         }
+    }
+
+    pub(super) fn times(self, times: u64) -> Share {
+        self.map(|count| count.saturating_mul(times))
     }
 }
 
@@ -239,9 +245,11 @@ impl Roofline {
     #[must_use]
     pub fn exchanging(mut self, found: &Collectives, mesh: &Mesh) -> Roofline {
         if self.mesh.is_empty() {
-            let devices = mesh.devices().len() as u64;
-            self.operations.iter_mut().for_each(|operation| operation.each.divide(devices));
-            self.held_bytes /= devices.max(1);
+            let devices = mesh.devices().len().max(1) as u64;
+            for operation in &mut self.operations {
+                operation.each = operation.each.map(|count| count.div_ceil(devices));
+            }
+            self.held_bytes /= devices;
         }
         self.mesh = mesh.axes().to_vec();
         let said = std::mem::take(&mut self.exchanges);

@@ -193,20 +193,14 @@ impl<'m> Cuts<'m> {
 
 /// The dimensions of a step that go together: result, its dimension, operand, its dimension.
 fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
-    let rule = rule(region, step);
     let mut found = Vec::new();
     for (at, &result) in step.results.iter().enumerate() {
         for dim in 0..region.avals[result].rank() {
-            let along = rule.along(at, dim).iter();
+            let along = step.rule.along(at, dim).iter();
             found.extend(along.map(|&(operand, from)| (result, dim, step.operands[operand], from)));
         }
     }
     found
-}
-
-/// The sharding rule of a step.
-pub(super) fn rule(region: &Region, step: &Step) -> crate::core::ShardingRule {
-    step.primitive.sharding_rule(&region.types(&step.operands), &region.types(&step.results))
 }
 
 /// A program that a step holds.

@@ -21,18 +21,6 @@ pub(super) struct Groups {
     readers: Vec<Vec<usize>>,
 }
 
-/// Whether a step's result is made again wherever it is used.
-fn is_remade(region: &Region, step: &Step) -> bool {
-    let size = |values: &[usize]| values.iter().map(|&value| region.avals[value].size()).max();
-    step.fuses()
-        && match size(&step.operands) {
-            None => true,
-            Some(most) => {
-                step.cost.access == Access::Movement && size(&step.results).unwrap_or(0) > most
-            }
-        }
-}
-
 impl Groups {
     pub(super) fn of(region: &Region) -> Groups {
         let n = region.steps.len();
@@ -41,11 +29,10 @@ impl Groups {
             has_product: region.steps.iter().map(|step| step.contraction.is_some()).collect(),
             readers: vec![Vec::new(); region.avals.len()],
         };
-        let remade: Vec<bool> = region.steps.iter().map(|step| is_remade(region, step)).collect();
         // How many steps that do not fuse lie before each step at most.
         let mut levels = vec![0_usize; n];
         for (at, step) in region.steps.iter().enumerate() {
-            for source in sources(region, &remade, step) {
+            for source in sources(region, step) {
                 groups.readers[source].push(at);
                 if let Some(maker) = region.makers[source] {
                     let own = usize::from(!region.steps[maker].fuses());
@@ -55,10 +42,10 @@ impl Groups {
         }
         for (at, step) in region.steps.iter().enumerate() {
             let joins = step.fuses() || step.cost.access == Access::Reduction;
-            if !joins || remade[at] || !step.inner.is_empty() {
+            if !joins || step.remade || !step.inner.is_empty() {
                 continue;
             }
-            for source in sources(region, &remade, step) {
+            for source in sources(region, step) {
                 let Some(maker) = region.makers[source] else { continue };
                 let (fuses, level) = (region.steps[maker].fuses(), levels[maker]);
                 let product = region.steps[maker].contraction.is_some() && step.fuses();
@@ -69,7 +56,7 @@ impl Groups {
         }
         // What is remade belongs to nobody.
         for readers in &mut groups.readers {
-            readers.retain(|&at| !remade[at]);
+            readers.retain(|&at| !region.steps[at].remade);
         }
         groups
     }
@@ -145,12 +132,12 @@ impl Groups {
 }
 
 /// The values that a step reads, those behind constants and broadcasts instead of these themselves.
-fn sources(region: &Region, remade: &[bool], step: &Step) -> Vec<usize> {
+fn sources(region: &Region, step: &Step) -> Vec<usize> {
     let mut found = Vec::new();
     let mut open = step.operands.clone();
     while let Some(value) = open.pop() {
         match region.makers[value] {
-            Some(maker) if remade[maker] => open.extend(&region.steps[maker].operands),
+            Some(maker) if region.steps[maker].remade => open.extend(&region.steps[maker].operands),
             _ if found.contains(&value) => {}
             _ => found.push(value),
         }

@@ -182,10 +182,10 @@ impl Roofline {
         let mut exchanges: Vec<ExchangeTime> =
             self.exchanges.iter().map(|e| timed(e, network)).collect();
         exchanges.sort_by(|a, b| b.time.seconds().total_cmp(&a.time.seconds()));
-        let all =
-            |of: fn(&Exchanging) -> f64| exchanges.iter().fold(0.0, |sum, it| sum + of(&it.time));
-        times.wires = all(|time| time.wires);
-        times.data_centre = all(|time| time.data_centre);
+        for exchange in &exchanges {
+            times.wires += exchange.time.wires;
+            times.data_centre += exchange.time.data_centre;
+        }
         let (bound, seconds) = times
             .parts()
             .into_iter()

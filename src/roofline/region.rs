@@ -1,6 +1,8 @@
 //! A program with what it calls written in its place: what counting and fusing walk over.
 
-use crate::core::{Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, Run, Var};
+use crate::core::{
+    Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, Run, ShardingRule, Var,
+};
 use std::sync::Arc;
 
 /// A program without calls. Values are numbered from 0.
@@ -23,6 +25,9 @@ pub(super) struct Step {
     pub(super) results: Vec<usize>,
     pub(super) cost: Cost,
     pub(super) contraction: Option<Contraction>,
+    pub(super) rule: ShardingRule,
+    /// Whether its results are made again wherever they are used.
+    pub(super) remade: bool,
     /// The programs that it holds and that cost something, each with how often it runs.
     pub(super) inner: Vec<(Run, Region)>,
 }
@@ -92,8 +97,7 @@ impl Region {
     ) -> Vec<usize> {
         let location = eqn.location.or(called_at);
         let avals_in = self.types(&operands);
-        let avals_out: Vec<Aval> =
-            eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
+        let avals_out = program.avals_of(&eqn.results);
         let mut inner = Vec::new();
         if let Some(holder) = eqn.primitive.as_higher_order() {
             let runs = holder.runs(&avals_in, &avals_out);
@@ -111,6 +115,8 @@ impl Region {
         }
         let cost = eqn.primitive.cost(&avals_in, &avals_out);
         let contraction = eqn.primitive.contraction(&avals_in, &avals_out);
+        let rule = eqn.primitive.sharding_rule(&avals_in, &avals_out);
+        let remade = inner.is_empty() && cost.is_remade(&avals_in, &avals_out);
         let maker = self.steps.len();
         let results: Vec<usize> =
             avals_out.into_iter().map(|aval| self.value(aval, Some(maker))).collect();
@@ -121,6 +127,8 @@ impl Region {
             results: results.clone(),
             cost,
             contraction,
+            rule,
+            remade,
             inner,
         });
         results

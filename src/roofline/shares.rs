@@ -1,6 +1,6 @@
 //! What one device does of each step and has of each value.
 
-use super::cuts::{self, Axes, Cut, Cuts, Grid, held};
+use super::cuts::{self, Axes, Cuts, Grid, held};
 use super::region::{Region, Step};
 use crate::core::{NamedSharding, Run};
 
@@ -13,11 +13,11 @@ pub(super) enum Layout<'m> {
 }
 
 /// In how many parts, each on other devices, a region's steps and values are.
-pub(super) struct Shares {
-    /// Of each step: its work, each of its operands as it reads them.
-    steps: Vec<(u64, Vec<u64>)>,
-    /// Of each value.
-    values: Vec<u64>,
+pub(super) enum Shares {
+    /// All in as many.
+    Even(u64),
+    /// Each step's work and its operands as it reads them, and each value.
+    Each { steps: Vec<(u64, Vec<u64>)>, values: Vec<u64> },
 }
 
 impl<'m> Layout<'m> {
@@ -62,16 +62,9 @@ impl<'m> Layout<'m> {
     /// The parts of everything in a region.
     pub(super) fn shares(&self, region: &Region) -> Shares {
         match self {
-            Layout::Even(parts) => Shares {
-                steps: region
-                    .steps
-                    .iter()
-                    .map(|step| (*parts, vec![*parts; step.operands.len()]))
-                    .collect(),
-                values: vec![*parts; region.avals.len()],
-            },
-            Layout::Along(cuts) => Shares {
-                steps: region.steps.iter().map(|step| parts(cuts, region, step)).collect(),
+            Layout::Even(parts) => Shares::Even(*parts),
+            Layout::Along(cuts) => Shares::Each {
+                steps: region.steps.iter().map(|step| parts(cuts, step)).collect(),
                 values: (0..region.avals.len())
                     .map(|value| cuts.grid.parts(cuts::all(cuts.cut(value))))
                     .collect(),
@@ -81,25 +74,31 @@ impl<'m> Layout<'m> {
 }
 
 impl Shares {
-    /// Those of a program on one device.
-    pub(super) fn whole(region: &Region) -> Shares {
-        Layout::Even(1).shares(region)
-    }
-
     /// What one device computes of so much work of a step.
     pub(super) fn work(&self, at: usize, work: u64) -> u64 {
-        work.div_ceil(self.steps[at].0)
+        match self {
+            Shares::Even(parts) => work.div_ceil(*parts),
+            Shares::Each { steps, .. } => work.div_ceil(steps[at].0),
+        }
     }
 
     /// What one device holds of the bytes of a value.
     pub(super) fn held(&self, value: usize, bytes: u64) -> u64 {
-        bytes.div_ceil(self.values[value])
+        match self {
+            Shares::Even(parts) => bytes.div_ceil(*parts),
+            Shares::Each { values, .. } => bytes.div_ceil(values[value]),
+        }
     }
 
     /// What one device reads of the bytes of a value for a step.
     pub(super) fn read(&self, region: &Region, at: usize, value: usize, bytes: u64) -> u64 {
-        let operand = region.steps[at].operands.iter().position(|&own| own == value);
-        bytes.div_ceil(operand.map_or(self.values[value], |operand| self.steps[at].1[operand]))
+        let operand = || region.steps[at].operands.iter().position(|&own| own == value);
+        match self {
+            Shares::Even(parts) => bytes.div_ceil(*parts),
+            Shares::Each { steps, values } => {
+                bytes.div_ceil(operand().map_or(values[value], |operand| steps[at].1[operand]))
+            }
+        }
     }
 
     /// The bytes of a step that one device reads and writes if nothing is fused.
@@ -122,13 +121,24 @@ impl Shares {
 /// A device makes its part of the result. What is summed over stays cut where that does not cut the result already, or where
 /// all operands are cut alike: the devices' sums are added. Otherwise the device needs it whole, as weights that fully
 /// sharded data parallelism gathers.
-fn parts(cuts: &Cuts<'_>, region: &Region, step: &Step) -> (u64, Vec<u64>) {
-    let rule = cuts::rule(region, step);
+fn parts(cuts: &Cuts<'_>, step: &Step) -> (u64, Vec<u64>) {
     let results = step.results.iter().fold(0, |axes, &value| axes | cuts::all(cuts.cut(value)));
     let summed = |operand: usize| -> Axes {
         let cut = cuts.cut(step.operands[operand]).iter().enumerate();
-        let lost = cut.filter(|(dim, _)| !rule.is_kept(operand, *dim));
+        let lost = cut.filter(|(dim, _)| !step.rule.is_kept(operand, *dim));
         lost.fold(0, |all, (_, axes)| all | axes)
+    };
+    // Along which the result is cut where this operand goes along with it.
+    let kept = |operand: usize| -> Axes {
+        let mut axes = 0;
+        for (at, &result) in step.results.iter().enumerate() {
+            for (dim, own) in cuts.cut(result).iter().enumerate() {
+                if step.rule.along(at, dim).iter().any(|&(from, _)| from == operand) {
+                    axes |= own;
+                }
+            }
+        }
+        axes
     };
     let operands = 0..step.operands.len();
     let by_all = operands.clone().map(summed).reduce(|a, b| a & b).unwrap_or(0);
@@ -136,18 +146,7 @@ fn parts(cuts: &Cuts<'_>, region: &Region, step: &Step) -> (u64, Vec<u64>) {
     let read = operands.map(|operand| {
         let stays = summed(operand) & (by_all | !results);
         work |= stays;
-        let kept = |dim: usize| -> Axes {
-            let along = step.results.iter().enumerate().flat_map(|(at, &result)| {
-                let cut: &Cut = cuts.cut(result);
-                cut.iter().enumerate().filter_map({
-                    let rule = &rule;
-                    move |(to, axes)| rule.along(at, to).contains(&(operand, dim)).then_some(*axes)
-                })
-            });
-            along.fold(0, |all, axes| all | axes)
-        };
-        let rank = region.avals[step.operands[operand]].rank();
-        cuts.grid.parts((0..rank).fold(stays, |all, dim| all | kept(dim)))
+        cuts.grid.parts(stays | kept(operand))
     });
     let read = read.collect();
     (cuts.grid.parts(work), read)

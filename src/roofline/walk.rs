@@ -30,7 +30,7 @@ impl Walk<'_> {
     pub(super) fn region(&mut self, region: &Region, layout: &Layout<'_>, scope: Scope) {
         let groups = Groups::of(region);
         let shares = layout.shares(region);
-        let fused = groups.bytes(region, &Shares::whole(region));
+        let fused = groups.bytes(region, &Shares::Even(1));
         let own = groups.bytes(region, &shares);
         for (at, step) in region.steps.iter().enumerate() {
             match step.inner.is_empty() {
@@ -74,12 +74,7 @@ impl Walk<'_> {
             fused_bytes: fused.saturating_mul(runs),
             dtype: first.map(|&value| region.avals[value].dtype),
             product: step.contraction,
-            each: Share {
-                flops: each.flops.saturating_mul(scope.times),
-                transcendentals: each.transcendentals.saturating_mul(scope.times),
-                bytes: each.bytes.saturating_mul(scope.times),
-                fused_bytes: each.fused_bytes.saturating_mul(scope.times),
-            },
+            each: each.times(scope.times),
         });
         self.exchange(region, step, scope);
     }

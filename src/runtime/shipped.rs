@@ -157,14 +157,13 @@ impl Executable {
         if let Some(why) = machine.refuses(&Machine::here(runtime)?) {
             return Err(Error::Plugin(format!("{name}: this program does not run here: {why}")));
         }
-        let mut elsewhere = None;
-        let (inputs, gives) = match lie {
+        let (inputs, gives, elsewhere) = match lie {
             Lie::One { device: compiled_for, committed } => {
                 let device = default_device()?;
-                elsewhere = (device != *compiled_for).then(|| CompileOptions::on_device(device));
                 (
                     vec![Home::Device(device); avals.len()],
                     Gives::On { device, committed: *committed },
+                    (device != *compiled_for).then(|| CompileOptions::on_device(device)),
                 )
             }
             Lie::Over { axes, devices, inputs, results } => {
@@ -174,7 +173,7 @@ impl Executable {
                     each.collect::<Result<Vec<NamedSharding>, Error>>()
                 };
                 let inputs = all(inputs)?.into_iter().map(Home::Mesh).collect();
-                (inputs, Gives::Over(all(results)?))
+                (inputs, Gives::Over(all(results)?), None)
             }
         };
         let shares = Executable::shares(avals, &inputs)?;
@@ -251,12 +250,7 @@ fn over(inputs: &[Home], results: &[NamedSharding]) -> Result<Lie, Error> {
     });
     let mesh = of_input.or_else(|| results.first().map(NamedSharding::mesh));
     let Some(mesh) = mesh else {
-        let device = inputs.iter().find_map(|home| match home {
-            Home::Device(device) => Some(*device),
-            Home::Mesh(_) => None,
-        });
-        let device = device.map_or_else(default_device, Ok)?;
-        return Ok(Lie::One { device, committed: false });
+        return Ok(Lie::One { device: default_device()?, committed: false });
     };
     Ok(Lie::Over {
         axes: mesh.axes().to_vec(),

@@ -1,8 +1,7 @@
 //! What to say of a program that does not fit into a device's memory.
 
 use super::executable::dump;
-use crate::core::units;
-use crate::core::{Aval, Error, Loc, Program};
+use crate::core::{Aval, Error, Loc, Program, units};
 use crate::passes;
 
 /// How many of the largest values are listed.

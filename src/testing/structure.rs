@@ -6,7 +6,7 @@ use super::laws::Check;
 use super::numbers::sample;
 use super::subject::{Subject, compare, fail};
 use crate::control_flow::HOLDERS;
-use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample, Var};
+use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 use crate::primitives::rules::move_axis;
@@ -80,11 +80,9 @@ pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
 
 /// The law of sharding rules: each dimension of a result runs along others of the operands.
 pub(super) fn sharding_rule<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
-    let avals = |vars: &[Var]| -> Vec<Aval> {
-        vars.iter().map(|&var| subject.program.aval(var).clone()).collect()
-    };
-    for eqn in subject.program.eqns() {
-        let (operands, results) = (avals(&eqn.operands), avals(&eqn.results));
+    let program = &subject.program;
+    for eqn in program.eqns() {
+        let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
         let rule = eqn.primitive.sharding_rule(&operands, &results);
         for (at, result) in results.iter().enumerate() {
             let mut along: Vec<(usize, usize)> =

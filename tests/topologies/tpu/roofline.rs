@@ -1,6 +1,7 @@
 //! Our own count of FLOPs beside the TPU compiler's: on models without loops within 3 %, and right where loops make the
 //! compiler's wrong. And what the compiler sends from device to device, read from its program.
 
+use super::f32s;
 use oxidax::jit::Lowered;
 use oxidax::prelude::*;
 use oxidax::roofline::{DeviceSpec, Roofline};
@@ -64,10 +65,6 @@ fn agree(name: &str, counts: &Counts) {
     // The device pads the last axes of arrays to tiles: kernels for pictures of three colours grow.
     let kept = (counts.arguments + counts.results) as f64;
     assert!((0.8..1.01).contains(&(least / kept)), "{name}: {least} of {kept} bytes");
-}
-
-pub(super) fn f32s<const N: usize>(shape: [usize; N]) -> Aval {
-    Aval::new(DType::F32, shape)
 }
 
 pub(super) fn ids<const N: usize>(shape: [usize; N]) -> Aval {

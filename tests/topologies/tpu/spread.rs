@@ -1,6 +1,7 @@
 //! One device's share of a spread step by us and by the TPU compiler, whose counts are of one device.
 
-use super::roofline::{Transformer, f32s, ids};
+use super::f32s;
+use super::roofline::{Transformer, ids};
 use oxidax::prelude::*;
 use oxidax::roofline::Roofline;
 
