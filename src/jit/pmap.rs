@@ -1,6 +1,6 @@
 //! `pmap`: a function mapped over devices, one example each.
 
-use super::calls::for_each_arity;
+use crate::tree::for_each_arity;
 use super::compiled::{Jit, jit};
 use super::error::CallError;
 use super::stats::JitStats;
@@ -274,7 +274,7 @@ impl<F> Mapped<F> {
 }
 
 macro_rules! calls {
-    ([] $($name:ident $param:ident $value:ident),*) => {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* Func> PMap<($($name,)*), Func>
         where
             Func: Function<($($name,)*)> + Send + Sync + 'static,
@@ -297,4 +297,4 @@ macro_rules! calls {
     };
 }
 
-for_each_arity!(calls []);
+for_each_arity!(0..=8 calls []);

@@ -183,7 +183,7 @@ fn limits() {
     let (a, b) = (before.operations, after.operations);
     say("operations", (b.limit, b.entries, b.hits - a.hits, b.misses - a.misses));
     for x in [&xs[0], &xs[0], &xs[1], &xs[0]] {
-        vmap(|x: Array| &x * &x).call(x);
+        vmap(|x: Array| &x * &x).apply(x);
     }
     let (a, b) = (after.programs, stats().programs);
     say(

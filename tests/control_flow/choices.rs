@@ -49,7 +49,7 @@ mod on_cpu {
         close(&f(x.clone()), &sin(&x));
         let xs = f64s(&[0.5, 1.5], &[2]);
         let flag = Array::from_slice(&[true], []).unwrap();
-        let batched = vmap(move |x: Array| cond(&flag, |x: Array| sin(&x), forever, &x)).call(&xs);
+        let batched = vmap(move |x: Array| cond(&flag, |x: Array| sin(&x), forever, &x)).apply(&xs);
         close(&batched, &sin(&xs));
     }
 
@@ -85,9 +85,9 @@ mod on_cpu {
     fn a_batch_of_predicates_selects_values_and_gradients() {
         let f = |x: &Array| cond(&gt(x, 0.0), |x: Array| sin(&x), |x: Array| &x * &x * 3.0, x);
         let xs = f64s(&[0.5, -0.5, 2.0], &[3]);
-        let values = vmap(move |x: Array| f(&x)).call(&xs);
-        let slopes = vmap(move |x: Array| grad(f)(&x)).call(&xs);
-        let total = grad(|xs: &Array| vmap(move |x: Array| f(&x)).call(xs).sum())(&xs);
+        let values = vmap(move |x: Array| f(&x)).apply(&xs);
+        let slopes = vmap(move |x: Array| grad(f)(&x)).apply(&xs);
+        let total = grad(|xs: &Array| vmap(move |x: Array| f(&x)).apply(xs).sum())(&xs);
         close(&total, &slopes);
         for at in 0..3 {
             let x = row(&xs, at);

@@ -143,7 +143,7 @@ mod on_cpu {
         let begun =
             |x: Array, init: Array| reduce(x, init, |a: Array, b: Array| logaddexp(&a, &b), &[0]);
         let x = numbers(&[0.0, 0.0, 0.0, 0.0]).reshape([2, 2]);
-        let y = vmap(begun).call(&x, numbers(&[0.0, f32::NEG_INFINITY]));
+        let y = vmap(begun).apply(&x, numbers(&[0.0, f32::NEG_INFINITY]));
         let expected = [3f32.ln(), 2f32.ln()];
         for (y, expected) in y.to_vec::<f32>().unwrap().iter().zip(expected) {
             assert!((y - expected).abs() < 1e-6, "{y} is not {expected}");

@@ -62,7 +62,7 @@ fn rematerialized_steps_keep_their_operands_alone() {
 #[test]
 fn effects_that_a_batch_would_multiply_are_refused() {
     let refused = |f: fn(Array) -> Array| {
-        let all = move |xs: Array| vmap(f).call(xs);
+        let all = move |xs: Array| vmap(f).apply(xs);
         make_program(all, Aval::new(DType::F32, [3])).unwrap_err().to_string()
     };
     let text = refused(|x: Array| {

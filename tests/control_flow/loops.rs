@@ -180,7 +180,7 @@ mod on_cpu {
         close(&compiled.call(&x).unwrap(), &twice);
         let many = stack([&x, &(&x * 0.5)], 0);
         let rows = xs.clone();
-        let each = vmap(move |x: Array| grad(|x: &Array| f(x, &rows))(&x)).call(&many);
+        let each = vmap(move |x: Array| grad(|x: &Array| f(x, &rows))(&x)).apply(&many);
         close(&row(&each, 1), &grad(|x: &Array| plain(x, &xs))(&(&x * 0.5)));
     }
 
@@ -276,12 +276,12 @@ mod on_cpu {
             let below = |(i, _): Pair| lt(&i, &limit);
             while_loop(below, |(i, y): Pair| (&i + 1, y + i), (scalar(0), zeros([], DType::I32))).1
         };
-        let found = vmap(count).call(&limits);
+        let found = vmap(count).apply(&limits);
         assert_eq!(found.to_vec::<i32>().unwrap(), [3, 0, 45, 6]);
         // The same with derivatives, and one of the batch axes last.
         let xs = f64s(&[0.7, 3.0, 20.0], &[3]);
         let f = |x: &Array| while_loop(|y: Array| lt(&y, 10.0), |y: Array| &y * 2.0, x);
-        let (_, dy) = jvp(|xs: &Array| vmap(move |x: Array| f(&x)).call(xs), &xs, &ones_like(&xs));
+        let (_, dy) = jvp(|xs: &Array| vmap(move |x: Array| f(&x)).apply(xs), &xs, &ones_like(&xs));
         close(&dy, &f64s(&[16.0, 4.0, 1.0], &[3]));
     }
 
@@ -367,7 +367,7 @@ mod on_cpu {
         }
         close(&walk(random::key(7)), &stack(path.iter().collect::<Vec<_>>(), 0));
         let keys = random::split_batch(random::key(3), [2]);
-        let walks = vmap(walk).call(&keys);
+        let walks = vmap(walk).apply(&keys);
         assert_eq!(walks.shape().dims(), [2, 4, 2]);
     }
 

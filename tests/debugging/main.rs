@@ -136,7 +136,7 @@ mod on_cpu {
         grad(f.clone())(&x);
         assert_eq!(log.take(), ["forward [0.  0.5]"]);
         // Once for each example, which sees its own elements.
-        vmap(|x: Array| f(&x)).call(f32s(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2]));
+        vmap(|x: Array| f(&x)).apply(f32s(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2]));
         assert_eq!(log.take(), ["forward [1. 2.]", "forward [3. 4.]"]);
         // Inside a call, which then is written in place.
         let inner = jit(move |x: Array| f(&x));
@@ -159,7 +159,7 @@ mod on_cpu {
         assert_eq!(doubled(&x).to_vec::<f32>().unwrap(), [2.0, 5.0]);
         let compiled = jit(|x: Array| doubled(&doubled(&x)) + 1.0);
         assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), [5.0, 11.0]);
-        let rows = vmap(|x: Array| doubled(&x)).call(x.reshape([2, 1]));
+        let rows = vmap(|x: Array| doubled(&x)).apply(x.reshape([2, 1]));
         assert_eq!(rows.to_vec::<f32>().unwrap(), [2.0, 5.0]);
         // With a derivative of its own it goes under `grad`.
         let smooth =
@@ -278,7 +278,7 @@ mod on_cpu {
         let failed = oxidax::catch(|| grad(positive)(&full([], -1.0f32))).unwrap_err().to_string();
         assert!(failed.contains("-1. is not positive"), "{failed}");
         let rows = f32s(&[1.0, -2.0, 3.0]);
-        let failed = oxidax::catch(|| vmap(|x: Array| positive(&x)).call(&rows)).unwrap_err();
+        let failed = oxidax::catch(|| vmap(|x: Array| positive(&x)).apply(&rows)).unwrap_err();
         assert!(failed.to_string().contains("-2. is not positive"), "{failed}");
     }
 

@@ -35,7 +35,7 @@ fn a_shape_mismatch_names_operation_shapes_line_and_path() {
     let train_step = jit(|w: Array, xs: Array| {
         let loss = |w: &Array| {
             let w = w.clone();
-            reduce_sum(&vmap(move |x: Array| add(&w, &x)).call(&xs), &[0])
+            reduce_sum(&vmap(move |x: Array| add(&w, &x)).apply(&xs), &[0])
         };
         grad(loss)(&w)
     })
@@ -170,7 +170,7 @@ fn grad_wants_a_real_scalar() {
 fn vmap_wants_one_batch_size() {
     let line = line!() + 2;
     let error = make_program(
-        |x: Array, y: Array| vmap(|x: Array, y: Array| add(&x, &y)).call(&x, &y),
+        |x: Array, y: Array| vmap(|x: Array, y: Array| add(&x, &y)).apply(&x, &y),
         (f32s(&[3, 2]), f32s(&[4, 2])),
     )
     .unwrap_err();
@@ -183,7 +183,7 @@ fn vmap_wants_one_batch_size() {
           help: pass `None` in `in_axes` for an argument that is not mapped"#]],
     );
     let line = line!() + 1;
-    let error = make_program(|x: Array| vmap(|x: Array| x).call(&x), f32s(&[])).unwrap_err();
+    let error = make_program(|x: Array| vmap(|x: Array| x).apply(&x), f32s(&[])).unwrap_err();
     check(
         &error,
         line,

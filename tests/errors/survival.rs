@@ -95,7 +95,7 @@ mod on_cpu {
         let step = jit(|model: Model, xs: Array| {
             let loss = |w: &Array| {
                 let w = w.clone();
-                vmap(move |x: Array| add(&w, &x)).call(&xs).sum()
+                vmap(move |x: Array| add(&w, &x)).apply(&xs).sum()
             };
             grad(loss)(&model.weight)
         });

@@ -20,7 +20,7 @@ fn ten_thousand_launches_end_under_load() {
     let mesh = mesh([("i", 8)]);
     let mean = shard_map(|x: Array| pmean(&x, "i") + axis_index("i"), &mesh);
     let mean = mean.in_specs(p!["i"]).out_specs(p!["i"]);
-    let step = jit(move |x: Array| mean.call(&x));
+    let step = jit(move |x: Array| mean.apply(&x));
     let mut x = device_put(&counting(&[8]), mesh.sharding(p!["i"]).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ fn collectives_between_devices() {
     let mesh = mesh([("i", 8)]);
     let x = counting(&[8, 2]);
     let over = |f: fn(Array) -> Array, out: PartitionSpec| {
-        values(&shard_map(f, &mesh).in_specs(p!["i"]).out_specs(out).call(&x))
+        values(&shard_map(f, &mesh).in_specs(p!["i"]).out_specs(out).apply(&x))
     };
     assert_eq!(over(|x| psum(&x, "i"), p![]), [56.0, 64.0]);
     assert_eq!(over(|x| pmean(&x, "i"), p![]), [7.0, 8.0]);
@@ -34,12 +34,12 @@ fn collectives_between_devices() {
     let transposed = shard_map(|x: Array| all_to_all(&x, "i", 1, 0, Tiling::Tiled), &mesh)
         .in_specs(p!["i"])
         .out_specs(p![None, "i"])
-        .call(&square);
+        .apply(&square);
     assert_eq!(values(&transposed), values(&square));
     let rows = shard_map(|x: Array| all_to_all(&x, "i", 1, 1, Tiling::Untiled), &mesh)
         .in_specs(p!["i"])
         .out_specs(p!["i"])
-        .call(&square);
+        .apply(&square);
     assert_eq!(values(&rows), values(&square.transpose([1, 0])));
 }
 
@@ -66,7 +66,7 @@ fn collectives_of_every_dtype() {
         let each = p![["i", "j"]];
         let out = (each.clone(), each.clone(), each.clone(), p![], p![], each.clone());
         let moved = moved.in_specs(each).out_specs(out);
-        let (gathered, swapped, exchanged, (most, least), sum, scattered) = moved.call(&x);
+        let (gathered, swapped, exchanged, (most, least), sum, scattered) = moved.apply(&x);
         let bytes = |x: &Array| x.to_bytes().unwrap_or_else(|error| panic!("{dtype}: {error}"));
         let own = bytes(&x);
         let row = own[..own.len() / 8].to_vec();
@@ -98,7 +98,7 @@ fn maxima_keep_nan() {
     let largest = shard_map(|x: Array| (pmax(&x, "i"), pmin(&x, "i")), &mesh)
         .in_specs(p!["i"])
         .out_specs(p![]);
-    let (most, least) = largest.call(&x);
+    let (most, least) = largest.apply(&x);
     assert!(values(&most)[0].is_nan() && values(&least)[0].is_nan());
 }
 
@@ -110,7 +110,7 @@ fn gradients_add_up_where_a_value_was_alike() {
     let mesh_ = mesh.clone();
     let loss = move |w: &Array| {
         let f = |w: Array, x: Array| pmean(&sin(&(&w * &x)).sum(), "i");
-        shard_map(f, &mesh_).in_specs((p![], p!["i"])).out_specs(p![]).call(w, &x)
+        shard_map(f, &mesh_).in_specs((p![], p!["i"])).out_specs(p![]).apply(w, &x)
     };
     let x = counting(&[8, 2]);
     let plain = |w: &Array| sin(&(w * &x)).sum() / 8.0;
@@ -119,7 +119,7 @@ fn gradients_add_up_where_a_value_was_alike() {
         |w: Array, x: Array| grad(|w: &Array| pmean(&sin(&(w * &x)).sum(), "i"))(&w),
         &mesh,
     );
-    let inside = inside.in_specs((p![], p!["i"])).out_specs(p![]).call(&w, &x);
+    let inside = inside.in_specs((p![], p!["i"])).out_specs(p![]).apply(&w, &x);
     close(&inside, &grad(&plain)(&w), 1e-5);
     // Second derivatives, and forward over reverse.
     let hessian = |f: &dyn Fn(&Array) -> Array| {
@@ -133,7 +133,7 @@ fn gradients_add_up_where_a_value_was_alike() {
     let untyped = move |w: &Array| {
         let f = |w: Array, x: Array| pmean(&sin(&(&w * &x)).sum(), "i");
         let mapped = shard_map(f, &mesh_).check_varying(false);
-        mapped.in_specs((p![], p!["i"])).out_specs(p![]).call(w, &xs)
+        mapped.in_specs((p![], p!["i"])).out_specs(p![]).apply(w, &xs)
     };
     close(&grad(&untyped)(&w), &grad(&plain)(&w), 1e-5);
 }
@@ -148,7 +148,7 @@ fn loops_and_choices_inside() {
         let (sum, all) = scan(step, zeros([2], DType::F32), &x);
         psum(&(sum + all.sum()), "i")
     };
-    let mapped = |x: &Array| shard_map(total, &mesh).in_specs(p!["i"]).out_specs(p![]).call(x);
+    let mapped = |x: &Array| shard_map(total, &mesh).in_specs(p!["i"]).out_specs(p![]).apply(x);
     assert_eq!(values(&mapped(&x)), [56.0, 64.0]);
     let slope = grad(|x: &Array| mapped(&(x * x)).sum())(&x);
     close(&slope, &(&x * 2.0), 1e-6);
@@ -158,7 +158,7 @@ fn loops_and_choices_inside() {
         let z = while_loop(|x: Array| lt(x.sum(), 100.0), |x: Array| &x + 7.0, &x);
         (psum(&y, "i"), z)
     };
-    let (y, z) = shard_map(choice, &mesh).in_specs(p!["i"]).out_specs((p![], p!["i"])).call(&x);
+    let (y, z) = shard_map(choice, &mesh).in_specs(p!["i"]).out_specs((p![], p!["i"])).apply(&x);
     assert_eq!(values(&y)[0], 2.0 * (6.0 + 8.0 + 10.0 + 12.0 + 14.0));
     assert!(values(&z).chunks(2).all(|pair| pair[0] + pair[1] >= 100.0));
     let error = catch(|| {
@@ -166,7 +166,7 @@ fn loops_and_choices_inside() {
             let big = gt(x.sum(), 10.0);
             cond(&big, |x: Array| psum(&x, "i"), |x: Array| psum(&(x * 2.0), "i"), &x)
         };
-        shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).call(&x)
+        shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).apply(&x)
     });
     let error = error.unwrap_err().to_string();
     assert!(error.contains("differs along the axis `i`"), "{error}");
@@ -183,16 +183,16 @@ fn some_axes_only_and_nested() {
     let expected = reshape(&x, [4, 2, 4]).sum_axes([0]) + 4.0;
     let y = jit({
         let x = x.clone();
-        move || partly.call(&x)
+        move || partly.apply(&x)
     });
     close(&y.call().unwrap(), &expected, 1e-6);
     let inner_mesh = mesh.clone();
     let nested = move |x: Array| {
         let inner = shard_map(|x: Array| psum(&x.sum(), "b"), &inner_mesh);
-        psum(&inner.axis_names("b").in_specs(p![None, "b"]).out_specs(p![]).call(&x), "a")
+        psum(&inner.axis_names("b").in_specs(p![None, "b"]).out_specs(p![]).apply(&x), "a")
     };
     let nested = shard_map(nested, &mesh).axis_names("a").in_specs(p!["a"]).out_specs(p![]);
-    assert_eq!(nested.call(&x).item::<f32>().unwrap(), values(&x).iter().sum::<f32>());
+    assert_eq!(nested.apply(&x).item::<f32>().unwrap(), values(&x).iter().sum::<f32>());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_called_function_is_not_shared_with_a_region() {
         let outside = cut.apply(&x);
         let cut = cut.clone();
         let inside = shard_map(move |x: Array| cut.apply(&x), &mesh);
-        outside + inside.in_specs(p![]).out_specs(p![]).call(&x)
+        outside + inside.in_specs(p![]).out_specs(p![]).apply(&x)
     };
     let error = jit(both).call(&x).unwrap_err().to_string();
     assert!(error.contains("speaks of `a`, along which devices compute their own"), "{error}");
@@ -216,12 +216,12 @@ fn batches_of_mapped_functions() {
     let mesh = mesh([("i", 8)]);
     let x = counting(&[3, 8, 2]);
     let f = |x: Array| psum(&(&x * axis_index("i")), "i");
-    let mapped = |x: Array| shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p![]).call(&x);
-    let batched = vmap(mapped).call(&x);
+    let mapped = |x: Array| shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p![]).apply(&x);
+    let batched = vmap(mapped).apply(&x);
     let weights = reshape(&iota(DType::F32, 8), [8, 1]);
     let expected = (&x * &weights).sum_axes([1]);
     close(&batched, &reshape(&expected, batched.shape()), 1e-6);
-    let slopes = vmap(|x: Array| grad(|x: &Array| mapped(x.clone()).sum())(&x)).call(&x);
+    let slopes = vmap(|x: Array| grad(|x: &Array| mapped(x.clone()).sum())(&x)).apply(&x);
     assert_eq!(values(&slopes)[..4], [0.0, 0.0, 1.0, 1.0]);
 }
 
@@ -235,7 +235,7 @@ fn rematerialized_and_compiled_inside() {
         pmean(&(&h * &h).sum(), "i")
     };
     let mapped =
-        |w: &Array| shard_map(layer, &mesh).in_specs((p![], p!["i"])).out_specs(p![]).call(w, &x);
+        |w: &Array| shard_map(layer, &mesh).in_specs((p![], p!["i"])).out_specs(p![]).apply(w, &x);
     let plain = |w: &Array| {
         let h = tanh(&(x.matmul(w) * 0.01));
         (&h * &h).sum() / 8.0
@@ -249,7 +249,7 @@ fn what_is_refused() {
     let x = counting(&[8, 4]);
     let error = |f: fn(Array) -> Array, spec: PartitionSpec, out: PartitionSpec| {
         let mapped = shard_map(f, &mesh).in_specs(spec).out_specs(out);
-        catch(|| mapped.call(&x)).unwrap_err().to_string()
+        catch(|| mapped.apply(&x)).unwrap_err().to_string()
     };
     let same = |x: Array| x;
     let found = error(same, p!["a"], p![]);
@@ -276,7 +276,7 @@ fn what_is_refused() {
     assert!(outside.contains("no named axis is in scope"), "{outside}");
     let found = error(|x| x.sum(), p!["a"], p!["a"]);
     assert!(found.contains("speaks of 1 axes"), "{found}");
-    let unsaid = catch(|| shard_map(same, &mesh).call(&x)).unwrap_err().to_string();
+    let unsaid = catch(|| shard_map(same, &mesh).apply(&x)).unwrap_err().to_string();
     assert!(unsaid.contains("in_specs and out_specs must say"), "{unsaid}");
 }
 
@@ -287,7 +287,7 @@ fn types_print_and_parse() {
         .in_specs(p!["i"])
         .out_specs(p![]);
     let program =
-        make_program(move |x: Array| mapped.call(&x), Aval::new(DType::F32, [8])).unwrap();
+        make_program(move |x: Array| mapped.apply(&x), Aval::new(DType::F32, [8])).unwrap();
     let text = program.to_string();
     assert!(text.contains("f32[1]{i}"), "{text}");
     assert_eq!(parse_program(&text).unwrap().to_string(), text);

@@ -180,7 +180,7 @@ fn constraints_hold_and_derive() {
     let text = jit(move |x: Array| f(&x)).lower(x.aval().clone()).unwrap().as_text("cpu").unwrap();
     assert!(text.contains("sdy.sharding_constraint"), "{text}");
     let batched =
-        vmap(move |x: Array| with_sharding_constraint(&x, &hidden)).call(counting(&[3, 8, 4]));
+        vmap(move |x: Array| with_sharding_constraint(&x, &hidden)).apply(counting(&[3, 8, 4]));
     assert_eq!(batched.sharding().unwrap().spec(), &p![None, "data", "model"]);
 }
 

@@ -73,7 +73,7 @@ fn softmax_over_examples(x: &[Array]) -> Vec<Array> {
         let e = exp(&(&x - pmax(&still, "i")));
         vec![&e / psum(&e, "i"), &x * pmin(&still, "i")]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn batch_norm(x: &[Array]) -> Vec<Array> {
@@ -81,24 +81,24 @@ fn batch_norm(x: &[Array]) -> Vec<Array> {
         let centred = &x - pmean(&x, "i");
         &centred * rsqrt(&(pmean(&square(&centred), "i") + 0.1))
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn gradient_inside(x: &[Array]) -> Vec<Array> {
     let w = x[1].clone();
     let each = |x: Array| grad(|w: &Array| psum(&sin(&(w * &x)), "i"))(&w);
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn gradient_of_a_mixture_inside(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| grad(|x: &Array| sin(&psum(&square(x), "i")) * x)(&x);
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn second_derivative_inside(x: &[Array]) -> Vec<Array> {
     let f = |x: &Array| tanh(&psum(&integer_pow(x, 3), "i")) * pmean(x, "i");
     let each = |x: Array| jvp(grad(f), &x, &cos(&x)).1;
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn data_parallel_step(x: &[Array]) -> Vec<Array> {
@@ -108,7 +108,7 @@ fn data_parallel_step(x: &[Array]) -> Vec<Array> {
         let (loss, slope) = pmean(&value_and_grad(loss)(w), "batch");
         vec![loss, w - &slope * 0.1]
     };
-    vmap(each).axis_name("batch").out_axes([None]).call(&x[1], &x[2])
+    vmap(each).axis_name("batch").out_axes([None]).apply(&x[1], &x[2])
 }
 
 fn sums_over_two_axes(x: &[Array]) -> Vec<Array> {
@@ -117,8 +117,8 @@ fn sums_over_two_axes(x: &[Array]) -> Vec<Array> {
         let rest = psum(&square(&x), "j") - &both;
         vec![&both * &x, psum(&x, "i") * &x, rest, pmean(&sin(&x), ["j", "i"])]
     };
-    let rows = |x: Array| vmap(each).axis_name("j").call(x);
-    vmap(rows).axis_name("i").call(&x[0])
+    let rows = |x: Array| vmap(each).axis_name("j").apply(x);
+    vmap(rows).axis_name("i").apply(&x[0])
 }
 
 fn gathered(x: &[Array]) -> Vec<Array> {
@@ -128,7 +128,7 @@ fn gathered(x: &[Array]) -> Vec<Array> {
         let tiled = [0, 1].map(|at| all_gather(&x, "i", at, TILED) * &k);
         stacked.into_iter().chain(tiled).collect::<Vec<_>>()
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn scattered(x: &[Array]) -> Vec<Array> {
@@ -136,12 +136,12 @@ fn scattered(x: &[Array]) -> Vec<Array> {
         let first = psum_scatter(&sin(&x), "i", 0, PLAIN);
         vec![first, psum_scatter(&square(&transpose(&x, &[1, 0])), "i", 1, PLAIN)]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn scattered_in_tiles(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| [0, 1].map(|at| psum_scatter(&sin(&x), "i", at, TILED)).to_vec();
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn exchanged(x: &[Array]) -> Vec<Array> {
@@ -149,7 +149,7 @@ fn exchanged(x: &[Array]) -> Vec<Array> {
         let places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)];
         places.map(|(split, concat)| all_to_all(&square(&x), "i", split, concat, PLAIN)).to_vec()
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn exchanged_in_tiles(x: &[Array]) -> Vec<Array> {
@@ -157,17 +157,17 @@ fn exchanged_in_tiles(x: &[Array]) -> Vec<Array> {
         let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
         places.map(|(split, concat)| all_to_all(&square(&x), "i", split, concat, TILED)).to_vec()
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn exchanged_over_two_axes(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| all_to_all(&sin(&x), ["i", "j"], 0, 0, PLAIN);
-    let rows = |x: Array| vmap(each).axis_name("j").call(x);
-    vec![vmap(rows).axis_name("i").call(&x[0])]
+    let rows = |x: Array| vmap(each).axis_name("j").apply(x);
+    vec![vmap(rows).axis_name("i").apply(&x[0])]
 }
 
 fn swapped(x: &[Array]) -> Vec<Array> {
-    vec![vmap(|x: Array| pswapaxes(&x, "i", 1) * x.sum()).axis_name("i").call(&x[0])]
+    vec![vmap(|x: Array| pswapaxes(&x, "i", 1) * x.sum()).axis_name("i").apply(&x[0])]
 }
 
 fn around_the_ring(x: &[Array]) -> Vec<Array> {
@@ -182,7 +182,7 @@ fn around_the_ring(x: &[Array]) -> Vec<Array> {
         let ((total, _), seen) = scan(step, (zeros_like(&x), x.clone()), ks);
         vec![total, seen]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn permuted(x: &[Array]) -> Vec<Array> {
@@ -190,7 +190,7 @@ fn permuted(x: &[Array]) -> Vec<Array> {
         let back = ppermute(&x, "i", &[(0, 3), (1, 2), (2, 1), (3, 0)]);
         vec![&back * &x, pshuffle(&sin(&x), "i", &[2, 0, 3, 1])]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn ranks(x: &[Array]) -> Vec<Array> {
@@ -201,8 +201,8 @@ fn ranks(x: &[Array]) -> Vec<Array> {
         all.push(&x * sizes as i32);
         all
     };
-    let rows = |x: Array| vmap(each).axis_name("j").call(x);
-    vmap(rows).axis_name("i").call(&x[0])
+    let rows = |x: Array| vmap(each).axis_name("j").apply(x);
+    vmap(rows).axis_name("i").apply(&x[0])
 }
 
 fn the_same_for_all(x: &[Array]) -> Vec<Array> {
@@ -214,17 +214,17 @@ fn the_same_for_all(x: &[Array]) -> Vec<Array> {
         all.extend([pmean(a, "i"), pshuffle(a, "i", &[1, 2, 0])]);
         all
     };
-    vmap(each).axis_name("i").call(&x[1])
+    vmap(each).axis_name("i").apply(&x[1])
 }
 
 fn exchanged_the_same(x: &[Array]) -> Vec<Array> {
     let each = |y: Array| all_to_all(&x[0], "i", 0, 0, PLAIN) * &y;
-    vec![vmap(each).axis_name("i").call(&x[1])]
+    vec![vmap(each).axis_name("i").apply(&x[1])]
 }
 
 fn without_a_mapped_operand(x: &[Array]) -> Vec<Array> {
     let a = &x[0];
-    vmap(|| vec![psum(a, "i"), a * axis_index("i")]).axis_name("i").axis_size(4).call()
+    vmap(|| vec![psum(a, "i"), a * axis_index("i")]).axis_name("i").axis_size(4).apply()
 }
 
 fn inside_a_scan(x: &[Array]) -> Vec<Array> {
@@ -237,7 +237,7 @@ fn inside_a_scan(x: &[Array]) -> Vec<Array> {
         let (last, sums) = scan(step, h, xs);
         vec![last, sums]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn carry_that_comes_to_differ(x: &[Array]) -> Vec<Array> {
@@ -247,7 +247,7 @@ fn carry_that_comes_to_differ(x: &[Array]) -> Vec<Array> {
         let (last, sums) = scan(step, zeros([], xs.dtype()), xs);
         vec![last, sums]
     };
-    vmap(each).axis_name("i").axis_size(3).call()
+    vmap(each).axis_name("i").axis_size(3).apply()
 }
 
 fn choice_of_all(x: &[Array]) -> Vec<Array> {
@@ -255,7 +255,7 @@ fn choice_of_all(x: &[Array]) -> Vec<Array> {
         let positive = gt(psum(&x, "i"), 0);
         cond(&positive, |x: Array| psum(&square(&x), "i") * &x, |x: Array| pmean(&x, "i") - &x, x)
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn choice_of_each(x: &[Array]) -> Vec<Array> {
@@ -264,7 +264,7 @@ fn choice_of_each(x: &[Array]) -> Vec<Array> {
         let even = eq(remainder(axis_index("i"), 2), 0);
         cond(&even, |x: Array| sin(&x) * &total, |x: Array| square(&x), x)
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn choice_of_each_with_a_sum(x: &[Array]) -> Vec<Array> {
@@ -272,7 +272,7 @@ fn choice_of_each_with_a_sum(x: &[Array]) -> Vec<Array> {
         let even = eq(remainder(axis_index("i"), 2), 0);
         cond(&even, |x: Array| sin(&x) * psum(&x, "i"), |x: Array| square(&x), x)
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn until_all_are_small(x: &[Array]) -> Vec<Array> {
@@ -282,7 +282,7 @@ fn until_all_are_small(x: &[Array]) -> Vec<Array> {
         let (n, y) = while_loop(large, step, (zeros_like(&x), x));
         vec![n, y]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn until_each_has_its_rank(x: &[Array]) -> Vec<Array> {
@@ -293,21 +293,21 @@ fn until_each_has_its_rank(x: &[Array]) -> Vec<Array> {
         let (_, y) = while_loop(below, step, (scalar(0), x));
         psum(&y, "i") - y
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn jit_inside(x: &[Array]) -> Vec<Array> {
     // One function, for axes of two sizes.
     let share = jit(|x: Array| exp(&x) / psum(&exp(&x), "i"));
     let two = vmap(|x: Array| share.apply(&x) * share.apply(&(&x * 2)));
-    let two = two.axis_name("i").call(slice_in_dim(&x[0], 0, 2, 1, 0));
-    vec![two, vmap(|x: Array| share.apply(&x)).axis_name("i").call(&x[0])]
+    let two = two.axis_name("i").apply(slice_in_dim(&x[0], 0, 2, 1, 0));
+    vec![two, vmap(|x: Array| share.apply(&x)).axis_name("i").apply(&x[0])]
 }
 
 fn rematerialized(x: &[Array]) -> Vec<Array> {
     let f = remat(|x: &Array| sin(&psum(&sin(x), "i")) * x);
-    let values = vmap(|x: Array| f(&x) * axis_index("i")).axis_name("i").call(&x[0]);
-    vec![values, vmap(|x: Array| grad(&f)(&x)).axis_name("i").call(&x[0])]
+    let values = vmap(|x: Array| f(&x) * axis_index("i")).axis_name("i").apply(&x[0]);
+    vec![values, vmap(|x: Array| grad(&f)(&x)).axis_name("i").apply(&x[0])]
 }
 
 /// The identity, whose cotangents are summed.
@@ -332,27 +332,27 @@ fn model_parallel_gradient(x: &[Array]) -> Vec<Array> {
         let (x, w, v) = grad(loss)(&(x[0].clone(), w, v));
         vec![x, w, v]
     };
-    vmap(each).axis_name("model").call(&x[1], &x[2])
+    vmap(each).axis_name("model").apply(&x[1], &x[2])
 }
 
 fn own_rule_outside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| vmap(|x: Array| sin(&copied_to_all(&x))).axis_name("model").call(x);
+    let f = |x: &Array| vmap(|x: Array| sin(&copied_to_all(&x))).axis_name("model").apply(x);
     let (value, pull) = vjp(f, &x[0]);
     vec![value, pull.apply(&square(&x[0]))]
 }
 
 fn own_rule_of_a_sum_outside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| vmap(|x: Array| &x * summed_once(&x)).axis_name("model").call(x);
+    let f = |x: &Array| vmap(|x: Array| &x * summed_once(&x)).axis_name("model").apply(x);
     let (value, pull) = vjp(f, &x[0]);
     vec![value, pull.apply(&cos(&x[0]))]
 }
 
 fn shadowed(x: &[Array]) -> Vec<Array> {
     let each = |row: Array| {
-        let inner = vmap(|x: Array| psum(&x, "i") * &x).axis_name("i").call(&row);
+        let inner = vmap(|x: Array| psum(&x, "i") * &x).axis_name("i").apply(&row);
         inner * axis_index("i") + psum(&row, "i")
     };
-    vec![vmap(each).axis_name("i").call(&x[0])]
+    vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn another_axis_between(x: &[Array]) -> Vec<Array> {
@@ -373,15 +373,15 @@ fn another_axis_between(x: &[Array]) -> Vec<Array> {
             shape[0] = 2;
             &y * arange_dtype(1, 3, 1, y.dtype()).reshape(shape)
         };
-        vmap(plain).call(x).into_iter().map(weighted).collect::<Vec<_>>()
+        vmap(plain).apply(x).into_iter().map(weighted).collect::<Vec<_>>()
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn other_places(x: &[Array]) -> Vec<Array> {
     let each =
         |x: Array| vec![psum(&x, "i") * &x, all_gather(&x, "i", 1, PLAIN), axis_index("i") * &x];
-    vmap(each).axis_name("i").in_axes([Some(1)]).out_axes([Some(-1)]).call(&x[0])
+    vmap(each).axis_name("i").in_axes([Some(1)]).out_axes([Some(-1)]).apply(&x[0])
 }
 
 fn counts(x: &[Array]) -> Vec<Array> {
@@ -389,7 +389,7 @@ fn counts(x: &[Array]) -> Vec<Array> {
         let odd = eq(remainder(&n, 2), 1);
         vec![psum(&n, "i"), psum(&odd, "i"), pmean(&n, "i"), pmax(&n, "i"), pmin(&odd, "i")]
     };
-    vmap(each).axis_name("i").call(&x[0])
+    vmap(each).axis_name("i").apply(&x[0])
 }
 
 fn trees(x: &[Array]) -> Vec<Array> {
@@ -399,5 +399,5 @@ fn trees(x: &[Array]) -> Vec<Array> {
         all.extend(tree::leaves(&all_gather(&tree, "i", 0, PLAIN)));
         all
     };
-    vmap(each).axis_name("i").out_axes([None]).call(&x[0])
+    vmap(each).axis_name("i").out_axes([None]).apply(&x[0])
 }

@@ -41,7 +41,7 @@ fn rows(
         mapped.iter().zip(row).for_each(|(&at, x)| operands[at] = x);
         f(&operands)
     })
-    .call(chosen)
+    .apply(chosen)
 }
 
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {

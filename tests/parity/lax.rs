@@ -191,7 +191,7 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
         });
         plain(&op, &params, &operands.collect::<Vec<_>>())
     };
-    vmap(one).call(varying)
+    vmap(one).apply(varying)
 }
 
 /// Which of the tests below has an operation: every one has exactly one.

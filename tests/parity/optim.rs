@@ -255,7 +255,7 @@ mod on_cpu {
             |op| op.starts_with("schedule_"),
             |case| {
                 let schedule = schedule(case.op().trim_start_matches("schedule_"));
-                let values = vmap(move |count: Array| schedule.value(&count)).call(case.input(0));
+                let values = vmap(move |count: Array| schedule.value(&count)).apply(case.input(0));
                 case.expect_outputs(&[values])
             },
         );

@@ -47,7 +47,7 @@ fn sample(case: Case<'_>) -> Vec<Array> {
         "bits" => random::bits(key(case), case.dims("shape"), case.dtype()),
         "bits_vmap" => {
             let keys = random::split_batch(key(case), [5]);
-            vmap(|key: Key| random::bits(key, [3], DType::U32)).call(keys)
+            vmap(|key: Key| random::bits(key, [3], DType::U32)).apply(keys)
         }
         "uniform" => match arrays(case) {
             Some(range) => random::uniform(key(case), case.dims("shape"), case.dtype(), range),
@@ -175,7 +175,7 @@ mod on_cpu {
             _ => random::exponential(key, &shape, dtype),
         };
         let keys = Key::from_data(operands[0].reshape([1, 2]));
-        let rows = vmap(once).call(keys).reshape(shape.clone());
+        let rows = vmap(once).apply(keys).reshape(shape.clone());
         vec![once(Key::from_data(operands[0].clone())), rows]
     }
 

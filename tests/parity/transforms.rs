@@ -47,7 +47,7 @@ fn repeated(f: &dyn Fn(&Array) -> Array, n: usize, x: &Array) -> Array {
 
 /// The results stacked that a function gives for each row.
 fn mapped(f: impl Fn(&Array) -> Array + Send + Sync + 'static, x: &Array) -> Array {
-    vmap(move |x: Array| f(&x)).call(x)
+    vmap(move |x: Array| f(&x)).apply(x)
 }
 
 fn hessian(f: &Owned, x: &Array) -> Array {
@@ -86,7 +86,7 @@ fn nest(op: &str, owned: &Owned, x: &Array, extra: &[Array]) -> Vec<Array> {
         }
         "vmap(jvp(grad))" => {
             let both = move |x: Array, v: Array| jvp(grad(|x: &Array| again(x)), &x, &v);
-            pair(vmap(both).call(x, &extra[0]))
+            pair(vmap(both).apply(x, &extra[0]))
         }
         "hessian" => vec![hessian(owned, x)],
         "vmap(hessian)" => vec![mapped(move |x| hessian(&again, x), x)],
@@ -124,16 +124,16 @@ fn on_rows(label: &str, operands: &[Array]) -> Vec<Array> {
         "jacfwd" => {
             let at = x.clone();
             let along = move |v: Array| jvp(f, &at, &v).1;
-            vec![vmap(along).out_axes([Some(-1)]).call(identity())]
+            vec![vmap(along).out_axes([Some(-1)]).apply(identity())]
         }
         "jacrev" => {
             let at = x.clone();
             vec![mapped(move |ct| vjp(f, &at).1.apply(ct), &identity())]
         }
         "vmap_columns" => {
-            vec![vmap(move |x: Array| f(&x)).in_axes([Some(1)]).out_axes([Some(1)]).call(x)]
+            vec![vmap(move |x: Array| f(&x)).in_axes([Some(1)]).out_axes([Some(1)]).apply(x)]
         }
-        "vmap_out_last" => vec![vmap(move |x: Array| f(&x)).out_axes([Some(-1)]).call(x)],
+        "vmap_out_last" => vec![vmap(move |x: Array| f(&x)).out_axes([Some(-1)]).apply(x)],
         "vmap(vmap)" => vec![pairwise(x, &operands[1])],
         "grad(sum(vmap(vmap)))" => {
             let total = |(x, y): &(Array, Array)| integer_pow(&pairwise(x, y), 2).sum();
@@ -161,7 +161,7 @@ fn several(op: &str, operands: &[Array]) -> Vec<Array> {
     let weights = (w1.clone(), b1.clone(), w2.clone());
     match op {
         "value_and_grad(aux)" => grads_with_aux(&weights, x),
-        _ => vmap(move |x: Array| grads_with_aux(&weights, &x)).call(x),
+        _ => vmap(move |x: Array| grads_with_aux(&weights, &x)).apply(x),
     }
 }
 

@@ -272,11 +272,11 @@ impl Step {
             }
             Inner::Remat => remat(f)(x),
             Inner::RematDots => remat_with(Policy::Dots, f)(x),
-            Inner::Vmap => vmap(|x: Array| f(&x)).call(rows(x)),
+            Inner::Vmap => vmap(|x: Array| f(&x)).apply(rows(x)),
             Inner::VmapLast => {
                 let x = rows(x);
                 let last = x.rank() - 1;
-                vmap(|x: Array| f(&x)).in_axes([Some(last as isize)]).out_axes([Some(-1)]).call(&x)
+                vmap(|x: Array| f(&x)).in_axes([Some(last as isize)]).out_axes([Some(-1)]).apply(&x)
             }
             Inner::Scan | Inner::ScanReverse => {
                 let step = |c: Array, x: Array| {

@@ -114,7 +114,7 @@ impl<F: Fn(&Arrays) -> Arrays> Subject<F> {
             values: f(inputs),
             tangents: self.forward.then(|| jvp(f, inputs, directions).1),
             pulled: self.reverse.then(|| vjp(f, inputs).1.apply(cotangents)),
-            batched: vmap(|inputs: Arrays| f(&inputs)).call(batch),
+            batched: vmap(|inputs: Arrays| f(&inputs)).apply(batch),
         }
     }
 }

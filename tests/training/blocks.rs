@@ -243,7 +243,7 @@ mod on_cpu {
             let (y, stats) = norm.forward_train(&x, &stats);
             (y, stats.mean, stats.var)
         });
-        let (y, mean, var) = each.axis_name("batch").call(&x);
+        let (y, mean, var) = each.axis_name("batch").apply(&x);
         near(&y, &whole, 1e-5);
         for at in 0..4 {
             near(&mean.index(i![at]), &expected.mean, 1e-6);

@@ -308,7 +308,7 @@ mod on_cpu {
             (weights, order)
         };
         let keys = random::split_batch(random::key(3), [4]);
-        let (weights, orders) = vmap(draw).call(keys);
+        let (weights, orders) = vmap(draw).apply(keys);
         let (weights, orders) = (weights.to_vec::<f32>().unwrap(), orders.to_vec::<i32>().unwrap());
         for (at, key) in random::split(random::key(3), 4).into_iter().enumerate() {
             let (weight, order) = draw(key);

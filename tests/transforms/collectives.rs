@@ -29,7 +29,7 @@ fn refuses<F: Fn(Array) -> O + Send + Sync + 'static, O: Tree>(f: F, expected: E
 fn a_named_axis_leaves_ordinary_operations() {
     shows(
         &[3],
-        |x: Array| vmap(|x: Array| &x - psum(&x, "i") * axis_index("i")).axis_name("i").call(x),
+        |x: Array| vmap(|x: Array| &x - psum(&x, "i") * axis_index("i")).axis_name("i").apply(x),
         expect![[r#"
             { lambda ; a:f32[3]. let
                 b:f32[] = reduce_sum[axes=[0]] a
@@ -47,7 +47,7 @@ fn the_axis_of_another_name_passes() {
     // Of the inner program, in which the sum over `i` stands on a batch.
     let inner = |x: Array| {
         let text = make_program(
-            |x: Array| vmap(|x: Array| psum(&sin(&x), "i")).axis_name("j").call(x),
+            |x: Array| vmap(|x: Array| psum(&sin(&x), "i")).axis_name("j").apply(x),
             Aval::new(DType::F32, [4]),
         );
         expect![[r#"
@@ -58,7 +58,7 @@ fn the_axis_of_another_name_passes() {
         .assert_eq(&text.unwrap().to_string());
         x
     };
-    make_program(move |x: Array| vmap(inner).axis_name("i").call(x), f32s(&[3])).unwrap();
+    make_program(move |x: Array| vmap(inner).axis_name("i").apply(x), f32s(&[3])).unwrap();
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn what_is_the_same_for_all_is_multiplied_or_left() {
         |x: Array| {
             let each =
                 || (psum(&x, "i"), pmax(&x, "i"), pmean(&x, "i"), pshuffle(&x, "i", &[2, 0, 1]));
-            vmap(each).axis_name("i").axis_size(3).out_axes([None]).call()
+            vmap(each).axis_name("i").axis_size(3).out_axes([None]).apply()
         },
         expect![[r#"
             { lambda ; a:f32[]. let
@@ -88,7 +88,7 @@ fn programs_inside_are_batched_for_their_name_alone() {
         &[],
         |x: Array| {
             let each = || jit(|x: Array| &x + psum(&x, "i")).name("f").apply(&x);
-            vmap(each).axis_name("i").axis_size(3).out_axes([None]).call()
+            vmap(each).axis_name("i").axis_size(3).out_axes([None]).apply()
         },
         expect![[r#"
             { lambda ; a:f32[]. let
@@ -107,7 +107,7 @@ fn gradients_inside_hold_a_sum_of_cotangents() {
         &[3],
         |x: Array| {
             let slope = |x: Array| grad(|x: &Array| psum(&sin(x), "i"))(&x);
-            vmap(slope).axis_name("i").call(x)
+            vmap(slope).axis_name("i").apply(x)
         },
         expect![[r#"
             { lambda ; a:f32[3]. let
@@ -134,9 +134,9 @@ fn unknown_names_are_refused_with_those_in_scope() {
     );
     refuses(
         |x: Array| {
-            let inner = |x: Array| vmap(|x: Array| all_gather(&x, "k", 0, Tiling::Tiled)).call(x);
-            let rows = |x: Array| vmap(|| inner(x.clone())).axis_name("j").axis_size(2).call();
-            vmap(|| rows(x.clone())).axis_name("i").axis_size(4).call()
+            let inner = |x: Array| vmap(|x: Array| all_gather(&x, "k", 0, Tiling::Tiled)).apply(x);
+            let rows = |x: Array| vmap(|| inner(x.clone())).axis_name("j").axis_size(2).apply();
+            vmap(|| rows(x.clone())).axis_name("i").axis_size(4).apply()
         },
         expect![[r#"
             error[value]: all_gather: no axis is named `k` here; in scope: `i` of size 4, `j` of size 2
@@ -163,7 +163,7 @@ fn unknown_names_are_refused_with_those_in_scope() {
 fn the_scope_ends_with_the_function() {
     refuses(
         |x: Array| {
-            let sum = vmap(|x: Array| psum(&x, "i")).axis_name("i").call(&x);
+            let sum = vmap(|x: Array| psum(&x, "i")).axis_name("i").apply(&x);
             sum + psum(&x, "i")
         },
         expect![[r#"
@@ -172,7 +172,7 @@ fn the_scope_ends_with_the_function() {
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     let failed = make_program(
-        |x: Array| vmap(|x: Array| psum(&x, "i").reshape([7])).axis_name("i").call(x),
+        |x: Array| vmap(|x: Array| psum(&x, "i").reshape([7])).axis_name("i").apply(x),
         f32s(&[3]),
     );
     failed.unwrap_err();
@@ -189,8 +189,8 @@ fn the_scope_ends_with_the_function() {
 fn parameters_that_do_not_fit_are_refused() {
     let named = |f: fn(&Array) -> Array| {
         move |x: Array| {
-            let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").call(x);
-            vmap(|| rows(x.clone())).axis_name("i").axis_size(2).call()
+            let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").apply(x);
+            vmap(|| rows(x.clone())).axis_name("i").axis_size(2).apply()
         }
     };
     refuses(
@@ -253,7 +253,7 @@ fn parameters_that_do_not_fit_are_refused() {
 fn sizes_that_do_not_agree_are_refused() {
     let stated = |size: usize| {
         make_program(
-            move |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").axis_size(size).call(x),
+            move |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").axis_size(size).apply(x),
             f32s(&[3]),
         )
     };
@@ -262,7 +262,7 @@ fn sizes_that_do_not_agree_are_refused() {
     expect!["error[tree]: $[0]: vmap: axis 0 has size 3, and axis_size says 4"]
         .assert_eq(text.lines().next().unwrap());
     refuses(
-        |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").in_axes([None]).call(x),
+        |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").in_axes([None]).apply(x),
         expect![[r#"
             error[value]: vmap: no argument is mapped, so the batch has no size
               while tracing: sizes_that_do_not_agree_are_refused::{closure}
@@ -319,21 +319,21 @@ mod on_cpu {
             let even = eq(remainder(axis_index("i"), 2), 0);
             cond(&even, |x: Array| sin(&x) * psum(&x, "i"), |x: Array| &x * &x, x)
         };
-        let f = |x: &Array| vmap(each).axis_name("i").call(x);
+        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
     fn maxima_have_derivatives() {
         let each = |x: Array| pmax(&x, "i") * &x + pmin(&(&x * &x), "i");
-        let f = |x: &Array| vmap(each).axis_name("i").call(x);
+        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
     fn who_gets_nothing_has_zeros() {
         let each = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 3)]);
-        let f = |x: &Array| vmap(each).axis_name("i").call(x);
+        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
         assert_eq!(elements(&f(&array(&[1.0, 2.0, 3.0, 4.0]))), [0.0, 1.0, 2.0, 3.0]);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
@@ -343,8 +343,8 @@ mod on_cpu {
         // Names in an order of their own; JAX 0.10 refuses these two under `vmap`.
         let x = array(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).reshape([2, 3]);
         let over = |f: fn(&Array) -> Array| {
-            let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").call(x);
-            vmap(rows).axis_name("i").call(&x)
+            let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").apply(x);
+            vmap(rows).axis_name("i").apply(&x)
         };
         let all = over(|x| all_gather(x, ["i", "j"], 0, Tiling::Untiled));
         assert_eq!(elements(&all)[..6], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -370,9 +370,9 @@ mod on_cpu {
         let sums = |name: &'static str, size: usize| {
             let each = || {
                 let inner = || f.apply(scalar(1.0f32));
-                vmap(inner).axis_name(name).axis_size(size).call()
+                vmap(inner).axis_name(name).axis_size(size).apply()
             };
-            vmap(each).axis_name("i").axis_size(2).call().to_vec::<f32>().unwrap()
+            vmap(each).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap()
         };
         assert_eq!(sums("i", 3), [5.0; 6]);
         assert_eq!(sums("i", 4), [6.0; 8]);
@@ -386,7 +386,7 @@ mod on_cpu {
             let combine = |a: Array, b: Array| a + b + axis_index("i").astype(DType::F32);
             oxidax::control_flow::reduce(&xs, scalar(0.0f32), combine, &[0])
         };
-        let sums = vmap(each).axis_name("i").axis_size(2).call().to_vec::<f32>().unwrap();
+        let sums = vmap(each).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap();
         assert_eq!(sums[0], 6.0);
         assert!(sums[1] > 6.0, "{sums:?}");
     }
@@ -395,7 +395,7 @@ mod on_cpu {
     fn equation_by_equation_it_is_the_same() {
         let x = array(&[0.1, 0.5, -0.7]);
         let each = |x: Array| sin(&x) / psum(&exp(&x), "i") + axis_index("i").astype(DType::F64);
-        let f = || vmap(each).axis_name("i").call(&x);
+        let f = || vmap(each).axis_name("i").apply(&x);
         let (whole, steps) = (elements(&f()), elements(&disable_jit(f)));
         assert!(whole.iter().zip(&steps).all(|(a, b)| (a - b).abs() < 1e-12), "{steps:?}");
     }

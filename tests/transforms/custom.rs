@@ -91,8 +91,8 @@ mod on_cpu {
         let xs = f32s(&[0.5, 100.0, -1.0], &[3]);
         let expected: Vec<f32> =
             [0.5f32, 100.0, -1.0].iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
-        let per_row = vmap(|x: Array| grad(log1pexp)(&x)).call(&xs);
-        let of_rows = grad(|xs: &Array| vmap(|x: Array| log1pexp(&x)).call(xs).sum())(&xs);
+        let per_row = vmap(|x: Array| grad(log1pexp)(&x)).apply(&xs);
+        let of_rows = grad(|xs: &Array| vmap(|x: Array| log1pexp(&x)).apply(xs).sum())(&xs);
         for gradient in [per_row, of_rows] {
             for (a, b) in gradient.to_vec::<f32>().unwrap().iter().zip(&expected) {
                 close(*a, *b);
@@ -121,12 +121,12 @@ mod on_cpu {
     fn a_reverse_rule_under_vmap_sums_over_what_is_shared() {
         let xs = f32s(&[1.0, 2.0, 3.0], &[3]);
         let y = f32s(&[10.0], &[]);
-        let total = |y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).call(&xs).sum();
+        let total = |y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).apply(&xs).sum();
         assert_eq!(value(&grad(total)(&y)), 18.0);
-        let each = vmap(|x: Array| grad(thrice)(&(x, y.clone())).0).call(&xs);
+        let each = vmap(|x: Array| grad(thrice)(&(x, y.clone())).0).apply(&xs);
         assert_eq!(each.to_vec::<f32>().unwrap(), [30.0; 3]);
         let compiled = jit(move |xs: Array, y: Array| {
-            grad(|y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).call(&xs).sum())(&y)
+            grad(|y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).apply(&xs).sum())(&y)
         });
         assert_eq!(value(&compiled.call(&xs, &y).unwrap()), 18.0);
     }
@@ -147,7 +147,7 @@ mod on_cpu {
                 move |x: &Array| x * &s3,
                 move |x: &Array, dx: &Array| (x * &s4, dx * &s4 * 100.0),
             );
-            vmap(|x: Array| grad(|x: &Array| clipped(&forward(x)))(&x)).call(&xs)
+            vmap(|x: Array| grad(|x: &Array| clipped(&forward(x)))(&x)).apply(&xs)
         };
         let xs = f32s(&[1.0, 2.0], &[2]);
         let scale = f32s(&[3.0], &[]);
@@ -155,7 +155,7 @@ mod on_cpu {
         let expected = [27.0 * 300.0, 54.0 * 300.0];
         assert_eq!(jit(f).call(&scale, &xs).unwrap().to_vec::<f32>().unwrap(), expected);
         assert_eq!(f(scale.clone(), xs.clone()).to_vec::<f32>().unwrap(), expected);
-        let second = vmap(f).in_axes([Some(0), None]).call(f32s(&[3.0, 3.0], &[2]), &xs);
+        let second = vmap(f).in_axes([Some(0), None]).apply(f32s(&[3.0, 3.0], &[2]), &xs);
         assert_eq!(second.to_vec::<f32>().unwrap(), [expected, expected].concat());
     }
 

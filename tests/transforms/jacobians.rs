@@ -77,7 +77,7 @@ mod on_cpu {
         for (a, b) in full.iter().zip(hvp(g, &x, &v).to_vec::<f32>().unwrap()) {
             assert!((a - b).abs() < 1e-5, "{a} is not {b}");
         }
-        let rows = vmap(|x: Array| hessian(|x: &Array| x * x * x)(&x)).call(&x);
+        let rows = vmap(|x: Array| hessian(|x: &Array| x * x * x)(&x)).apply(&x);
         assert_eq!(rows.shape().dims(), [3]);
     }
 }

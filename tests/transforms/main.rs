@@ -57,7 +57,7 @@ mod on_cpu {
         let w = f32s(&[2.0, -1.0], &[2]);
         // Only `jit` keeps its closure, so only `jit`'s must own what it captures.
         let per_row =
-            vmap(|x: Array| grad(|x: &Array| reduce_sum(&(sin(x) * &w), &[0]))(&x)).call(&xs);
+            vmap(|x: Array| grad(|x: &Array| reduce_sum(&(sin(x) * &w), &[0]))(&x)).apply(&xs);
         let expected: Vec<f32> = [0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6]
             .iter()
             .enumerate()
@@ -97,7 +97,7 @@ mod on_cpu {
         };
         close(value(&outer.call(&x).unwrap()), 2.0 * c - 0.9 * s);
         let xs = f32s(&[0.9, 0.9], &[2]);
-        let rows = vmap(move |x: Array| grad(grad(f.clone()))(&x)).call(&xs);
+        let rows = vmap(move |x: Array| grad(grad(f.clone()))(&x)).apply(&xs);
         close(rows.to_vec::<f32>().unwrap()[1], 2.0 * c - 0.9 * s);
     }
 

@@ -74,7 +74,7 @@ fn twelve_calls_of_one_block_are_derived_once() {
     assert_eq!(counted(|| drop(of(&wide))), [1, 1, 0]);
     let rows = {
         let slope = slope.clone();
-        move |xs: Array| vmap(slope.clone()).call(xs)
+        move |xs: Array| vmap(slope.clone()).apply(xs)
     };
     let rows = |size: usize| {
         let aval = Aval::new(DType::F32, [size, 3]);

@@ -47,7 +47,7 @@ fn shares(x: &Array) -> Array {
 
 fn batch_of_sums(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| own(&[x], |x| psum(&(x * x), "i") * x);
-    vmap(each).call(&x[0])
+    vmap(each).apply(&x[0])
 }
 
 fn batch_along_the_last_axis(x: &[Array]) -> Vec<Array> {
@@ -56,7 +56,7 @@ fn batch_along_the_last_axis(x: &[Array]) -> Vec<Array> {
         let f = |x: Vec<Array>| vec![psum(&(sin(&x[0]) * &x[1]), "i")];
         over(f, &[p!["i"], p![]], p![], &[&x, w])
     };
-    vec![vmap(each).in_axes([Some(2)]).out_axes([Some(1)]).call(&x[0])]
+    vec![vmap(each).in_axes([Some(2)]).out_axes([Some(1)]).apply(&x[0])]
 }
 
 fn batch_of_moves(x: &[Array]) -> Vec<Array> {
@@ -68,32 +68,32 @@ fn batch_of_moves(x: &[Array]) -> Vec<Array> {
         vec![gathered * x, scattered, exchanged, ppermute(x, "i", &ring())]
     };
     let mapped = split(row(), &[p!["i"]], &[p!["i"]], each);
-    vmap(|x: Array| mapped(&[x])).call(&x[0])
+    vmap(|x: Array| mapped(&[x])).apply(&x[0])
 }
 
 fn batch_of_batches(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| over(|x| vec![pmean(&exp(&x[0]), "i")], &[p!["i"]], p![], &[&x]);
-    vec![vmap(|x: Array| vmap(each).call(x)).call(&x[0])]
+    vec![vmap(|x: Array| vmap(each).apply(x)).apply(&x[0])]
 }
 
 fn gradient_of_each_example(x: &[Array]) -> Vec<Array> {
     let f =
         |x: &Array| sin(&over(|x| vec![psum(&square(&x[0]), "i")], &[p!["i"]], p![], &[x])).sum();
-    vec![vmap(|x: Array| grad(f)(&x)).call(&x[0])]
+    vec![vmap(|x: Array| grad(f)(&x)).apply(&x[0])]
 }
 
 fn batch_inside(x: &[Array]) -> Vec<Array> {
     let row_of = |x: Array| &x * psum(&x, "k") + psum(&x, ["i", "k"]);
     let each = |x: Vec<Array>| {
         let mapped = vmap(row_of).axis_name("k").in_axes([Some(1)]).out_axes([Some(1)]);
-        vec![mapped.call(&x[0])]
+        vec![mapped.apply(&x[0])]
     };
     untyped(row(), &[p!["i"]], &[p!["i"]], each)(x)
 }
 
 fn rows_of_gradients_inside(x: &[Array]) -> Vec<Array> {
     let f = |x: &Array| sin(&psum(x, "i")).sum();
-    own(x, |x| vmap(|x: Array| grad(f)(&x)).in_axes([Some(2)]).out_axes([Some(2)]).call(x))
+    own(x, |x| vmap(|x: Array| grad(f)(&x)).in_axes([Some(2)]).out_axes([Some(2)]).apply(x))
 }
 
 fn program_inside(x: &[Array]) -> Vec<Array> {

@@ -41,7 +41,7 @@ pub(super) fn split<'f>(
     f: impl Fn(Vec<Array>) -> Vec<Array> + 'f,
 ) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
     let mapped = shard_map(f, &mesh).in_specs(listed(ins)).out_specs(results(outs));
-    move |operands: &[Array]| mapped.call(operands.to_vec())
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
 /// `f` of each device's rows.
@@ -58,7 +58,7 @@ pub(super) fn untyped<'f>(
 ) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
     let mapped = shard_map(f, &mesh).in_specs(listed(ins)).out_specs(results(outs));
     let mapped = mapped.check_varying(false);
-    move |operands: &[Array]| mapped.call(operands.to_vec())
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
 /// The same over one axis of the grid, the other left to the compiler.
@@ -70,7 +70,7 @@ pub(super) fn partly<'f>(
 ) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
     let mapped = shard_map(f, &grid()).in_specs(listed(ins)).out_specs(results(outs));
     let mapped = mapped.axis_names(axis);
-    move |operands: &[Array]| mapped.call(operands.to_vec())
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
 /// The one result of a function mapped over the row.

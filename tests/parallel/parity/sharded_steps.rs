@@ -94,7 +94,7 @@ fn slopes_through_a_constraint(x: &[Array]) -> Vec<Array> {
 fn batch_of_constraints(x: &[Array]) -> Vec<Array> {
     follow(x, &[p![]], |x| {
         let on = grid().sharding(p!["a", "b"]).unwrap();
-        vec![vmap(move |x: Array| with_sharding_constraint(&sin(&x), &on)).call(&x[0])]
+        vec![vmap(move |x: Array| with_sharding_constraint(&sin(&x), &on)).apply(&x[0])]
     })
 }
 
@@ -102,7 +102,7 @@ fn shards_inside_of_a_program(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a"]], |x| {
         let inner = shard_map(|x: Array| psum(&x, "a") * &x, &grid());
         let inner = inner.in_specs(p!["a", "b"]).out_specs(p!["a", "b"]);
-        vec![inner.call(sin(&x[0])) * 2, inner.call(&x[0]).sum_axes([1])]
+        vec![inner.apply(sin(&x[0])) * 2, inner.apply(&x[0]).sum_axes([1])]
     })
 }
 

@@ -30,7 +30,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
 /// The call on one example or, over the first axes, on a batch.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     match params["vmap"] == true {
-        true => vmap(|xs: Vec<Array>| plain(op, &xs)).call(operands.to_vec()),
+        true => vmap(|xs: Vec<Array>| plain(op, &xs)).apply(operands.to_vec()),
         false => plain(op, operands),
     }
 }
