@@ -148,8 +148,10 @@ mod on_cpu {
     /// All dtypes that PyTorch and the format share (`python-compat/checkpoint_files.py`); bytes count up from 0.
     #[test]
     fn what_torch_saved_is_read_and_written_to_the_same_bytes() {
-        let path =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/checkpoint/published/torch.safetensors");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/cpu/checkpoint/published/torch.safetensors"
+        );
         let arrays = checkpoint::arrays(path).unwrap();
         assert_eq!(arrays.len(), 20);
         let dtypes: BTreeSet<DType> = arrays.values().map(Array::dtype).collect();

@@ -130,7 +130,8 @@ mod on_cpu {
     /// `k + i / 1024`.
     #[test]
     fn what_transformers_saved_is_read() {
-        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/checkpoint/published"));
+        let folder =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/checkpoint/published"));
         let arrays = checkpoint::arrays(folder).unwrap();
         assert_eq!(arrays.len(), 28);
         for (k, (name, array)) in arrays.iter().enumerate() {

@@ -14,7 +14,11 @@ const GOOD: &str = "OXIDAX_TEST_GOOD_PLUGIN";
 /// What the other process printed between its marks, with `folder` in place of the scratch folder.
 fn report(plugin: &Path, folder: &Path, good: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "errors::plugin::on_cpu::the_process_that_makes_the_mistakes", "--nocapture"])
+        .args([
+            "--exact",
+            "errors::plugin::on_cpu::the_process_that_makes_the_mistakes",
+            "--nocapture",
+        ])
         .env("OXIDAX_PLUGIN_CPU", plugin)
         .env("OXIDAX_PLATFORM", "cpu")
         .env(GOOD, good)

@@ -71,7 +71,8 @@ fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
     let x = Array::from_slice(&[3.0f32, 4.0], [2]).unwrap();
     assert_eq!(good.call(model, &x).unwrap().to_vec::<f32>().unwrap(), [3.0, 8.0]);
     assert_eq!(step.stats().signatures, 0, "a failed signature is not kept");
-    let again = step.call(crate::errors::survival::model(), &x).map_err(|failed| failed.args.0.is_some());
+    let again =
+        step.call(crate::errors::survival::model(), &x).map_err(|failed| failed.args.0.is_some());
     assert_ne!(again.err(), Some(false), "and fails or works the same way again");
 }
 

@@ -73,7 +73,8 @@ const KINDS: [Kind; 5] = [
 
 impl Platform {
     fn read(name: &str) -> Platform {
-        let file = format!("{}/tests/cpu/primitives/platforms/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let file =
+            format!("{}/tests/cpu/primitives/platforms/{name}.txt", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
         Platform { lines: text.lines().map(str::to_owned).collect() }
     }

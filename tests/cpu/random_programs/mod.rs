@@ -46,7 +46,9 @@ fn failure(seed: u64) -> Option<String> {
         Ok(_) => None,
         Err(TestError::Fail(why, recipe)) => {
             let line = serde_json::to_string(&recipe).unwrap();
-            Some(format!("seed {seed}: {why}\nline for tests/cpu/random_programs/found.jsonl:\n{line}"))
+            Some(format!(
+                "seed {seed}: {why}\nline for tests/cpu/random_programs/found.jsonl:\n{line}"
+            ))
         }
         Err(TestError::Abort(why)) => Some(format!("seed {seed}: {why}")),
     }

@@ -274,7 +274,12 @@ fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
     let mut child = Command::new("sh")
         .args(["-c", &format!("trap '' {ignored}; exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "training::watching::a_loop_that_signals_end", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "training::watching::a_loop_that_signals_end",
+            "--ignored",
+            "--nocapture",
+        ])
         .env("OXIDAX_TEST_WAITS", (signals.len() == 2).to_string())
         .stdout(Stdio::piped())
         .spawn()

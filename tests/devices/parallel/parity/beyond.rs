@@ -103,7 +103,8 @@ mod on_cpu {
     fn partly_mapped_functions_nest_once() {
         let twice = |x: Vec<Array>| partly("a", &[p!["a"]], &[p!["a"]], |x| vec![first(&x[0])])(&x);
         let outer = partly("a", &[p!["a"]], &[p!["a"]], twice);
-        let error = catch(|| outer(&[crate::parallel::counting(&[16, 2])])).unwrap_err().to_string();
+        let error =
+            catch(|| outer(&[crate::parallel::counting(&[16, 2])])).unwrap_err().to_string();
         assert!(error.contains("over `a` a second time"), "{error}");
     }
 }
