@@ -2,11 +2,11 @@
 
 use super::artifact::{Artifact, Described, Head};
 use super::calls::call;
-use crate::tree::for_each_arity;
 use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
 use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
 use crate::runtime::{Collectives, MemoryAnalysis, blame, is_watched};
+use crate::tree::for_each_arity;
 use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
 use std::collections::BTreeMap;
 use std::fmt;

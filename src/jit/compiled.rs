@@ -1,7 +1,6 @@
 //! [`Jit`]: the signature cache, donation, and the way through an outer trace.
 
 use super::calls::{apply, call};
-use crate::tree::for_each_arity;
 use super::entry::{Entry, Failure, Spread, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
@@ -14,6 +13,7 @@ use crate::primitives::ShardingConstraint;
 use crate::runtime::{Lies, blame, default_device, is_watched};
 use crate::sharding::Placements;
 use crate::transforms::staging::{Traced, short_name, trace_function};
+use crate::tree::for_each_arity;
 use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, TreeDef, Walk, leaves_of,
     rebuild, rooted,

@@ -1,6 +1,5 @@
 //! `pmap`: a function mapped over devices, one example each.
 
-use crate::tree::for_each_arity;
 use super::compiled::{Jit, jit};
 use super::error::CallError;
 use super::stats::JitStats;
@@ -10,6 +9,7 @@ use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
 use crate::sharding::Region;
 use crate::transforms::staging::short_name;
+use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};

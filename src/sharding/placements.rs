@@ -2,8 +2,8 @@
 
 use super::rules::TreeSharding;
 use super::tuples::from_tuples;
-use crate::tree::for_each_arity;
 use crate::core::{Error, NamedSharding, OpErrorKind, trace};
+use crate::tree::for_each_arity;
 
 /// How the leaves of one tree are to lie.
 #[derive(Clone, Debug, Default)]

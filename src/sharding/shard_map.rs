@@ -8,7 +8,9 @@ use crate::core::{
     Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
 };
 use crate::transforms::staging::{short_name, staged, trace_function};
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted};
+use crate::tree::{
+    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+};
 use std::marker::PhantomData;
 use std::panic::Location;
 

@@ -9,7 +9,9 @@ use crate::core::{
     Array, Aval, BatchAxis, Error, OpErrorKind, Program, RuleError, TreeError, trace,
 };
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted};
+use crate::tree::{
+    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+};
 use std::marker::PhantomData;
 use std::panic::Location;
 

@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{for_each_arity, Key, Tag, Tree, Visitor, Walk, count_leaves, leaves_of, rebuild};
+use super::{Key, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, leaves_of, rebuild};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.

@@ -1,6 +1,6 @@
 //! Trees of the standard library: arrays themselves, tuples, vectors, options, maps, static values.
 
-use super::{for_each_arity, Key, Static, Tag, Tree, Visitor};
+use super::{Key, Static, Tag, Tree, Visitor, for_each_arity};
 use crate::core::Array;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Display};

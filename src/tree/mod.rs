@@ -14,8 +14,8 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use arity::for_each_arity;
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub(crate) use arity::for_each_arity;
 pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
 pub use oxidax_macros::Tree;

@@ -166,7 +166,8 @@ fn second_derivatives_of_examples(x: &[Array]) -> Vec<Array> {
 }
 
 fn batches_on_devices(x: &[Array]) -> Vec<Array> {
-    let inside = over(&x[0], |x| vmap(|x: Array| &x * psum(&x, ["i", "k"])).axis_name("k").apply(x));
+    let inside =
+        over(&x[0], |x| vmap(|x: Array| &x * psum(&x, ["i", "k"])).axis_name("k").apply(x));
     let outside = vmap(|x: Array| over(&x, |x| x - pmean(x, "i")));
     vec![inside, outside.in_axes([Some(2)]).out_axes([Some(2)]).apply(&x[0])]
 }
