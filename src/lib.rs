@@ -47,7 +47,7 @@
 //!     jvp(grad(|x: &Array| (x * x * x).sum()), &x, &v).1
 //! })
 //! .in_axes([Some(0), None])
-//! .call(eye(3, DType::F32), x);
+//! .apply(eye(3, DType::F32), x);
 //! let h = eval_shape(hessian, Aval::new(DType::F32, [3]))?;
 //! assert_eq!(h.shape().dims(), [3, 3]);
 //! # Ok::<(), oxidax::Error>(())

@@ -1,6 +1,6 @@
 //! [`Jit`]: the signature cache, donation, and the way through an outer trace.
 
-use super::calls::{apply, call, for_each_arity};
+use super::calls::{apply, call};
 use super::entry::{Entry, Failure, Spread, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
@@ -13,6 +13,7 @@ use crate::passes;
 use crate::primitives::ShardingConstraint;
 use crate::runtime::{Lies, blame, default_device, is_watched};
 use crate::transforms::staging::{Traced, short_name, trace_function};
+use crate::tree::for_each_arity;
 use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, TreeDef, Walk, leaves_of,
     rebuild, rooted,
@@ -376,7 +377,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 }
 
-for_each_arity!(call [
+for_each_arity!(0..=8 call [
     Jit
     /// Runs the function, compiling it first if this signature is new. Arguments passed by value are
     /// donated, those passed by reference are kept.
@@ -389,7 +390,7 @@ for_each_arity!(call [
     /// be checked is checked before anything is donated, and the arguments that were not consumed
     /// come back in the error.
 ]);
-for_each_arity!(apply []);
+for_each_arity!(0..=8 apply []);
 
 #[cfg(test)]
 mod tests {

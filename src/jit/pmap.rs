@@ -1,6 +1,5 @@
 //! `pmap`: a function mapped over devices, one example each.
 
-use super::calls::for_each_arity;
 use super::compiled::{Jit, jit};
 use super::error::CallError;
 use super::stats::JitStats;
@@ -10,6 +9,7 @@ use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
 use crate::transforms::staging::short_name;
+use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
@@ -274,7 +274,7 @@ impl<F> Mapped<F> {
 }
 
 macro_rules! calls {
-    ([] $($name:ident $param:ident $value:ident),*) => {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* Func> PMap<($($name,)*), Func>
         where
             Func: Function<($($name,)*)> + Send + Sync + 'static,
@@ -297,4 +297,4 @@ macro_rules! calls {
     };
 }
 
-for_each_arity!(calls []);
+for_each_arity!(0..=8 calls []);

@@ -3,6 +3,7 @@
 use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
 use crate::core::{Error, NamedSharding, OpErrorKind, trace};
+use crate::tree::for_each_arity;
 
 /// How the leaves of one tree are to lie.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +63,7 @@ impl<T: Into<Placement>> From<T> for Placements {
     }
 }
 
-from_tuples!(Placements of Placement);
+for_each_arity!(1..=8 from_tuples [Placements of Placement]);
 
 impl Placements {
     /// One for each leaf, where parts `0..` have so many leaves each. `option` is what the user called.

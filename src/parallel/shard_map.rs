@@ -8,7 +8,9 @@ use crate::core::{
     Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
 };
 use crate::transforms::staging::{short_name, staged, trace_function};
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
+use crate::tree::{
+    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+};
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -61,7 +63,7 @@ impl<T: Into<Spec>> From<T> for Specs {
     }
 }
 
-from_tuples!(Specs of Spec);
+for_each_arity!(1..=8 from_tuples [Specs of Spec]);
 
 impl Specs {
     /// One for each leaf, where parts `0..` have so many leaves each.
@@ -113,7 +115,7 @@ pub struct ShardMapped<A, F> {
 ///     .in_specs(p!["data"])
 ///     .out_specs(p![]);
 /// let x = ones([16], DType::F32);
-/// assert_eq!(mean.call(&x).item::<f32>()?, 1.0);
+/// assert_eq!(mean.apply(&x).item::<f32>()?, 1.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "xmap")]
@@ -317,8 +319,8 @@ impl Region<'_> {
     }
 }
 
-macro_rules! calls {
-    ($($($name:ident $value:ident),*;)*) => {$(
+macro_rules! apply {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* Func: Function<($($name,)*)>> ShardMapped<($($name,)*), Func> {
             /// Applies the function to whole arrays. Each argument is a tree or a reference to one.
             ///
@@ -326,30 +328,21 @@ macro_rules! calls {
             /// cannot be put together so, and whatever the function throws.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
-            pub fn call(&self, $($value: impl Arg<$name>),*) -> Func::Output {
+            pub fn apply(&self, $($value: impl Arg<$name>),*) -> Func::Output {
                 self.run(($($value.tree(),)*))
             }
         }
-    )*};
+    };
 }
 
-calls!(
-    A a;
-    A a, B b;
-    A a, B b, C c;
-    A a, B b, C c, D d;
-    A a, B b, C c, D d, E e;
-    A a, B b, C c, D d, E e, G g;
-    A a, B b, C c, D d, E e, G g, H h;
-    A a, B b, C c, D d, E e, G g, H h, I i;
-);
+for_each_arity!(1..=8 apply []);
 
 impl<Func: Function<()>> ShardMapped<(), Func> {
     /// Applies a function without arguments on each device.
     ///
     /// Throws whatever the function throws.
     #[track_caller]
-    pub fn call(&self) -> Func::Output {
+    pub fn apply(&self) -> Func::Output {
         self.run(())
     }
 }
