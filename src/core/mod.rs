@@ -64,12 +64,12 @@ pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
 pub(crate) use precision::matmul_precision;
 pub use precision::{Precision, with_matmul_precision};
 pub use primitive::{
-    Analysis, BatchAxis, Batched, DynKey, Effects, Half, HigherOrder, JvpResult, Operand,
-    Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
+    Analysis, BatchAxis, Batched, DynKey, Effects, FromParameters, Half, HigherOrder, JvpResult,
+    Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;
-pub use registry::{Elements, Entry, Exemplar, Make, Sample};
+pub use registry::{Elements, Entry, Exemplar, ReadPrimitive, Registered, Sample};
 pub use scalar::Scalar;
 pub use shape::Shape;
 pub use sharding_rule::ShardingRule;
