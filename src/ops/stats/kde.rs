@@ -163,8 +163,7 @@ impl GaussianKde {
     fn parts(&self, points: &Array) -> Array {
         let whitening = cholesky(&self.inv_cov);
         let white = |points: &Array| matmul(&matrix_transpose(points), &whitening);
-        let norm =
-            sub(log(&diagonal(&whitening, 0)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
+        let norm = sub(log(&diagonal(&whitening)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
         let (at, centres) = (white(points), white(&self.dataset));
         let change = sub(expand_dims(&at, &[1]), expand_dims(&centres, &[0]));
         sub(norm, mul(mul(&change, &change).sum_axes(-1), 0.5))
@@ -202,7 +201,7 @@ impl GaussianKde {
             sub(expand_dims(&white(&self.dataset), &[2]), expand_dims(&white(centres), &[1]));
         let parts = exp(&mul(mul(&change, &change).sum_axes(0), -0.5));
         let norm = (2.0 * PI).sqrt().powi(self.d() as i32);
-        let norm = mul(reduce_prod(&diagonal(&factor, 0), &[0]), norm);
+        let norm = mul(reduce_prod(&diagonal(&factor), &[0]), norm);
         let sum = mul(mul(parts, expand_dims(&self.weights, &[1])), weights).sum();
         div(sum, norm)
     }

@@ -1,7 +1,7 @@
 //! The normal distribution of vectors, with a mean and a covariance matrix.
 
 use super::super::linalg::{cholesky, solve_triangular};
-use super::super::{diagonal, result_type};
+use super::super::{DiagonalOptions, diagonal_with, result_type};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
     ArrayLike, Like, add, convert_element_type, div, exp, expand_dims, inexact, log, mul,
@@ -59,7 +59,7 @@ pub fn logpdf(x: impl ArrayLike, mean: impl ArrayLike, cov: impl ArrayLike) -> A
     }
     let factor = cholesky(&cov);
     let y = squeeze(&solve_triangular(&factor, &expand_dims(&y, &[-1]), true), &[-1]);
-    let logarithm = mul(log(&diagonal(&factor, 0)).sum_axes(-1), 2.0);
+    let logarithm = mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
     halved(&mul(&y, &y).sum_axes(-1), &add(logarithm, constant * k as f64))
 }
 
