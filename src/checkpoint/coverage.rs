@@ -66,7 +66,9 @@ pub(super) fn expect_complete(folder: &Path, leaves: &BTreeMap<String, Aval>) ->
     for (name, aval) in leaves {
         match contents.entry(name).map(|entry| (entry, entry.aval())) {
             Some((_, Some(stored))) if stored.same_type(aval) => {}
-            Some((entry, _)) => faults.push(format!("leaf `{name}` ({aval}) was written as {entry}")),
+            Some((entry, _)) => {
+                faults.push(format!("leaf `{name}` ({aval}) was written as {entry}"))
+            }
             None => faults.push(format!("leaf `{name}` ({aval}) was not written")),
         }
     }
