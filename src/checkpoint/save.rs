@@ -209,12 +209,12 @@ mod tests {
 
     /// An array of which this process holds one of two shards.
     fn half_local() -> Array {
-        let local = crate::devices::default_device().unwrap();
+        let local = crate::prelude::default_device().unwrap();
         let remote = Device::new(1000, 1, local.platform(), local.kind(), false);
         let mesh = Mesh::new([local, remote], [("data", 2)]).unwrap();
         let rows = mesh.sharding(crate::p!["data"]).unwrap();
         let own = crate::prelude::ones([2, 3], crate::core::DType::F32);
-        crate::devices::make_array_from_process_local_data(&rows, &own, [4, 3]).unwrap()
+        crate::prelude::make_array_from_process_local_data(&rows, &own, [4, 3]).unwrap()
     }
 
     #[test]
