@@ -209,7 +209,7 @@ mod tests {
 
     /// An array of which this process holds one of two shards.
     fn half_local() -> Array {
-        let local = crate::prelude::default_device().unwrap();
+        let local = crate::prelude::local_devices().unwrap().swap_remove(0);
         let remote = Device::new(1000, 1, local.platform(), local.kind(), false);
         let mesh = Mesh::new([local, remote], [("data", 2)]).unwrap();
         let rows = mesh.sharding(crate::p!["data"]).unwrap();
