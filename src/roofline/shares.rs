@@ -2,7 +2,7 @@
 
 use super::cuts::{self, Axes, Cuts, Grid, held};
 use super::region::{Region, Step};
-use crate::core::{NamedSharding, Run};
+use crate::core::{NamedSharding, RunCount};
 
 /// How a region's values lie on the devices.
 pub(super) enum Layout<'m> {
@@ -45,7 +45,7 @@ impl<'m> Layout<'m> {
         let inner = step.inner.iter().zip(held);
         inner
             .map(|((run, inner), held)| match (self, run, held) {
-                (Layout::Even(parts), Run::Devices(devices), _) => {
+                (Layout::Even(parts), RunCount::Devices(devices), _) => {
                     Layout::Even(parts.div_ceil(*devices as u64))
                 }
                 (Layout::Even(parts), ..) => Layout::Even(*parts),
@@ -263,7 +263,7 @@ mod tests {
         let inner = shard_map(|w: Array, x: Array| tanh(&x.matmul(&w)), &mesh())
             .in_specs((p![], p!["data"]))
             .out_specs(p!["data"]);
-        let both = move |w: Array, x: Array| inner.call(&w, &x) * 2.0;
+        let both = move |w: Array, x: Array| inner.apply(&w, &x) * 2.0;
         let costs = costs(both, [f32s(W), f32s(X)], [p![], p!["data"]]);
         let product = named(&costs, "dot_general")[0];
         assert_eq!((product.each.flops, product.devices), (2 * 16 * 128 * 256, 8));
