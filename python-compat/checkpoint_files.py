@@ -1,4 +1,4 @@
-"""Writes the files that tests/checkpoint reads, with the libraries whose formats they are in.
+"""Writes the files that tests/cpu/checkpoint reads, with the libraries whose formats they are in.
 
     python -m venv DIR && DIR/bin/pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0 numpy
     DIR/bin/python python-compat/checkpoint_files.py

@@ -1,4 +1,4 @@
-"""Writes the files that tests/data reads, with the programs whose formats they are in.
+"""Writes the files that tests/cpu/data reads, with the programs whose formats they are in.
 
     python -m venv DIR && DIR/bin/pip install numpy==2.4.6 tensorflow-cpu==2.21.0 safetensors==0.8.0
     DIR/bin/python python-compat/data_files.py

@@ -1,6 +1,6 @@
 """What the table of names (`names.py`) cannot see in the sources: other names, names that do not count, and refusals.
 
-A path of oxidax is checked against the sources by `tests/tidy/names.rs`; `std::` stands for Rust's own library.
+A path of oxidax is checked against the sources by `tests/pure/tidy/names.rs`; `std::` stands for Rust's own library.
 """
 
 # JAX's name: ours, where they differ or ours is no function of the same name.

@@ -12,7 +12,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fashion-mnist
 rm -f "$folder/losses.txt" "$folder/output.txt"
 cargo run --release --example mlp -- --data "$data" \
     --losses "$folder/losses.txt" --checkpoint "$folder/mlp.safetensors" | tee "$folder/output.txt"
-OXIDAX_FASHION_RUN="$folder" cargo test --workspace --test parity -- \
-    --ignored --exact mlp::on_cpu::a_run_on_fashion_mnist_is_that_of_jax | tee "$folder/compared.txt"
+OXIDAX_FASHION_RUN="$folder" cargo test --workspace --test cpu -- \
+    --ignored --exact parity::mlp::on_cpu::a_run_on_fashion_mnist_is_that_of_jax | tee "$folder/compared.txt"
 # A name that no test has would pass too. (The whole workspace: else cargo builds the dependencies anew.)
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"

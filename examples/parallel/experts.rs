@@ -67,7 +67,7 @@ pub(crate) fn recipe(
                 pmean(&loss(&model, &batch, Experts::spread), AXIS)
             };
             let mapped = shard_map(loss, &mesh).in_specs((&parameters, p![AXIS]));
-            mapped.out_specs(p![]).call(model, batch)
+            mapped.out_specs(p![]).apply(model, batch)
         }),
     })
 }
@@ -109,7 +109,7 @@ impl Experts {
     fn together(&self, x: &Array, groups: usize) -> (Array, Array) {
         let [b, t, width] = x.dims();
         let grouped = reshape(x, [groups, b / groups, t, width]);
-        let (queues, shares, uneven) = vmap(|x: Array| self.sorted(&x)).call(&grouped);
+        let (queues, shares, uneven) = vmap(|x: Array| self.sorted(&x)).apply(&grouped);
         let [_, experts, room, _] = queues.dims();
         let queues = reshape(&queues.transpose([1, 0, 2, 3]), [experts, groups * room, width]);
         let back = reshape(&self.work(&queues), [experts, groups, room, width]);

@@ -46,7 +46,7 @@ pub(crate) fn recipe<M: Model>(
                 staged_loss(&model, &batch, microbatches)
             };
             let mapped = shard_map(loss, &mesh).in_specs((&parameters, p!["data"]));
-            mapped.out_specs(p![]).call(model, batch)
+            mapped.out_specs(p![]).apply(model, batch)
         }),
     })
 }

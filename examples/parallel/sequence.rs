@@ -26,7 +26,7 @@ pub(crate) fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> 
         batch: cut.clone(),
         loss: Arc::new(move |model: &Gpt<nn::Mlp>, batch| {
             let mapped = shard_map(loss, &mesh).in_specs((p![], &cut)).out_specs(p![]);
-            mapped.call(model, batch)
+            mapped.apply(model, batch)
         }),
     })
 }

@@ -1,4 +1,4 @@
-"""Functions of examples along named axes. README.md says which there are; `tests/parity/collective_functions.rs` has them in Rust.
+"""Functions of examples along named axes. README.md says which there are; `tests/cpu/parity/collective_functions.rs` has them in Rust.
 
 Each takes arrays, maps over their first axes under names, and gives a list of arrays.
 """

@@ -1,6 +1,6 @@
 """What the suite `parallel` is made of: eight CPU devices, operands by formula, and a list of functions with their derivatives.
 
-`tests/parallel/parity/` has each function's twin under the same name.
+`tests/devices/parallel/parity/` has each function's twin under the same name.
 """
 
 import re

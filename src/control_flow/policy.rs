@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// | `Dots`, `names(["hidden"])` | 6.4 MiB | 8.3 MiB |
 /// | `Nothing` | 3.0 MiB | 4.3 MiB |
 ///
-/// Printed by `cargo test --test transforms memory -- --nocapture`. `Everything` takes more than no `remat` because XLA
+/// Printed by `cargo test --test cpu transforms::memory -- --nocapture`. `Everything` takes more than no `remat` because XLA
 /// may drop residuals and compute them again on its own, but not across the barrier that `remat` is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Policy {

@@ -1,11 +1,12 @@
 //! [`Compiled`]: a function compiled ahead of time, for one signature.
 
 use super::artifact::{Artifact, Described, Head};
-use super::calls::{call, for_each_arity};
+use super::calls::call;
 use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
 use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
 use crate::runtime::{Collectives, MemoryAnalysis, blame, is_watched};
+use crate::tree::for_each_arity;
 use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,7 +114,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         self.entry.executable.asked().collectives()
     }
 
-    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::cache)). It answers as
+    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::jit::cache)). It answers as
     /// one that was compiled just now, except that profiles show the lines of the source as they were then.
     pub fn is_from_disk(&self) -> bool {
         self.entry.executable.is_from_disk()
@@ -189,7 +190,7 @@ impl<A, O> fmt::Debug for Compiled<A, O> {
     }
 }
 
-for_each_arity!(call [
+for_each_arity!(0..=8 call [
     Compiled
     /// Runs it. Arguments passed by value are donated, those passed by reference are kept.
     ///

@@ -1,24 +1,8 @@
 //! One `call` for each number of arguments, each of them by value or by reference.
 
-/// Expands a macro for functions of no argument to eight. A row has the type of each argument, the
-/// type of what is passed for it, and its name.
-macro_rules! for_each_arity {
-    ($macro:ident $with:tt) => {
-        $macro!($with);
-        $macro!($with A PA a);
-        $macro!($with A PA a, B PB b);
-        $macro!($with A PA a, B PB b, C PC c);
-        $macro!($with A PA a, B PB b, C PC c, D PD d);
-        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e);
-        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g);
-        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g, H PH h);
-        $macro!($with A PA a, B PB b, C PC c, D PD d, E PE e, G PG g, H PH h, I PI i);
-    };
-}
-
 /// `call` of a type that has `run`, with the documentation given.
 macro_rules! call {
-    ([$function:ident $($docs:tt)*] $($name:ident $param:ident $value:ident),*) => {
+    ([$function:ident $($docs:tt)*] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> $function<($($name,)*), O> {
             $($docs)*
             #[track_caller]
@@ -47,7 +31,7 @@ macro_rules! call {
 
 /// `Jit::apply`.
 macro_rules! apply {
-    ([] $($name:ident $param:ident $value:ident),*) => {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
             /// The function inside traced code, where errors are thrown; at the top level as
             /// [`Jit::call`], but throwing.
@@ -63,4 +47,4 @@ macro_rules! apply {
     };
 }
 
-pub(super) use {apply, call, for_each_arity};
+pub(super) use {apply, call};

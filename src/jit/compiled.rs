@@ -1,6 +1,6 @@
 //! [`Jit`]: the signature cache, donation, and the way through an outer trace.
 
-use super::calls::{apply, call, for_each_arity};
+use super::calls::{apply, call};
 use super::entry::{Entry, Failure, Spread, Staged};
 use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
@@ -8,11 +8,12 @@ use crate::control_flow::Call;
 use crate::core::{
     Array, Cache, Error, Kind, Precision, bind, bind1, catch, matmul_precision, named_axes, trace,
 };
+use crate::parallel::Placements;
 use crate::passes;
 use crate::primitives::ShardingConstraint;
 use crate::runtime::{Lies, blame, default_device, is_watched};
-use crate::sharding::Placements;
 use crate::transforms::staging::{Traced, short_name, trace_function};
+use crate::tree::for_each_arity;
 use crate::tree::{
     Args, Arguments, Examples, Function, Gathered, Signature, Tree, TreeDef, Walk, leaves_of,
     rebuild, rooted,
@@ -126,7 +127,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 
     /// How the arguments are to lie on a mesh: one sharding for all leaves, or a tuple with one for each argument, each a
-    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::sharding::TreeSharding) with one for each leaf, or
+    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::parallel::TreeSharding) with one for each leaf, or
     /// `None::<NamedSharding>`.
     ///
     /// Arguments that lie otherwise are moved before each call; [`JitStats::moved`] counts them, and the first is logged.
@@ -376,7 +377,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 }
 
-for_each_arity!(call [
+for_each_arity!(0..=8 call [
     Jit
     /// Runs the function, compiling it first if this signature is new. Arguments passed by value are
     /// donated, those passed by reference are kept.
@@ -389,7 +390,7 @@ for_each_arity!(call [
     /// be checked is checked before anything is donated, and the arguments that were not consumed
     /// come back in the error.
 ]);
-for_each_arity!(apply []);
+for_each_arity!(0..=8 apply []);
 
 #[cfg(test)]
 mod tests {

@@ -151,7 +151,7 @@ pub fn split(key: Key, n: usize) -> Vec<Key> {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let keys = random::split_batch(random::key(0), [32]);
-/// let rows = vmap(|key: random::Key| random::normal(key, [10], DType::F32)).call(keys);
+/// let rows = vmap(|key: random::Key| random::normal(key, [10], DType::F32)).apply(keys);
 /// assert_eq!(rows.shape().dims(), [32, 10]);
 /// ```
 #[track_caller]

@@ -263,7 +263,7 @@ mod tests {
         let inner = shard_map(|w: Array, x: Array| tanh(&x.matmul(&w)), &mesh())
             .in_specs((p![], p!["data"]))
             .out_specs(p!["data"]);
-        let both = move |w: Array, x: Array| inner.call(&w, &x) * 2.0;
+        let both = move |w: Array, x: Array| inner.apply(&w, &x) * 2.0;
         let costs = costs(both, [f32s(W), f32s(X)], [p![], p!["data"]]);
         let product = named(&costs, "dot_general")[0];
         assert_eq!((product.each.flops, product.devices), (2 * 16 * 128 * 256, 8));

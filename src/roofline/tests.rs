@@ -148,7 +148,7 @@ mod counts {
         let mesh = Mesh::without_devices([("data", 4), ("model", 2)]).unwrap();
         let summed = shard_map(|x: Array| psum(&x.matmul(&x.t()), "data"), &mesh);
         let summed = summed.in_specs(p!["data"]).out_specs(p![]);
-        let program = make_program(move |x: Array| summed.call(&x), f32s([32, 64])).unwrap();
+        let program = make_program(move |x: Array| summed.apply(&x), f32s([32, 64])).unwrap();
         let roofline = Roofline::of(&program);
         let product = roofline.operations.iter().find(|op| op.product.is_some()).unwrap();
         assert_eq!((product.devices, product.flops), (8, 8 * 2 * 8 * 8 * 64));

@@ -51,7 +51,7 @@ pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
         trace::at_location(Some(location), || {
             staged(|| {
                 let (_, derivative) = linearize(&f, x);
-                let columns = vmap(|v: Array| derivative.apply(&v)).call(basis(x.aval()));
+                let columns = vmap(|v: Array| derivative.apply(&v)).apply(basis(x.aval()));
                 tree::map(&columns, |leaf| {
                     let leaf = move_axis(leaf, 0, leaf.rank() - 1);
                     let outer = leaf.shape().remove(leaf.rank() - 1);
@@ -83,7 +83,7 @@ pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
             staged(|| {
                 let (y, pullback) = vjp(&f, primals);
                 expect_float("jacrev", "output", &y, location);
-                let rows = vmap(|ct: Array| pullback.apply(&ct)).call(basis(y.aval()));
+                let rows = vmap(|ct: Array| pullback.apply(&ct)).apply(basis(y.aval()));
                 tree::map(&rows, |leaf| reshape(leaf, joined(y.shape(), &leaf.shape().remove(0))))
             })
         })

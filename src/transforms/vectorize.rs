@@ -28,7 +28,7 @@ pub fn apply_along_axis(f: impl Fn(&Array) -> Array, x: &Array, axis: isize) -> 
     let rows = move_axis(x, at, x.rank() - 1);
     let around = x.shape().remove(at);
     let rows = reshape(&rows, [around.size(), x.shape()[at]]);
-    let made = vmap(|row: Array| f(&row)).call(&rows);
+    let made = vmap(|row: Array| f(&row)).apply(&rows);
     let inner = made.rank() - 1;
     let mut shape = around.to_vec();
     shape.extend_from_slice(&made.shape()[1..]);
@@ -142,7 +142,7 @@ pub fn vectorize(
     let location = Some(Location::caller());
     move |operands: &[&Array]| {
         let (joint, flat) = trace::at_location(location, || rows(operands, &cores));
-        let made = vmap(|xs: Vec<Array>| f(&xs)).call(&flat);
+        let made = vmap(|xs: Vec<Array>| f(&xs)).apply(&flat);
         let ranks: Vec<usize> = made.iter().map(|y| y.rank() - 1).collect();
         if ranks != results {
             let message = format!("results have {ranks:?} axes, the signature says {results:?}");

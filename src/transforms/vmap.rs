@@ -9,7 +9,9 @@ use crate::core::{
     Array, Aval, BatchAxis, Error, OpErrorKind, Program, RuleError, TreeError, trace,
 };
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
+use crate::tree::{
+    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+};
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -90,7 +92,7 @@ pub struct VMap<A, F> {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let xs = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
-/// let sums = vmap(|x: Array| x.sum()).call(&xs);
+/// let sums = vmap(|x: Array| x.sum()).apply(&xs);
 /// assert_eq!(sums.to_vec::<f32>()?, [3.0, 7.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -111,7 +113,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     /// ```no_run
     /// use oxidax::prelude::*;
     /// let (xs, w) = (ones([8, 3], DType::F32), ones([3], DType::F32));
-    /// let ys = vmap(|x: Array, w: Array| (&x * &w).sum()).in_axes([Some(0), None]).call(&xs, &w);
+    /// let ys = vmap(|x: Array, w: Array| (&x * &w).sum()).in_axes([Some(0), None]).apply(&xs, &w);
     /// assert_eq!(ys.shape().dims(), [8]);
     /// ```
     #[must_use]
@@ -137,7 +139,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     /// ```no_run
     /// use oxidax::prelude::*;
     /// let xs = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
-    /// let centred = vmap(|x: Array| &x - pmean(&x, "batch")).axis_name("batch").call(&xs);
+    /// let centred = vmap(|x: Array| &x - pmean(&x, "batch")).axis_name("batch").apply(&xs);
     /// assert_eq!(centred.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
@@ -151,7 +153,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     ///
     /// ```
     /// use oxidax::prelude::*;
-    /// let ranks = || vmap(|| axis_index("i")).axis_name("i").axis_size(4).call();
+    /// let ranks = || vmap(|| axis_index("i")).axis_name("i").axis_size(4).apply();
     /// assert_eq!(eval_shape(ranks, ())?.shape().dims(), [4]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
@@ -316,8 +318,8 @@ fn batch_size(
     size
 }
 
-macro_rules! calls {
-    ($($($name:ident $value:ident),*;)*) => {$(
+macro_rules! apply {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* Func: Function<($($name,)*)>> VMap<($($name,)*), Func> {
             /// Applies the function to a batch. Each argument is a tree or a reference to one.
             ///
@@ -325,11 +327,11 @@ macro_rules! calls {
             /// function throws.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
-            pub fn call(&self, $($value: impl Arg<$name>),*) -> Func::Output {
+            pub fn apply(&self, $($value: impl Arg<$name>),*) -> Func::Output {
                 self.run(($($value.tree(),)*))
             }
         }
-    )*};
+    };
 }
 
 impl<Func: Function<()>> VMap<(), Func> {
@@ -338,18 +340,9 @@ impl<Func: Function<()>> VMap<(), Func> {
     ///
     /// Throws whatever the function throws.
     #[track_caller]
-    pub fn call(&self) -> Func::Output {
+    pub fn apply(&self) -> Func::Output {
         self.run(())
     }
 }
 
-calls!(
-    A a;
-    A a, B b;
-    A a, B b, C c;
-    A a, B b, C c, D d;
-    A a, B b, C c, D d, E e;
-    A a, B b, C c, D d, E e, G g;
-    A a, B b, C c, D d, E e, G g, H h;
-    A a, B b, C c, D d, E e, G g, H h, I i;
-);
+for_each_arity!(1..=8 apply []);

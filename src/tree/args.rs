@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{Key, Tag, Tree, Visitor, Walk, count_leaves, leaves_of, rebuild};
+use super::{Key, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, leaves_of, rebuild};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
@@ -122,14 +122,14 @@ impl<A: Tree, E: Example<A>> Examples<(A,)> for E {
 }
 
 macro_rules! arguments {
-    ($($count:literal: $($name:ident $example:ident $value:ident $index:tt),*;)*) => {$(
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         #[allow(clippy::unused_unit, reason = "the tuple of no arguments is a row like the others")]
         impl<$($name: Tree),*> Args for ($($name,)*) {
             type Refs<'a> = ($(&'a $name,)*);
             type Returned = ($(Option<$name>,)*);
 
             fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor) {
-                visitor.tag(Tag::Len($count));
+                visitor.tag(Tag::Len(<[usize]>::len(&[$($index),*])));
                 $(
                     visitor.enter(Key::Index($index));
                     arguments.$index.flatten(visitor);
@@ -163,41 +163,23 @@ macro_rules! arguments {
                 self($($value),*)
             }
         }
-    )*};
+    };
 }
 
-arguments!(
-    0: ;
-    1: A EA a 0;
-    2: A EA a 0, B EB b 1;
-    3: A EA a 0, B EB b 1, C EC c 2;
-    4: A EA a 0, B EB b 1, C EC c 2, D ED d 3;
-    5: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4;
-    6: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5;
-    7: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5, H EH h 6;
-    8: A EA a 0, B EB b 1, C EC c 2, D ED d 3, E EE e 4, G EG g 5, H EH h 6, I EI i 7;
-);
+for_each_arity!(0..=8 arguments []);
 
 impl Examples<()> for () {
     fn examples(self) {}
 }
 
 macro_rules! examples {
-    ($($($name:ident $example:ident $index:tt),*;)*) => {$(
-        impl<$($name: Tree, $example: Example<$name>),*> Examples<($($name,)*)> for ($($example,)*) {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
+        impl<$($name: Tree, $param: Example<$name>),*> Examples<($($name,)*)> for ($($param,)*) {
             fn examples(self) -> ($($name,)*) {
                 ($(self.$index.example(),)*)
             }
         }
-    )*};
+    };
 }
 
-examples!(
-    A EA 0, B EB 1;
-    A EA 0, B EB 1, C EC 2;
-    A EA 0, B EB 1, C EC 2, D ED 3;
-    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4;
-    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5;
-    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5, H EH 6;
-    A EA 0, B EB 1, C EC 2, D ED 3, E EE 4, G EG 5, H EH 6, I EI 7;
-);
+for_each_arity!(2..=8 examples []);

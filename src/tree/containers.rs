@@ -1,6 +1,6 @@
 //! Trees of the standard library: arrays themselves, tuples, vectors, options, maps, static values.
 
-use super::{Key, Static, Tag, Tree, Visitor};
+use super::{Key, Static, Tag, Tree, Visitor, for_each_arity};
 use crate::core::Array;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Display};
@@ -176,30 +176,17 @@ impl Tree for () {
 }
 
 macro_rules! tuple_trees {
-    ($($count:literal: $($name:ident $index:tt),*;)*) => {$(
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree),*> Tree for ($($name,)*) {
             fn flatten(&self, visitor: &mut dyn Visitor) {
-                visitor.tag(Tag::Len($count));
+                visitor.tag(Tag::Len([$($index),*].len()));
                 $(visitor.enter(Key::Index($index)); self.$index.flatten(visitor); visitor.exit();)*
             }
             fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
                 ($(self.$index.unflatten(leaves),)*)
             }
         }
-    )*};
+    };
 }
 
-tuple_trees!(
-    1: A 0;
-    2: A 0, B 1;
-    3: A 0, B 1, C 2;
-    4: A 0, B 1, C 2, D 3;
-    5: A 0, B 1, C 2, D 3, E 4;
-    6: A 0, B 1, C 2, D 3, E 4, F 5;
-    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
-    8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
-    9: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
-    10: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
-    11: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
-    12: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
-);
+for_each_arity!(1..=12 tuple_trees []);

@@ -6,6 +6,7 @@
 //! enums become trees with `#[derive(Tree)]`.
 
 mod args;
+mod arity;
 mod containers;
 mod def;
 mod pattern;
@@ -14,6 +15,7 @@ mod signature;
 mod tests;
 
 pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub(crate) use arity::for_each_arity;
 pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
 pub use oxidax_macros::Tree;

@@ -5,7 +5,7 @@ use oxidax::jit::{Collectives, Compiled};
 use oxidax::prelude::*;
 
 fn mesh() -> Mesh {
-    oxidax::devices::set_cpu_devices(8).unwrap();
+    oxidax::parallel::set_cpu_devices(8).unwrap();
     Mesh::new(devices().unwrap(), [("i", 8)]).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn one_in_a_loop_counts_once() {
             let to_next: Vec<_> = (0..8).map(|from| (from, (from + 1) % 8)).collect();
             fori_loop(0, 5, |_, x: Array| ppermute(&x, "i", &to_next), x)
         };
-        shard_map(turn, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).call(&x)
+        shard_map(turn, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).apply(&x)
     });
     let found = collectives(around);
     assert_eq!(found.kinds().collect::<Vec<_>>(), [CollectivePermute]);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// Checks `count` programs, from the one of seed `first` on; the clock chooses where nobody does. What fails is
-/// printed as the line that joins `tests/random_programs/found.jsonl`.
+/// printed as the line that joins `tests/cpu/random_programs/found.jsonl`.
 pub(crate) fn run(count: u64, first: Option<u64>) -> Result<()> {
     let first = match first {
         Some(first) => first,
@@ -23,8 +23,8 @@ pub(crate) fn run(count: u64, first: Option<u64>) -> Result<()> {
             "test",
             "--release",
             "--test",
-            "random_programs",
-            "properties_hold",
+            "cpu",
+            "random_programs::on_cpu::properties_hold",
             "--",
             "--nocapture",
         ])

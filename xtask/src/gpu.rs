@@ -13,7 +13,7 @@ const TESTS: [&str; 9] = [
     "--test",
     "suite",
     "--test",
-    "gpus",
+    "platforms",
     "gpu::",
 ];
 

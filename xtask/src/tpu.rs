@@ -16,9 +16,9 @@ const TESTS: [&str; 11] = [
     "--test",
     "suite",
     "--test",
-    "primitives",
+    "cpu",
     "--test",
-    "topologies",
+    "platforms",
     "tpu::",
 ];
 

@@ -394,6 +394,6 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         backward,
     };
     let sample = || Sample::uniform(DType::F64, [2, 3], -2.0, 2.0);
-    // It has no forward mode, which the derivative laws ask for; tests/transforms has its reverse mode.
+    // It has no forward mode, which the derivative laws ask for; tests/cpu/transforms has its reverse mode.
     vec![Exemplar::new(custom, [sample(), sample()]).without_derivative()]
 }

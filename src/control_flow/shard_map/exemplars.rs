@@ -7,7 +7,7 @@ use crate::primitives::PSum;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
-/// Over one device, which there is everywhere; `tests/parallel` has the others.
+/// Over one device, which there is everywhere; `tests/devices/parallel` has the others.
 pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
     let device = Device::new(0, 0, "device", "", true);
     let mesh = Mesh::new([device], [("i", 1)]).expect("one device is a mesh");

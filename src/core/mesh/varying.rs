@@ -1,9 +1,9 @@
 //! Over which axes of a mesh a value differs from device to device.
 //!
-//! Inside [`shard_map`](crate::sharding::shard_map) every device computes on its own shards, and a value is either
+//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards, and a value is either
 //! the same for all devices along an axis of the mesh or *varies* over it. That is part of its type
 //! ([`Aval::varying`]), because derivatives depend on it: where a value that is the same everywhere meets one that
-//! varies, what flows back to it is the sum over all devices. `docs/decisions/0022-types-that-say-what-varies.md` has
+//! varies, what flows back to it is the sum over all devices. `docs/decisions/0022-types-track-varying-axes.md` has
 //! the reasons; JAX has called it `vma` since 0.7.
 
 use crate::core::types::aval::Aval;

@@ -161,7 +161,7 @@ fn described() -> String {
 /// use oxidax::prelude::*;
 /// let mean = |x: Array| psum(&x, "batch") / axis_size("batch") as i32;
 /// let means = eval_shape(
-///     move |xs: Array| vmap(mean).axis_name("batch").call(xs),
+///     move |xs: Array| vmap(mean).axis_name("batch").apply(xs),
 ///     Aval::new(DType::F32, [4]),
 /// )?;
 /// assert_eq!(means.shape().dims(), [4]);

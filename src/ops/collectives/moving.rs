@@ -33,7 +33,7 @@ fn position(function: &str, axis: isize, rank: usize, x: &Array) -> usize {
 /// use oxidax::prelude::*;
 /// let gather = |tiling| move |x: Array| all_gather(&x, "i", 0, tiling);
 /// let shape = |tiling| {
-///     let rows = move |x: Array| vmap(gather(tiling)).axis_name("i").out_axes([None]).call(x);
+///     let rows = move |x: Array| vmap(gather(tiling)).axis_name("i").out_axes([None]).apply(x);
 ///     eval_shape(rows, Aval::new(DType::F32, [4, 2])).map(|y| y.shape().to_vec())
 /// };
 /// assert_eq!(shape(Tiling::Untiled)?, [4, 2]);
@@ -127,7 +127,7 @@ fn elements_each(
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 10.0, 20.0], [2, 2])?;
 /// let scatter = |x: Array| psum_scatter(&x, "i", 0, Tiling::Untiled);
-/// let sums = vmap(scatter).axis_name("i").call(&x);
+/// let sums = vmap(scatter).axis_name("i").apply(&x);
 /// assert_eq!(sums.to_vec::<f32>()?, [11.0, 22.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -173,7 +173,7 @@ pub fn psum_scatter<T: Tree>(
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 10.0, 20.0], [2, 2])?;
 /// let exchange = |x: Array| all_to_all(&x, "i", 0, 0, Tiling::Untiled);
-/// let transposed = vmap(exchange).axis_name("i").call(&x);
+/// let transposed = vmap(exchange).axis_name("i").apply(&x);
 /// assert_eq!(transposed.to_vec::<f32>()?, [1.0, 10.0, 2.0, 20.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -232,7 +232,7 @@ fn exchange<T: Tree>(
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
 /// let step = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 0)]);
-/// let around = vmap(step).axis_name("i").call(&x);
+/// let around = vmap(step).axis_name("i").apply(&x);
 /// assert_eq!(around.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -267,7 +267,7 @@ fn permute<T: Tree>(
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
-/// let shuffled = vmap(|x: Array| pshuffle(&x, "i", &[2, 0, 1])).axis_name("i").call(&x);
+/// let shuffled = vmap(|x: Array| pshuffle(&x, "i", &[2, 0, 1])).axis_name("i").apply(&x);
 /// assert_eq!(shuffled.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -292,7 +292,7 @@ pub fn pshuffle<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[usize])
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let swap = |x: Array| vmap(|row: Array| pswapaxes(&row, "i", 0)).axis_name("i").call(x);
+/// let swap = |x: Array| vmap(|row: Array| pswapaxes(&row, "i", 0)).axis_name("i").apply(x);
 /// assert_eq!(eval_shape(swap, Aval::new(DType::F32, [3, 3]))?.shape().dims(), [3, 3]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

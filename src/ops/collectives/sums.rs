@@ -20,7 +20,7 @@ fn names(axes: &[NamedAxis]) -> Vec<String> {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 5.0], [3])?;
-/// let shares = vmap(|x: Array| &x / psum(&x, "i")).axis_name("i").call(&x);
+/// let shares = vmap(|x: Array| &x / psum(&x, "i")).axis_name("i").apply(&x);
 /// assert_eq!(shares.to_vec::<f32>()?, [0.125, 0.25, 0.625]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -48,7 +48,7 @@ fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
-/// let mean = vmap(|x: Array| pmean(&x, "i")).axis_name("i").out_axes([None]).call(&x);
+/// let mean = vmap(|x: Array| pmean(&x, "i")).axis_name("i").out_axes([None]).apply(&x);
 /// assert_eq!(mean.item::<f32>()?, 3.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -65,7 +65,7 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 4.0, 2.0], [3])?;
-/// let below = vmap(|x: Array| &x - pmax(&x, "i")).axis_name("i").call(&x);
+/// let below = vmap(|x: Array| &x - pmax(&x, "i")).axis_name("i").apply(&x);
 /// assert_eq!(below.to_vec::<f32>()?, [-3.0, 0.0, -2.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -82,8 +82,8 @@ pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 /// use oxidax::prelude::*;
 /// let smallest = |x: Array| pmin(&x, ["rows", "columns"]);
-/// let each = move |x: Array| vmap(smallest).axis_name("columns").call(x);
-/// let all = move |x: Array| vmap(each).axis_name("rows").call(x);
+/// let each = move |x: Array| vmap(smallest).axis_name("columns").apply(x);
+/// let all = move |x: Array| vmap(each).axis_name("rows").apply(x);
 /// assert_eq!(eval_shape(all, Aval::new(DType::F32, [2, 3]))?.shape().dims(), [2, 3]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -100,7 +100,7 @@ pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[5.0f32, 5.0, 5.0], [3])?;
-/// let scaled = vmap(|x: Array| &x * axis_index("i")).axis_name("i").call(&x);
+/// let scaled = vmap(|x: Array| &x * axis_index("i")).axis_name("i").apply(&x);
 /// assert_eq!(scaled.to_vec::<f32>()?, [0.0, 5.0, 10.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

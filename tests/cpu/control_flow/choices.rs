@@ -1,0 +1,110 @@
+//! Choices against Rust's `if` and `match`.
+
+use crate::control_flow::support::{close, f64s, row, scattered};
+use oxidax::prelude::*;
+
+fn i32s(elements: &[i32], shape: &[usize]) -> Array {
+    Array::from_slice(elements, shape).unwrap()
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn predicates_of_every_kind() {
+        let chosen = |pred: &Array| {
+            let (yes, no) = (|()| full([], 1.0f32), |()| zeros([], DType::F32));
+            cond(pred, yes, no, ()).item::<f32>().unwrap()
+        };
+        assert_eq!(chosen(&Array::from_slice(&[true], []).unwrap()), 1.0);
+        assert_eq!(chosen(&i32s(&[0], &[])), 0.0);
+        assert_eq!(chosen(&i32s(&[-2], &[])), 1.0);
+        assert_eq!(chosen(&f64s(&[f64::NAN], &[])), 1.0);
+    }
+
+    #[test]
+    fn an_index_beyond_the_ends_takes_the_nearest_branch() {
+        let chosen = |index: &Array| {
+            let branches: [&dyn Fn(()) -> Array; 3] =
+                [&|()| scalar(0), &|()| scalar(1), &|()| scalar(2)];
+            switch(index, &branches, ()).item::<i32>().unwrap()
+        };
+        for (index, expected) in [(-7, 0), (0, 0), (1, 1), (2, 2), (99, 2)] {
+            assert_eq!(chosen(&i32s(&[index], &[])), expected);
+            assert_eq!(disable_jit(|| chosen(&i32s(&[index], &[]))), expected);
+        }
+        assert_eq!(chosen(&Array::from_slice(&[200u8], []).unwrap()), 2);
+        assert_eq!(chosen(&Array::from_slice(&[i64::MIN], []).unwrap()), 0);
+        assert_eq!(chosen(&Array::from_slice(&[u64::MAX], []).unwrap()), 2);
+        let only: [&dyn Fn(()) -> Array; 1] = [&|()| scalar(5)];
+        assert_eq!(switch(&i32s(&[3], &[]), &only, ()).item::<i32>().unwrap(), 5);
+    }
+
+    #[test]
+    fn only_the_chosen_branch_runs_unless_the_predicate_is_batched() {
+        // The branch that is not taken would never end.
+        let forever = |x: Array| while_loop(|_: Array| full([], true), |x: Array| x, x);
+        let f = move |x: Array| cond(&gt(&x, 0.0), |x: Array| sin(&x), forever, &x);
+        let x = f64s(&[0.5], &[]);
+        close(&f(x.clone()), &sin(&x));
+        let xs = f64s(&[0.5, 1.5], &[2]);
+        let flag = Array::from_slice(&[true], []).unwrap();
+        let batched = vmap(move |x: Array| cond(&flag, |x: Array| sin(&x), forever, &x)).apply(&xs);
+        close(&batched, &sin(&xs));
+    }
+
+    #[test]
+    fn gradients_of_the_branches_and_of_what_they_capture() {
+        let f = |a: &Array, x: &Array| {
+            let wave = |x: Array| sin(&(x * a));
+            cond(&gt(x.sum(), 0.0), wave, |x: Array| exp(&x), x).sum()
+        };
+        for sign in [1.0, -1.0] {
+            let (a, x) = (f64s(&[0.7], &[]), abs(&scattered(&[3], 1)) * sign);
+            let plain = |(a, x): &(Array, Array)| match sign > 0.0 {
+                true => sin(&(x * a)).sum(),
+                false => exp(x).sum() + a * 0.0,
+            };
+            let expected = grad(plain)(&(a.clone(), x.clone()));
+            let found = grad(|(a, x): &(Array, Array)| f(a, x))(&(a.clone(), x.clone()));
+            close(&found.0, &expected.0);
+            close(&found.1, &expected.1);
+            let second = grad(|a: &Array| grad(|a: &Array| f(a, &x))(a))(&a);
+            let plain_second = grad(|a: &Array| {
+                grad(|(a, x): &(Array, Array)| plain(&(a.clone(), x.clone())))(&(
+                    a.clone(),
+                    x.clone(),
+                ))
+                .0
+            })(&a);
+            close(&second, &plain_second);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_predicates_selects_values_and_gradients() {
+        let f = |x: &Array| cond(&gt(x, 0.0), |x: Array| sin(&x), |x: Array| &x * &x * 3.0, x);
+        let xs = f64s(&[0.5, -0.5, 2.0], &[3]);
+        let values = vmap(move |x: Array| f(&x)).apply(&xs);
+        let slopes = vmap(move |x: Array| grad(f)(&x)).apply(&xs);
+        let total = grad(|xs: &Array| vmap(move |x: Array| f(&x)).apply(xs).sum())(&xs);
+        close(&total, &slopes);
+        for at in 0..3 {
+            let x = row(&xs, at);
+            close(&row(&values, at), &f(&x));
+            close(&row(&slopes, at), &grad(f)(&x));
+        }
+    }
+
+    #[test]
+    fn branches_that_give_nothing_and_branches_that_give_constants() {
+        let flag = || Array::from_slice(&[false], []).unwrap();
+        let () = cond(&flag(), |_: Array| (), |_: Array| (), f64s(&[1.0], &[]));
+        // One branch does not vary: its derivative is zero.
+        let f = |x: &Array| {
+            cond(&gt(x, 0.0), |_: Array| full([], 3.0f32).astype(DType::F64), |x: Array| &x * &x, x)
+        };
+        close(&grad(f)(&f64s(&[2.0], &[])), &f64s(&[0.0], &[]));
+        close(&grad(f)(&f64s(&[-2.0], &[])), &f64s(&[-4.0], &[]));
+    }
+}

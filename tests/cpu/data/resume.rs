@@ -1,0 +1,256 @@
+//! What was given and what is given after resuming are the whole, for any pipeline and any stop.
+
+use crate::data::support::{number, numbers_file, shown};
+use oxidax::Error;
+use oxidax::data::{
+    self, HostArray, Interleave, OnError, Padding, Position, Remainder, Source, Stream, Synthetic,
+};
+use proptest::prelude::*;
+
+/// Where records come from.
+#[derive(Clone, Debug)]
+enum Start {
+    Generator,
+    Index { shuffled: bool, shards: usize },
+    Files { cycle_length: usize, block_length: usize },
+}
+
+/// A stage, from arrays to arrays.
+#[derive(Clone, Debug)]
+enum Step {
+    Map,
+    ParallelMap(usize),
+    FailSome(i32),
+    Filter(i32),
+    Enumerate,
+    Shuffle(usize, u64),
+    Repeat(u64),
+    Batch(usize, Remainder),
+    Pad(usize, Remainder),
+    Bucket(usize, Remainder),
+    Take(u64),
+    Skip(u64),
+    Shard(usize, usize),
+    OnError(u64),
+    Prefetch(usize),
+}
+
+fn array(n: i32) -> Result<HostArray, Error> {
+    // Lengths from 1 to 4.
+    let len = n.rem_euclid(4) as usize + 1;
+    HostArray::from_slice(&vec![n; len], [len])
+}
+
+fn first(array: &HostArray) -> i32 {
+    i32::from_ne_bytes(array.as_bytes()[..4].try_into().unwrap())
+}
+
+fn begun(start: &Start, count: i32) -> Stream<HostArray> {
+    match *start {
+        Start::Generator => {
+            Stream::from_generator(move |epoch| (0..count).map(move |n| array(n + epoch as i32)))
+        }
+        Start::Index { shuffled, shards } => {
+            let source = Synthetic::new(count as usize, |index| array(index as i32)).indexed();
+            let source = if shuffled { source.shuffled(5) } else { source };
+            source.shard(shards / 2, shards).stream()
+        }
+        Start::Files { cycle_length, block_length } => {
+            let turns = Interleave { cycle_length, block_length };
+            let bounds = [0, count / 4, count / 3, count];
+            let files = bounds.windows(2).map(|pair| numbers_file("numbers", pair[0]..pair[1]));
+            data::interleave(files.map(data::tfrecord), turns).map(|bytes| array(number(bytes)?))
+        }
+    }
+}
+
+fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
+    let padding = |remainder| Padding::with(-1.0).remainder(remainder);
+    let some = |at: i32| {
+        move |array: HostArray| match first(&array) % 7 == at {
+            true => Err(Error::data("test", format!("bad {}", first(&array)))),
+            false => Ok(array),
+        }
+    };
+    steps.iter().fold(begun(start, count), |stream, step| match *step {
+        Step::Map => stream.map(|a| array(first(&a) + 1)),
+        Step::ParallelMap(workers) => stream.parallel_map(workers, |a| array(first(&a) * 3)),
+        Step::FailSome(at) => stream.map(some(at)),
+        Step::Filter(at) => stream.filter(move |array| first(array) % 3 != at),
+        Step::Enumerate => stream.enumerate().map(|(n, a)| array(n as i32 ^ first(&a))),
+        Step::Shuffle(capacity, seed) => stream.shuffle(capacity, seed),
+        Step::Repeat(epochs) => stream.repeat(epochs),
+        Step::Batch(size, remainder) => stream.batch_with(size, remainder),
+        Step::Pad(size, remainder) => stream.pad_batch(size, padding(remainder)),
+        Step::Bucket(size, remainder) => {
+            stream.bucket_by_length(|a| a.shape()[0], &[1, 3], size, padding(remainder))
+        }
+        Step::Take(count) => stream.take(count),
+        Step::Skip(count) => stream.skip(count),
+        Step::Shard(index, count) => stream.shard(index % count, count),
+        Step::OnError(at_most) => stream.on_error(OnError::Skip { at_most }),
+        Step::Prefetch(count) => stream.prefetch(count),
+    })
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    prop_oneof![
+        Just(Start::Generator),
+        (any::<bool>(), 1usize..4).prop_map(|(shuffled, shards)| Start::Index { shuffled, shards }),
+        (1usize..4, 1usize..3)
+            .prop_map(|(cycle_length, block_length)| Start::Files { cycle_length, block_length }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let remainder = || prop_oneof![Just(Remainder::Drop), Just(Remainder::Keep)];
+    prop_oneof![
+        Just(Step::Map),
+        (1usize..4).prop_map(Step::ParallelMap),
+        (0..7).prop_map(Step::FailSome),
+        (0..3).prop_map(Step::Filter),
+        Just(Step::Enumerate),
+        (0usize..20, 0u64..3).prop_map(|(capacity, seed)| Step::Shuffle(capacity, seed)),
+        (0u64..4).prop_map(Step::Repeat),
+        (1usize..5, remainder()).prop_map(|(size, rest)| Step::Batch(size, rest)),
+        (1usize..5, remainder()).prop_map(|(size, rest)| Step::Pad(size, rest)),
+        (1usize..5, remainder()).prop_map(|(size, rest)| Step::Bucket(size, rest)),
+        (0u64..60).prop_map(Step::Take),
+        (0u64..10).prop_map(Step::Skip),
+        (0usize..3, 1usize..4).prop_map(|(index, count)| Step::Shard(index, count)),
+        (0u64..9).prop_map(Step::OnError),
+        (0usize..5).prop_map(Step::Prefetch),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn head_and_resumed_tail_are_the_whole(
+        start in start(),
+        count in 0i32..40,
+        steps in prop::collection::vec(step(), 0..7),
+        stops in [0.0..1.0f64, 0.0..1.0f64],
+    ) {
+        let build = || built(&start, count, &steps);
+        let whole = shown(&mut build());
+        prop_assert_eq!(&shown(&mut build()), &whole, "two runs differ");
+        let mut stops = stops.map(|stop| (stop * (whole.len() + 1) as f64) as usize);
+        stops.sort_unstable();
+
+        let mut stream = build();
+        let mut given = Vec::new();
+        for stop in stops {
+            while given.len() < stop {
+                let item = stream.next().unwrap();
+                given.push(item.map_or_else(|e| e.to_string(), |array| format!("{array:?}")));
+            }
+            let stored = serde_json::to_string(&stream.position()).unwrap();
+            let position: Position = serde_json::from_str(&stored).unwrap();
+            stream = build().resume(&position).unwrap();
+        }
+        given.extend(shown(&mut stream));
+        prop_assert_eq!(given, whole);
+    }
+}
+
+#[test]
+fn workers_and_depths_may_change() {
+    let build = |workers, depth| {
+        let records = Synthetic::new(500, |index| Ok(index as u64)).shuffled(1).stream().repeat(2);
+        let mapped = match workers {
+            0 => records.map(|n| Ok(n * n)),
+            workers => records.parallel_map(workers, |n| Ok(n * n)),
+        };
+        mapped.shuffle(50, 3).prefetch(depth)
+    };
+    let whole: Vec<u64> = build(0, 1).collect::<Result<_, _>>().unwrap();
+    let mut stream = build(3, 4);
+    let head: Vec<u64> = stream.by_ref().take(333).collect::<Result<_, _>>().unwrap();
+    let tail = build(0, 0).resume(&stream.position()).unwrap();
+    let tail: Vec<u64> = tail.collect::<Result<_, _>>().unwrap();
+    assert_eq!([head, tail].concat(), whole);
+}
+
+#[test]
+fn a_position_is_small() {
+    let build = || {
+        let files = (0..8).map(|n| numbers_file("numbers", 1000 * n..1000 * (n + 1)));
+        let turns = Interleave { cycle_length: 4, block_length: 1 };
+        data::interleave(files.map(data::tfrecord), turns)
+            .shuffle(1000, 0)
+            .repeat_forever()
+            .parallel_map(2, |bytes| array(number(bytes)?))
+            .pad_batch(8, Padding::with(0.0))
+            .prefetch(2)
+    };
+    let mut stream = build();
+    for _ in 0..700 {
+        stream.next().unwrap().unwrap();
+    }
+    let stored = serde_json::to_string(&stream.position()).unwrap();
+    assert!(stored.len() < 400, "{} bytes: {stored}", stored.len());
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let numbers = |len: usize| Synthetic::new(len, Ok).shuffled(1).stream();
+    let mut stream = numbers(20).shuffle(5, 9);
+    stream.next();
+    let position = stream.position();
+    let refused = |stream: Stream<usize>| stream.resume(&position).unwrap_err().to_string();
+    for (stream, expected) in [
+        (numbers(20), "stage 0 of the position is `shuffle`, of this pipeline `index`"),
+        (numbers(20).shuffle(6, 9), "the capacity of `shuffle` was 5, in this pipeline it is 6"),
+        (numbers(20).shuffle(5, 8), "the seed of `shuffle` was 9, in this pipeline it is 8"),
+        (
+            numbers(21).shuffle(5, 9),
+            "the number of records of `index` was 20, in this pipeline it is 21",
+        ),
+    ] {
+        let error = refused(stream);
+        assert!(error.starts_with("error[data]: resume: "), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    let iterator = |count: u32| Stream::new((0..count).map(Ok)).shuffle(4, 0);
+    let mut stream = iterator(30);
+    (0..20).for_each(|_| drop(stream.next()));
+    let error = iterator(9).resume(&stream.position()).unwrap_err().to_string();
+    assert!(
+        error.contains("there are only 9") || error.contains("the data has changed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn nonsense_is_refused_without_panic() {
+    let build = || {
+        let turns = Interleave { cycle_length: 2, block_length: 1 };
+        let streams = (0..3).map(|_| Synthetic::new(9, |n| array(n as i32)).stream());
+        data::interleave(streams, turns).shuffle(4, 0).bucket_by_length(
+            |array| array.shape()[0],
+            &[4],
+            2,
+            Padding::with(0.0),
+        )
+    };
+    let mut stream = build();
+    stream.next();
+    let stored = serde_json::to_value(stream.position()).unwrap();
+    let mut seen = 0;
+    for stage in 0..stored.as_array().unwrap().len() {
+        for at in 0..stored[stage][1].as_array().unwrap().len() {
+            for number in [0, 1, 7, 1 << 20] {
+                let mut changed = stored.clone();
+                changed[stage][1][at] = number.into();
+                let position: Position = serde_json::from_value(changed).unwrap();
+                if let Err(error) = build().resume(&position) {
+                    assert!(error.to_string().starts_with("error[data]: resume: "), "{error}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} of the changes were noticed");
+}

@@ -1,0 +1,160 @@
+//! `lower(…).compile()`.
+
+use expect_test::expect;
+use oxidax::prelude::*;
+
+#[derive(Tree, Clone)]
+struct Line {
+    slope: Array,
+    offset: Option<Array>,
+}
+
+fn line(line: Line, x: Array) -> Array {
+    let y = &line.slope * &x;
+    line.offset.map_or(y.clone(), |offset| &y + &offset)
+}
+
+fn line_types() -> Line {
+    let array = || Array::of_type(Aval::new(DType::F32, [2]));
+    Line { slope: array(), offset: Some(array()) }
+}
+
+#[test]
+fn what_was_lowered_can_be_looked_at_without_a_device() {
+    let lowered = jit(line).name("line").lower((line_types(), Aval::new(DType::F32, [2]))).unwrap();
+    assert_eq!(lowered.program().eqns().len(), 2);
+    let printed = format!("{lowered:?}");
+    assert!(printed.starts_with("Lowered(line: { lambda ;"), "{printed}");
+}
+
+mod on_cpu {
+    use super::*;
+
+    fn f32s(elements: &[f32]) -> Array {
+        Array::from_slice(elements, [elements.len()]).unwrap()
+    }
+
+    fn compile(function: &Jit<(Line, Array), Array>) -> Compiled<(Line, Array), Array> {
+        function.lower((line_types(), Aval::new(DType::F32, [2]))).unwrap().compile().unwrap()
+    }
+
+    fn compiled() -> Compiled<(Line, Array), Array> {
+        compile(&jit(line).name("line"))
+    }
+
+    fn model() -> Line {
+        Line { slope: f32s(&[2.0, 3.0]), offset: Some(f32s(&[1.0, 1.0])) }
+    }
+
+    #[test]
+    fn it_runs_without_tracing_again_and_the_jit_does_not_know() {
+        let function = jit(line).name("line");
+        let compiled = compile(&function);
+        let (model, x) = (model(), f32s(&[10.0, 20.0]));
+        assert_eq!(compiled.call(&model, &x).unwrap().to_vec::<f32>().unwrap(), [21.0, 61.0]);
+        assert_eq!(compiled.call(model, x).unwrap().to_vec::<f32>().unwrap(), [21.0, 61.0]);
+        let stats = function.stats();
+        assert_eq!((stats.traces, stats.compiles, stats.calls), (1, 0, 0));
+        assert_eq!(compiled.not_donated(), 0);
+        assert_eq!(format!("{compiled:?}"), "Compiled(line)");
+    }
+
+    #[test]
+    fn it_donates_what_is_moved_and_counts_what_it_cannot() {
+        let compiled = compiled();
+        let (model, x) = (model(), f32s(&[1.0, 1.0]));
+        let held = model.slope.clone();
+        let y = compiled.call(model, &x).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [3.0, 4.0]);
+        assert_eq!(held.to_vec::<f32>().unwrap(), [2.0, 3.0]);
+        assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 1.0]);
+        assert_eq!(compiled.not_donated(), 1);
+    }
+
+    #[test]
+    fn captures_go_along() {
+        let w = f32s(&[5.0, 6.0]);
+        let compiled = jit(move |x: Array| &x * &w).lower(Aval::new(DType::F32, [2])).unwrap();
+        let compiled = compiled.compile().unwrap();
+        assert_eq!(compiled.call(f32s(&[1.0, 2.0])).unwrap().to_vec::<f32>().unwrap(), [5.0, 12.0]);
+    }
+
+    #[test]
+    fn other_arguments_are_refused_and_come_back() {
+        let compiled = compiled();
+        let failed = compiled.call(model(), f32s(&[1.0, 2.0, 3.0])).unwrap_err();
+        let (line, x) = *failed.args;
+        assert_eq!(x.unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+        assert_eq!(line.unwrap().slope.to_vec::<f32>().unwrap(), [2.0, 3.0]);
+        let message = failed.error.to_string();
+        let place = message.lines().find(|line| line.contains("-->")).unwrap();
+        assert!(place.contains("tests/cpu/dispatch/ahead.rs:"), "{place}");
+        expect![[r#"
+            error[tree]: $: `line` was compiled for other arguments: $[1]: f32[2] -> f32[3]
+              help: call the `Jit` itself, which compiles once per signature"#]]
+        .assert_eq(&message.replace(&format!("{place}\n"), ""));
+        let bare = Line { offset: None, ..model() };
+        let error = compiled.call(bare, f32s(&[1.0, 2.0])).unwrap_err().error.to_string();
+        let first = error.lines().next().unwrap();
+        expect![
+            "error[tree]: $: `line` was compiled for other arguments: $[0].offset: `Some` -> `None`"
+        ]
+        .assert_eq(first);
+        assert_eq!(
+            compiled.call(model(), f32s(&[0.0, 0.0])).unwrap().size(),
+            2,
+            "the next call works"
+        );
+    }
+
+    #[test]
+    fn it_cannot_become_part_of_a_trace() {
+        let compiled = compiled();
+        let model = model();
+        let error = make_program(
+            move |x: Array| {
+                compiled
+                    .call(&model, x)
+                    .map_err(|failed| oxidax::core::throw(failed.error))
+                    .unwrap()
+            },
+            Aval::new(DType::F32, [2]),
+        );
+        let message = error.unwrap_err().to_string();
+        let first = message.lines().next().unwrap();
+        expect!["error[tracer]: `line` is compiled already, so it cannot become part of a trace"]
+            .assert_eq(first);
+        assert!(message.contains("with `apply`"), "{message}");
+    }
+
+    #[test]
+    fn an_array_without_elements_is_refused() {
+        let compiled = compiled();
+        let x = Array::of_type(Aval::new(DType::F32, [2]));
+        let error = compiled.call(model(), x).unwrap_err().error;
+        assert!(error.to_string().contains("stands for a type"), "{error}");
+    }
+
+    #[test]
+    fn the_operation_that_makes_a_nan_is_found_in_it_too() {
+        let root = jit(|x: Array| sqrt(&x) + 1.0).lower(Aval::new(DType::F32, [1])).unwrap();
+        let root = root.compile().unwrap();
+        let failed = debug::nan_check(|| root.call(f32s(&[-1.0]))).unwrap_err();
+        assert!(failed.error.to_string().contains("sqrt"), "{}", failed.error);
+        assert_eq!(failed.args.0.unwrap().to_vec::<f32>().unwrap(), [-1.0], "nothing was donated");
+        assert!(root.call(f32s(&[-1.0])).unwrap().to_vec::<f32>().unwrap()[0].is_nan());
+    }
+
+    #[test]
+    fn the_compiler_says_what_it_takes() {
+        let compiled = compiled();
+        let memory = compiled.memory_analysis().unwrap();
+        assert_eq!((memory.arguments, memory.results), (3 * 8, 8));
+        assert!(!compiled.optimized_hlo().unwrap().is_empty());
+        // Not every plugin counts; one that does counts two operations on each of two elements.
+        match compiled.cost_analysis() {
+            Ok(costs) => assert_eq!(costs.get("flops"), Some(&4.0), "{costs:?}"),
+            Err(error) => assert!(error.to_string().contains("UNIMPLEMENTED"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! After every error that comes before execution the model that was passed by value is given back
+//! and usable, and the next call works.
+
+use crate::errors::f32s;
+use expect_test::{Expect, expect};
+use oxidax::core::{
+    Array, Aval, BatchAxis, Batched, Cost, Effects, LowerCtx, Primitive, Rule, RuleError, Tangent,
+    bind1,
+};
+use oxidax::prelude::*;
+use oxidax::stablehlo::Value;
+use serde::Serialize;
+use std::sync::{Arc, Mutex};
+
+/// What a user's own primitive may get wrong where it is lowered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+enum Lowering {
+    Refused,
+    Nonsense,
+}
+
+impl Primitive for Lowering {
+    fn name(&self) -> &'static str {
+        "mine"
+    }
+    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+        Ok(operands.to_vec())
+    }
+    fn jvp(&self, _: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+        Err(RuleError::unsupported("has no derivative"))
+    }
+    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+        Err(RuleError::unsupported("has no batch rule"))
+    }
+    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+        match self {
+            Lowering::Refused => Err(RuleError::unsupported("only for another platform")),
+            Lowering::Nonsense => Ok(vec![ctx.op("no_such_operation", operands)]),
+        }
+    }
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::elementwise(operands, results)
+    }
+    fn effects(&self) -> Effects {
+        Effects::None
+    }
+}
+
+#[derive(Debug, Tree, Clone)]
+struct Model {
+    weight: Array,
+    bias: Option<Array>,
+}
+
+fn model() -> Model {
+    let weight = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
+    let bias = Array::from_slice(&[0.5f32], [1]).unwrap();
+    Model { weight, bias: Some(bias) }
+}
+
+/// A step that fails gives its model back, and a good one takes it.
+fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
+    let failed = step.call(model(), x).unwrap_err();
+    let text = failed.to_string();
+    // The first line; places, and what the plugin says, are in the snapshots beside.
+    expected.assert_eq(text.lines().next().unwrap());
+    let model = failed.args.0.expect("the model comes back");
+    assert!(failed.args.1.is_none(), "what was lent is not given back");
+    assert_eq!(model.bias.as_ref().unwrap().to_vec::<f32>().unwrap(), [0.5]);
+    let good = jit(|model: Model, x: Array| &model.weight * &x);
+    let x = Array::from_slice(&[3.0f32, 4.0], [2]).unwrap();
+    assert_eq!(good.call(model, &x).unwrap().to_vec::<f32>().unwrap(), [3.0, 8.0]);
+    assert_eq!(step.stats().signatures, 0, "a failed signature is not kept");
+    let again =
+        step.call(crate::errors::survival::model(), &x).map_err(|failed| failed.args.0.is_some());
+    assert_ne!(again.err(), Some(false), "and fails or works the same way again");
+}
+
+mod on_cpu {
+    use super::*;
+
+    fn ones_of(shape: &[usize]) -> Array {
+        ones(shape.to_vec(), DType::F32)
+    }
+
+    #[test]
+    fn a_shape_mismatch() {
+        let step = jit(|model: Model, x: Array| add(&model.weight, &x));
+        let expected =
+            expect!["error[shape]: add: shapes [2] and [3] do not broadcast: axis -1 is 2 and 3"];
+        survives(step, &ones_of(&[3]), expected);
+    }
+
+    #[test]
+    fn a_shape_mismatch_under_grad_and_vmap() {
+        let step = jit(|model: Model, xs: Array| {
+            let loss = |w: &Array| {
+                let w = w.clone();
+                vmap(move |x: Array| add(&w, &x)).apply(&xs).sum()
+            };
+            grad(loss)(&model.weight)
+        });
+        survives(
+            step,
+            &ones_of(&[8, 3]),
+            expect!["error[shape]: add: shapes [2] and [3] do not broadcast: axis -1 is 2 and 3"],
+        );
+    }
+
+    #[test]
+    fn a_dtype_mismatch() {
+        let step = jit(|model: Model, x: Array| bitwise_and(&model.weight, &x));
+        survives(
+            step,
+            &ones_of(&[2]),
+            expect!["error[dtype]: and: needs a bool or integer operand, got f32"],
+        );
+    }
+
+    #[test]
+    fn a_branch_on_a_traced_value() {
+        let step = jit(|model: Model, x: Array| match x.sum().item::<f32>().unwrap() > 0.0 {
+            true => model.weight,
+            false => x,
+        });
+        survives(
+            step,
+            &ones_of(&[2]),
+            expect![
+                "error[tracer]: asked for the elements of a traced array, which has none while tracing"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_tree_mismatch() {
+        let step = jit(|model: Model, _: Array| {
+            let other = Model { bias: None, ..model.clone() };
+            tree::zip_map(&model, &other, |a, b| a + b).weight
+        });
+        survives(
+            step,
+            &ones_of(&[2]),
+            expect![
+                "error[tree]: $.bias: the structures differ: the first tree has `Some`, the second has `None`"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_leaked_tracer_among_the_captures() {
+        let kept = Arc::new(Mutex::new(None));
+        let keep = kept.clone();
+        let leak = move |x: Array| {
+            *keep.lock().unwrap() = Some(x.clone());
+            x
+        };
+        eval_shape(leak, f32s(&[2])).unwrap();
+        let tracer: Array = kept.lock().unwrap().take().unwrap();
+        let step = jit(move |model: Model, _: Array| add(&model.weight, &tracer));
+        survives(
+            step,
+            &ones_of(&[2]),
+            expect!["error[tracer]: a traced array was used outside the trace that made it"],
+        );
+    }
+
+    #[test]
+    fn a_leaked_tracer_among_the_arguments() {
+        let kept = Arc::new(Mutex::new(None));
+        let keep = kept.clone();
+        let leak = move |x: Array| {
+            *keep.lock().unwrap() = Some(x.clone());
+            x
+        };
+        eval_shape(leak, f32s(&[2])).unwrap();
+        let tracer: Array = kept.lock().unwrap().take().unwrap();
+        let step = jit(|model: Model, x: Array| add(&model.weight, &x));
+        let failed = step.call(model(), &tracer).unwrap_err();
+        expect!["error[tracer]: a traced array was used outside the trace that made it"]
+            .assert_eq(failed.to_string().lines().next().unwrap());
+        let model = failed.args.0.expect("the model comes back");
+        let x = ones_of(&[2]);
+        assert_eq!(step.call(model, &x).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0]);
+    }
+
+    #[test]
+    fn a_rule_that_is_not_there() {
+        let step = jit(|model: Model, _: Array| {
+            grad(|w: &Array| bind1(Lowering::Refused, [w]).sum())(&model.weight)
+        });
+        survives(step, &ones_of(&[2]), expect!["error[unsupported]: mine: has no derivative"]);
+    }
+
+    #[test]
+    fn a_primitive_that_refuses_the_platform() {
+        let step = jit(|model: Model, _: Array| bind1(Lowering::Refused, [&model.weight]));
+        survives(
+            step,
+            &ones_of(&[2]),
+            expect![
+                "error[unsupported]: lower(a_primitive_that_refuses_the_platform::{closure}) for cpu: only for another platform"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_program_that_the_compiler_refuses() {
+        let step = jit(|model: Model, _: Array| bind1(Lowering::Nonsense, [&model.weight]));
+        let failed = step.call(model(), ones_of(&[2])).unwrap_err();
+        let Error::Compile { dump, .. } = &failed.error else { panic!("{failed}") };
+        let text = std::fs::read_to_string(dump.as_ref().expect("the text is kept")).unwrap();
+        assert!(text.contains("stablehlo.no_such_operation"), "{text}");
+        assert!(failed.to_string().starts_with("error[compile]: "), "{failed}");
+        let model = failed.args.0.expect("the model comes back");
+        assert_eq!(model.weight.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
+    }
+
+    /// This one comes during execution: the model comes back, or the error says what of it was lost.
+    #[test]
+    fn out_of_memory() {
+        let huge = jit(|model: Model, x: Array| {
+            let wide = broadcast_in_dim(&x, [1 << 20, 1 << 20], &[]);
+            let weight = &model.weight + (&wide + &sin(&wide)).sum_axes([0]).sum();
+            (Model { weight, ..model }, wide)
+        });
+        let x = Array::from_slice(&[1.0f32], []).unwrap();
+        let failed = huge.call(model(), &x).unwrap_err();
+        expect![[r#"
+            error[runtime]: executing out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
+              PJRT status: RESOURCE_EXHAUSTED
+              help: these donated arguments were lost: $[0].weight, $[0].bias; load them from a checkpoint, or pass them by reference to keep them"#]].assert_eq(&failed.to_string());
+        assert!(failed.args.0.is_none(), "what is lost does not come back");
+        assert!(failed.args.1.is_none(), "what was lent is not given back");
+        assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests on one CPU device. Modules named `on_cpu` need the CPU plugin; the other tests only trace.
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+mod checkpoint;
+mod control_flow;
+mod data;
+mod debugging;
+mod dispatch;
+mod errors;
+mod ops;
+mod parity;
+mod primitives;
+mod random_programs;
+mod training;
+mod transforms;

@@ -1,0 +1,27 @@
+//! Values recorded from JAX (`python-compat/`) against ours, within each case's tolerance.
+
+mod api;
+mod collective_functions;
+mod collectives;
+mod control_flow;
+mod control_flow_functions;
+mod difference;
+mod fixtures;
+mod implicit_functions;
+mod joined;
+mod known;
+mod lax;
+mod lax_products;
+mod layers;
+mod linalg;
+mod mlp;
+mod nn;
+mod numpy;
+mod numpy_arrays;
+mod ops;
+mod ops_moving;
+mod optim;
+mod promotion;
+mod random;
+mod samplers;
+mod transforms;

@@ -1,0 +1,276 @@
+//! Optimizers, gradient transformations and schedules over 100 steps, against Optax's.
+
+use crate::parity::fixtures::{Case, Suite};
+use crate::parity::ops::list;
+use oxidax::optim::{
+    Adafactor, Adam, Ema, ExponentialDecay, Interpolation, Lion, Mask, Muon, Optimizer, RmsProp,
+    Schedule, Trace, WarmupCosineDecay,
+};
+use oxidax::prelude::*;
+
+const RATE: f64 = 0.05;
+
+fn suite() -> Suite {
+    Suite::load("optim")
+}
+
+fn optimizer(name: &str) -> Optimizer {
+    let adam = || Adam::new(RATE);
+    let matrices = || Mask::min_rank(2);
+    match name {
+        "sgd_cosine" => optim::sgd(optim::cosine_decay_schedule(0.1, 80, 0.1)),
+        "momentum_bf16_trace" => {
+            let trace =
+                Trace { nesterov: true, accumulator_dtype: Some(DType::BF16), ..Trace::new(0.9) };
+            trace.transformation().chain(optim::scale_by_learning_rate(RATE))
+        }
+        "adam_eps_root" => {
+            Adam { b1: 0.8, b2: 0.95, eps: 1e-3, eps_root: 1e-4, ..adam() }.optimizer()
+        }
+        "adamw_masked" => Adam { weight_decay: 0.1, ..adam() }.decay_where(matrices()),
+        "adamw_bf16_mu" => {
+            Adam { weight_decay: 1e-4, mu_dtype: Some(DType::BF16), ..adam() }.optimizer()
+        }
+        "adamw_bf16" => {
+            Adam { weight_decay: 0.01, mu_dtype: Some(DType::F32), ..adam() }.optimizer()
+        }
+        "adamw_wsd" => Adam { weight_decay: 0.1, ..Adam::new(schedule("wsd")) }.optimizer(),
+        "nadam" => optim::nadam(RATE),
+        "nadamw" => optim::nadamw(RATE),
+        "adamax" => optim::adamax(RATE),
+        "adabelief" => optim::adabelief(RATE),
+        "radam" => optim::radam(RATE),
+        "lion" => optim::lion(0.01),
+        "lion_options" => Lion { b1: 0.95, b2: 0.98, weight_decay: 0.1, ..Lion::new(0.01) }
+            .decay_where(matrices()),
+        "lamb" => optim::lamb(RATE, 0.01, Mask::all()),
+        "rmsprop" => optim::rmsprop(RATE),
+        "rmsprop_centered" => {
+            let numbers = RmsProp { decay: 0.95, eps: 1e-4, ..RmsProp::new(RATE) };
+            RmsProp { centered: true, momentum: Some(0.9), nesterov: true, ..numbers }.optimizer()
+        }
+        "rmsprop_bias" => {
+            let numbers = RmsProp { eps: 1e-6, initial_scale: 0.5, ..RmsProp::new(RATE) };
+            let numbers = RmsProp { eps_in_sqrt: false, bias_correction: true, ..numbers };
+            RmsProp { momentum: Some(0.5), ..numbers }.optimizer()
+        }
+        "adagrad" => optim::adagrad(RATE),
+        "adafactor" => Adafactor { min_dim_size_to_factor: 4, ..Adafactor::new(RATE) }.optimizer(),
+        "adafactor_whole" => optim::adafactor(RATE),
+        "adafactor_options" => Adafactor {
+            min_dim_size_to_factor: 2,
+            decay_rate: 0.7,
+            multiply_by_parameter_scale: false,
+            clipping_threshold: None,
+            momentum: Some(0.9),
+            weight_decay_rate: Some(1e-3),
+            weight_decay_mask: matrices(),
+            ..Adafactor::new(RATE)
+        }
+        .optimizer(),
+        "muon" => optim::muon(0.02),
+        "muon_options" => Muon {
+            weight_decay: 0.1,
+            nesterov: false,
+            beta: 0.9,
+            adam_learning_rate: Some(RATE.into()),
+            adam_weight_decay: 0.01,
+            ns_steps: 4,
+            ..Muon::new(0.02)
+        }
+        .optimizer(),
+        "sign_sgd" => optim::sign_sgd(0.01),
+        "ema" => Ema::new(0.9).transformation().chain(optim::scale(-RATE)),
+        "clip" => optim::clip(0.5).chain(optim::sgd(RATE)),
+        "clip_by_global_norm" => optim::clip_by_global_norm(1.0).chain(optim::sgd(RATE)),
+        "clip_by_block_rms" => optim::clip_by_block_rms(0.7).chain(optim::sgd(RATE)),
+        "adaptive_grad_clip" => optim::adaptive_grad_clip(0.3, 1e-3).chain(optim::sgd(RATE)),
+        "trust_ratio" => optim::scale_by_trust_ratio(0.01, 0.5, 1e-3).chain(optim::sgd(RATE)),
+        "masked" => {
+            let frozen = optim::masked(optim::set_to_zero(), Mask::paths(["[1]"]));
+            frozen.chain(optim::adam(RATE))
+        }
+        "partition" => optim::partition([
+            ("w", Mask::paths(["[0]"]), optim::lion(0.01)),
+            ("rest", Mask::all(), optim::adam(RATE)),
+        ]),
+        "multi_steps" => optim::multi_steps(optim::adamw(RATE), 4),
+        "apply_if_finite" => optim::apply_if_finite(optim::adam(RATE), 3),
+        "inject_hyperparams" => optim::adamw(optim::hyperparam("learning_rate", RATE)),
+        "decay_schedule" => {
+            let rate = optim::linear_schedule(0.1, 0.0, 50);
+            optim::add_decayed_weights(rate).chain(optim::sgd(RATE))
+        }
+        "trained_adamw" => optim::adamw(0.02),
+        "trained_momentum" => optim::momentum(RATE, 0.9),
+        "trained_rmsprop" => optim::RmsProp { eps: 1e-3, ..optim::RmsProp::new(0.01) }.optimizer(),
+        other => panic!("no optimizer for {other}"),
+    }
+}
+
+fn schedule(name: &str) -> Schedule {
+    let scales = || [(30, 0.1), (60, 3.0), (90, 0.5)];
+    let exponential = |init_value, transition_steps, decay_rate| ExponentialDecay {
+        init_value,
+        transition_steps,
+        decay_rate,
+        staircase: false,
+        end_value: None,
+    };
+    let warm = |init_value, peak_value, warmup_steps, decay_steps, end_value| WarmupCosineDecay {
+        init_value,
+        peak_value,
+        warmup_steps,
+        decay_steps,
+        end_value,
+        exponent: 1.0,
+    };
+    match name {
+        "constant" => optim::constant_schedule(0.1),
+        "linear" => optim::linear_schedule(0.1, 0.7, 60).delayed(20),
+        "polynomial" => optim::polynomial_schedule(1.0, 0.1, 2.5, 80),
+        "piecewise_constant" => optim::piecewise_constant_schedule(0.1, scales()),
+        "piecewise_linear" => {
+            optim::piecewise_interpolate_schedule(Interpolation::Linear, 0.1, scales())
+        }
+        "piecewise_cosine" => {
+            optim::piecewise_interpolate_schedule(Interpolation::Cosine, 0.1, scales())
+        }
+        "exponential" => optim::exponential_decay(0.5, 20, 0.7),
+        "exponential_stairs" => {
+            let decay = exponential(0.5, 20, 0.7);
+            ExponentialDecay { staircase: true, end_value: Some(0.2), ..decay }
+                .schedule()
+                .delayed(15)
+        }
+        "exponential_up" => {
+            ExponentialDecay { end_value: Some(0.9), ..exponential(0.5, 20, 1.3) }.schedule()
+        }
+        "cosine" => optim::cosine_decay_schedule(0.5, 90, 0.1),
+        "warmup_constant" => optim::warmup_constant_schedule(0.01, 0.5, 30),
+        "warmup_cosine" => optim::warmup_cosine_decay_schedule(0.01, 0.5, 20, 100, 0.05),
+        "warmup_cosine_exponent" => {
+            WarmupCosineDecay { exponent: 1.5, ..warm(0.0, 0.5, 20, 100, 0.05) }.schedule()
+        }
+        "warmup_exponential" => {
+            let decay = ExponentialDecay { end_value: Some(0.1), ..exponential(0.5, 30, 0.6) };
+            optim::warmup_exponential_decay_schedule(0.01, 20, decay)
+        }
+        "sgdr" => {
+            optim::sgdr_schedule([warm(0.0, 0.3, 10, 40, 0.01), warm(0.0, 0.2, 10, 60, 0.01)])
+        }
+        "linear_onecycle" => optim::linear_onecycle_schedule(100, 0.5),
+        "cosine_onecycle" => optim::cosine_onecycle_schedule(100, 0.5),
+        "wsd" => optim::warmup_stable_decay_schedule(0.1, 10, 60, 30, 0.001),
+        other => panic!("no schedule for {other}"),
+    }
+}
+
+/// Row `at` of each array.
+fn rows(arrays: &[Array], at: usize) -> Vec<Array> {
+    arrays.iter().map(|x| x.index(i![at as isize])).collect()
+}
+
+fn stacked(rows: &[Array]) -> Array {
+    let one = |x: &Array| x.reshape([&[1][..], x.shape()].concat());
+    concatenate(&rows.iter().map(one).collect::<Vec<_>>(), 0)
+}
+
+/// The leaves after the steps that were seen, and the last state.
+fn run(case: Case<'_>) -> Result<(Vec<Array>, optim::State), String> {
+    let optimizer = optimizer(case.op());
+    let mut parameters: Vec<Array> = (0..3).map(|at| case.input(at)).collect();
+    let gradients: Vec<Array> = (3..6).map(|at| case.input(at)).collect();
+    let seen = list(case.param("seen"));
+    let mut state = optimizer.init(&parameters);
+    let step = jit(move |parameters: Vec<Array>, state: optim::State, gradients: Vec<Array>| {
+        let (updates, state) = optimizer.update(&gradients, &state, &parameters);
+        (optim::apply_updates(&parameters, &updates), state)
+    });
+    let mut history: Vec<Vec<Array>> = vec![Vec::new(); 3];
+    for at in 0..case.integer("steps") as usize {
+        if case.op() == "inject_hyperparams" && at == 50 {
+            state.set_hyperparam("learning_rate", 0.005);
+        }
+        let gradients = rows(&gradients, at);
+        (parameters, state) =
+            step.call(&parameters, state, gradients).map_err(|error| error.to_string())?;
+        if seen.contains(&(at + 1)) {
+            for (leaf, value) in history.iter_mut().zip(&parameters) {
+                leaf.push(value.clone());
+            }
+        }
+    }
+    assert_eq!(step.stats().compiles, 1, "the state keeps its types from the first step on");
+    Ok((history.iter().map(|leaf| stacked(leaf)).collect(), state))
+}
+
+/// The last parameters, and the loss before every step.
+fn train(case: Case<'_>) -> Result<Vec<Array>, String> {
+    let optimizer = optimizer(case.op());
+    let mut parameters: Vec<Array> = (0..3).map(|at| case.input(at)).collect();
+    let (x, y) = (case.input(3), case.input(4));
+    let mut state = optimizer.init(&parameters);
+    let step = jit(move |parameters: Vec<Array>, state: optim::State| {
+        let loss = |parameters: &Vec<Array>| {
+            let [w, b, s] = [&parameters[0], &parameters[1], &parameters[2]];
+            let error = tanh(&(x.matmul(w) + b)) * s - &y;
+            (&error * &error).mean()
+        };
+        let (loss, gradients) = value_and_grad(loss)(&parameters);
+        let (updates, state) = optimizer.update(&gradients, &state, &parameters);
+        (optim::apply_updates(&parameters, &updates), state, loss)
+    });
+    let mut losses = Vec::new();
+    for _ in 0..case.integer("steps") {
+        let loss;
+        (parameters, state, loss) =
+            step.call(parameters, state).map_err(|error| error.to_string())?;
+        losses.push(loss);
+    }
+    parameters.push(stacked(&losses));
+    Ok(parameters)
+}
+
+mod on_cpu {
+    use super::*;
+
+    fn is_plain(op: &str) -> bool {
+        !op.starts_with("trained_") && !op.starts_with("schedule_")
+    }
+
+    #[test]
+    fn a_hundred_steps_are_those_of_optax() {
+        suite().check(is_plain, |case| case.expect_outputs(&run(case)?.0));
+    }
+
+    #[test]
+    fn training_with_a_loss_is_that_of_optax() {
+        suite().check(|op| op.starts_with("trained_"), |case| case.expect_outputs(&train(case)?));
+    }
+
+    #[test]
+    fn schedules_are_those_of_optax() {
+        suite().check(
+            |op| op.starts_with("schedule_"),
+            |case| {
+                let schedule = schedule(case.op().trim_start_matches("schedule_"));
+                let values = vmap(move |count: Array| schedule.value(&count)).apply(case.input(0));
+                case.expect_outputs(&[values])
+            },
+        );
+    }
+
+    #[test]
+    fn skipped_steps_are_counted() {
+        suite().check_named("apply_if_finite", |case| {
+            let (_, state) = run(case)?;
+            let count = |name| state.value(name).unwrap().item::<i32>().unwrap();
+            assert_eq!(count("total_notfinite"), 3);
+            assert_eq!(count("notfinite_count"), 2);
+            assert_eq!(count("inner.count"), 97);
+            assert_eq!(state.count().item::<i32>().unwrap(), 100);
+            Ok(())
+        });
+    }
+}

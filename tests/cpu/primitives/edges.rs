@@ -1,0 +1,92 @@
+//! Every primitive has been tried where there is nothing, one thing, or no axis. What functions give at NaN, at infinities,
+//! at -0 and at the limits of integers is compared with JAX in `tests/cpu/parity` (the cases whose names end in `_edges`).
+
+use oxidax::control_flow::HOLDERS;
+use oxidax::core::{Aval, Entry};
+use oxidax::primitives::PRIMITIVES;
+use oxidax::testing::is_elementwise;
+
+type Edge = (&'static str, fn(&Aval) -> bool);
+
+/// What an exemplar that is not elementwise may be about.
+const EDGES: [Edge; 3] = [
+    ("no elements", |aval| aval.size() == 0),
+    ("rank 0", |aval| aval.rank() == 0),
+    ("an axis of one", |aval| aval.shape.contains(&1)),
+];
+
+/// What has no such edge, or passes it on, and why.
+const WITHOUT: &[(&str, &[&str], &str)] = &[
+    (
+        "rank 0",
+        &[
+            "all_to_all",
+            "concatenate",
+            "cumlogsumexp",
+            "cummax",
+            "cummin",
+            "cumprod",
+            "cumsum",
+            "fft",
+            "iota",
+            "linear_recurrence",
+            "sort",
+            "top_k",
+        ],
+        "goes along an axis",
+    ),
+    ("rank 0", &["conv_general_dilated"], "has axes for examples and channels"),
+    (
+        "rank 0",
+        &["cholesky", "eig", "eigh", "linear_solve", "lu", "qr", "svd", "triangular_solve"],
+        "is of matrices",
+    ),
+    ("no elements", &["axis_index"], "is one number"),
+    ("an axis of one", &["axis_index"], "is one number"),
+    ("no elements", HOLD_PROGRAMS, PASSED_ON),
+    ("an axis of one", HOLD_PROGRAMS, PASSED_ON),
+    ("rank 0", &["call", "custom_jvp", "custom_vjp", "remat"], PASSED_ON),
+];
+
+/// What leaves its operands to the programs that it holds.
+const HOLD_PROGRAMS: &[&str] =
+    &["call", "cond", "custom_jvp", "custom_vjp", "linear_solve", "remat", "while_loop"];
+const PASSED_ON: &str = "what it holds looks at the operands";
+
+/// The edges that no operand and no result of any exemplar shows.
+fn lacking(entry: &Entry) -> Vec<&'static str> {
+    let exemplars = (entry.exemplars)();
+    if exemplars.iter().any(is_elementwise) {
+        return Vec::new();
+    }
+    let mut avals = Vec::new();
+    for exemplar in &exemplars {
+        let operands: Vec<Aval> = exemplar.operands.iter().map(|one| one.aval.clone()).collect();
+        avals.extend(exemplar.primitive.abstract_eval(&operands).unwrap());
+        avals.extend(operands);
+    }
+    let missing = EDGES.iter().filter(|(_, is)| !avals.iter().any(is));
+    missing.map(|(edge, _)| *edge).collect()
+}
+
+#[test]
+fn every_primitive_is_tried_at_the_edges_that_it_has() {
+    let mut wrong = Vec::new();
+    for entry in PRIMITIVES.iter().chain(HOLDERS) {
+        let excused: Vec<&str> = WITHOUT
+            .iter()
+            .filter(|(_, names, _)| names.contains(&entry.name))
+            .map(|(edge, ..)| *edge)
+            .collect();
+        let lacking = lacking(entry);
+        for edge in &lacking {
+            if !excused.contains(edge) {
+                wrong.push(format!("{}: no exemplar with {edge}", entry.name));
+            }
+        }
+        for edge in excused.iter().filter(|edge| !lacking.contains(edge)) {
+            wrong.push(format!("{}: has an exemplar with {edge} after all", entry.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

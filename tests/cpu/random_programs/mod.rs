@@ -1,0 +1,115 @@
+//! Random compositions of primitives and transforms, and what must hold for each.
+//!
+//! Every program comes from a seed. `cargo test` runs the same seeds every time, then all programs that ever failed
+//! (`found.jsonl`, one a line); `cargo xtask fuzz` draws seeds that nobody has run.
+
+mod interpret;
+mod properties;
+mod recipe;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use recipe::{Recipe, recipes};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The seeds that CI runs.
+const SEEDS: Range<u64> = 0..120;
+
+/// How many threads check programs.
+const THREADS: usize = 2;
+
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// What a panic or a refusal says, as any other failure.
+fn verdict(recipe: &Recipe) -> Result<(), String> {
+    let checked = std::panic::AssertUnwindSafe(|| properties::check(recipe));
+    std::panic::catch_unwind(checked).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
+        Err(format!("panicked: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Checks the program of a seed, and shrinks it if it fails.
+fn failure(seed: u64) -> Option<String> {
+    let mut runner = runner(seed);
+    let tree = recipes().new_tree(&mut runner).unwrap();
+    let check = |recipe| verdict(&recipe).map_err(proptest::test_runner::TestCaseError::fail);
+    match runner.run_one(tree, check) {
+        Ok(_) => None,
+        Err(TestError::Fail(why, recipe)) => {
+            let line = serde_json::to_string(&recipe).unwrap();
+            Some(format!(
+                "seed {seed}: {why}\nline for tests/cpu/random_programs/found.jsonl:\n{line}"
+            ))
+        }
+        Err(TestError::Abort(why)) => Some(format!("seed {seed}: {why}")),
+    }
+}
+
+/// Checks all seeds of a range; what failed.
+fn failures(seeds: Range<u64>) -> Vec<String> {
+    let next = AtomicU64::new(seeds.start);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    if let Some(failure) = failure(seed) {
+                        eprintln!("{failure}");
+                        failures.lock().unwrap().push(failure);
+                    }
+                    if (seed - seeds.start) % 500 == 499 {
+                        eprintln!("{} programs", seed - seeds.start + 1);
+                    }
+                }
+            });
+        }
+    });
+    failures.into_inner().unwrap()
+}
+
+#[test]
+fn recipes_survive_their_text() {
+    let mut runner = runner(1);
+    for _ in 0..100 {
+        let recipe = recipes().new_tree(&mut runner).unwrap().current();
+        let text = serde_json::to_string(&recipe).unwrap();
+        assert_eq!(serde_json::from_str::<Recipe>(&text).unwrap(), recipe);
+    }
+}
+
+mod on_cpu {
+    use super::*;
+
+    /// The fixed list, or the range that `OXIDAX_FUZZ=first..end` names.
+    #[test]
+    fn properties_hold_for_random_programs() {
+        let seeds = std::env::var("OXIDAX_FUZZ").map_or(SEEDS, |range| {
+            let (first, end) = range.split_once("..").unwrap();
+            first.parse().unwrap()..end.parse().unwrap()
+        });
+        let failures = failures(seeds);
+        assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n\n"));
+    }
+
+    #[test]
+    fn what_failed_once_holds() {
+        let found = include_str!("found.jsonl").lines().filter(|line| !line.is_empty());
+        for line in found {
+            let recipe: Recipe = serde_json::from_str(line).unwrap();
+            verdict(&recipe).unwrap_or_else(|why| panic!("{why}\n{line}"));
+        }
+    }
+}

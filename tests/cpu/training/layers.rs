@@ -1,0 +1,129 @@
+//! Layers and losses: types and errors. Values are checked against JAX's in `tests/cpu/parity`.
+
+use expect_test::{Expect, expect};
+use oxidax::prelude::*;
+
+fn aval(dtype: DType, dims: &[usize]) -> Aval {
+    Aval::new(dtype, dims)
+}
+
+fn refused(f: fn(Array, Array) -> Array, x: Aval, y: Aval, expected: Expect) {
+    let error = eval_shape(f, (x, y)).unwrap_err().to_string();
+    let lines: Vec<&str> = error
+        .lines()
+        .filter(|line| !line.contains("-->") && !line.contains("while tracing"))
+        .collect();
+    expected.assert_eq(&lines.join("\n"));
+    assert!(error.contains(file!()), "{error}");
+}
+
+#[test]
+fn losses_refuse_what_does_not_fit() {
+    let cross_entropy = |x: Array, y: Array| nn::softmax_cross_entropy(&x, &y);
+    let (f32s, i32s) = (DType::F32, DType::I32);
+    refused(
+        cross_entropy,
+        aval(f32s, &[8, 10]),
+        aval(i32s, &[7]),
+        expect![[r#"
+            error[shape]: softmax_cross_entropy: logits [8,10] take classes of shape [8], got i32[7]
+              lhs: f32[8,10]
+              rhs: i32[7]"#]],
+    );
+    refused(
+        cross_entropy,
+        aval(f32s, &[8, 10]),
+        aval(f32s, &[8, 9]),
+        expect![[r#"
+            error[shape]: softmax_cross_entropy: operands must have one shape, got [8,10] and [8,9]
+              lhs: f32[8,10]
+              rhs: f32[8,9]"#]],
+    );
+    refused(
+        cross_entropy,
+        aval(i32s, &[8, 10]),
+        aval(i32s, &[8]),
+        expect![[r#"
+            error[dtype]: softmax_cross_entropy: logits must be floats, got i32[8,10]
+              lhs: i32[8,10]
+              rhs: i32[8]"#]],
+    );
+    refused(
+        cross_entropy,
+        aval(f32s, &[8, 10]),
+        aval(DType::Bool, &[8, 10]),
+        expect![[r#"
+            error[dtype]: softmax_cross_entropy: labels are classes (int) or distributions (float), got bool[8,10]
+              lhs: f32[8,10]
+              rhs: bool[8,10]"#]],
+    );
+    refused(
+        cross_entropy,
+        aval(f32s, &[]),
+        aval(i32s, &[]),
+        expect![[r#"
+            error[shape]: softmax_cross_entropy: logits need an axis of classes, got []
+              lhs: f32[]
+              rhs: i32[]"#]],
+    );
+    let mse = |x: Array, y: Array| nn::mse(&x, &y);
+    refused(
+        mse,
+        aval(f32s, &[8, 1]),
+        aval(f32s, &[8]),
+        expect![[r#"
+            error[shape]: squared_error: operands must have one shape, got [8,1] and [8]
+              lhs: f32[8,1]
+              rhs: f32[8]"#]],
+    );
+    let forward = |w: Array, x: Array| nn::Linear::with_weight(w).forward(&x);
+    refused(
+        forward,
+        aval(f32s, &[784, 10]),
+        aval(f32s, &[32, 512]),
+        expect![[r#"
+            error[shape]: Linear: x f32[32,512] has 512 features in its last axis, `weight` f32[784,10] takes 784
+              lhs: f32[32,512]
+              rhs: f32[784,10]"#]],
+    );
+}
+
+#[test]
+fn layers_keep_their_dtype_and_leading_axes() {
+    let y = eval_shape(
+        |w: Array, x: Array| nn::Linear::with_weight(w).forward(&x),
+        (aval(DType::BF16, &[4, 3]), aval(DType::BF16, &[2, 5, 4])),
+    );
+    assert_eq!(y.unwrap().aval().to_string(), "bf16[2,5,3]");
+}
+
+#[test]
+fn a_weight_needs_two_axes() {
+    let error = eval_shape(
+        |key: random::Key| nn::init::he_normal(key, [784], DType::F32),
+        random::Key::of_type(),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("error[shape]: variance_scaling: a weight needs an axis"), "{error}");
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn accuracy_is_the_fraction_of_right_guesses() {
+        let logits = Array::from_slice(&[0.0f32, 1.0, 5.0, -1.0, 2.0, 2.0, -3.0, -2.0], [4, 2]);
+        let labels = Array::from_slice(&[1i32, 0, 1, 1], [4]).unwrap();
+        // Of equal logits the first is the guess.
+        let accuracy = nn::accuracy(&logits.unwrap(), &labels);
+        assert_eq!(accuracy.item::<f32>().unwrap(), 0.75);
+    }
+
+    #[test]
+    fn a_class_that_does_not_exist_gives_nan() {
+        let labels = Array::from_slice(&[3i32, 2], [2]).unwrap();
+        let loss = nn::softmax_cross_entropy(&zeros([2, 3], DType::F32), &labels);
+        let loss = loss.to_vec::<f32>().unwrap();
+        assert!(loss[0].is_nan() && (loss[1] - 3f32.ln()).abs() < 1e-6, "{loss:?}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Optimizers: states as trees, errors, leaves that are not trained. Values are checked against
+//! Optax's in `tests/cpu/parity`.
+
+use expect_test::{Expect, expect};
+use oxidax::optim::State;
+use oxidax::prelude::*;
+use std::collections::BTreeMap;
+
+fn of(dtype: DType, dims: &[usize]) -> Array {
+    Array::of_type(Aval::new(dtype, dims))
+}
+
+fn model() -> BTreeMap<String, Array> {
+    let leaves = [("w", of(DType::BF16, &[3, 4])), ("b", of(DType::F32, &[4]))];
+    let mut model: BTreeMap<String, Array> =
+        leaves.into_iter().map(|(name, leaf)| (name.into(), leaf)).collect();
+    model.insert("steps".into(), of(DType::I32, &[]));
+    model
+}
+
+type Model = BTreeMap<String, Array>;
+
+#[test]
+fn a_state_is_named_after_the_model() {
+    let state = eval_shape(|model: Model| optim::adamw(1e-3).init(&model), model()).unwrap();
+    let leaves: Vec<String> = tree::paths(&state)
+        .iter()
+        .zip(tree::leaves(&state))
+        .map(|(path, leaf)| format!("{path} {}", leaf.aval()))
+        .collect();
+    let expected =
+        ["count i32[]", "mu.b f32[4]", "mu.w bf16[3,4]", "nu.b f32[4]", "nu.w bf16[3,4]"];
+    assert_eq!(leaves, expected);
+    assert_eq!(state.accumulators().collect::<Vec<_>>(), ["mu", "nu"]);
+    assert_eq!(state.get("nu", "w").unwrap().dtype(), DType::BF16);
+    assert!(state.get("nu", "steps").is_none());
+}
+
+#[test]
+fn a_step_keeps_every_type() {
+    for optimizer in [optim::sgd(0.1), optim::momentum(0.1, 0.9), optim::adamw(0.1)] {
+        let start = optimizer.clone();
+        let state = eval_shape(move |model: Model| start.init(&model), model()).unwrap();
+        let (next, updates) = eval_shape(
+            move |model: Model, state: State| {
+                let (updates, next) = optimizer.update(&model, &state, &model);
+                (next, optim::apply_updates(&model, &updates))
+            },
+            (model(), state.clone()),
+        )
+        .unwrap();
+        let avals = |leaves: Vec<Array>| -> Vec<Aval> {
+            leaves.iter().map(|leaf| leaf.aval().clone()).collect()
+        };
+        assert_eq!(avals(tree::leaves(&next)), avals(tree::leaves(&state)));
+        assert_eq!(avals(tree::leaves(&updates)), avals(tree::leaves(&model())));
+    }
+}
+
+fn refused(gradients: Model, state_of: Model, optimizer: optim::Optimizer, expected: Expect) {
+    let state = eval_shape(|model: Model| optim::adam(0.1).init(&model), state_of).unwrap();
+    let outcome = eval_shape(
+        move |gradients: Model, state: State, model: Model| {
+            optimizer.update(&gradients, &state, &model).0
+        },
+        (gradients, state, model()),
+    );
+    let error = outcome.unwrap_err();
+    expected.assert_eq(&crate::training::told(&error, file!()));
+}
+
+#[test]
+fn what_does_not_belong_together_is_named() {
+    let mut without = model();
+    without.remove("w");
+    let mut other = model();
+    other.insert("b".into(), of(DType::F32, &[5]));
+    refused(
+        without.clone(),
+        model(),
+        optim::adam(0.1),
+        expect![[r#"
+            error[tree]: $.w: the model has `$.w`, the updates no leaf 2
+              help: make both from the model that is trained"#]],
+    );
+    refused(
+        other.clone(),
+        model(),
+        optim::adam(0.1),
+        expect![[r#"
+            error[tree]: $.b: the parameter is f32[4], its update f32[5]
+              help: take the gradient with respect to this very model"#]],
+    );
+    refused(
+        model(),
+        without,
+        optim::adam(0.1),
+        expect![[r#"
+            error[tree]: $.w: the model has `$.w`, the state no leaf 1
+              help: make both from the model that is trained"#]],
+    );
+    refused(
+        model(),
+        other,
+        optim::adam(0.1),
+        expect![[r#"
+            error[tree]: $.b: the parameter is f32[4], the state's `mu` f32[5]
+              help: make the state with `init` of the same model"#]],
+    );
+    refused(
+        model(),
+        model(),
+        optim::momentum(0.1, 0.9),
+        expect![[r#"
+            error[tree]: $: the optimizer needs `trace`, the state has [mu, nu]
+              help: make the state with `init` of the same optimizer"#]],
+    );
+}
+
+mod on_cpu {
+    use super::*;
+
+    fn f32s(elements: &[f32]) -> Array {
+        Array::from_slice(elements, [elements.len()]).unwrap()
+    }
+
+    #[test]
+    fn integers_are_not_trained() {
+        let model = (f32s(&[1.0, 2.0]), Array::from_slice(&[7i32], [1]).unwrap());
+        let optimizer = optim::adamw(0.1);
+        let gradients = (f32s(&[1.0, -1.0]), Array::from_slice(&[3i32], [1]).unwrap());
+        let (updates, _) = optimizer.update(&gradients, &optimizer.init(&model), &model);
+        assert_eq!(updates.1.to_vec::<i32>().unwrap(), [0]);
+        let next = optim::apply_updates(&model, &updates);
+        assert_eq!(next.1.to_vec::<i32>().unwrap(), [7]);
+        let moved = next.0.to_vec::<f32>().unwrap();
+        assert!((moved[0] - 0.9).abs() < 1e-4 && (moved[1] - 2.1).abs() < 1e-4, "{moved:?}");
+    }
+
+    #[test]
+    fn decay_spares_what_the_filter_leaves_out() {
+        let numbers = optim::Adam { weight_decay: 0.5, ..optim::Adam::new(1.0) };
+        let optimizer = numbers.decay_only(|path| path == "[0]");
+        let model = (f32s(&[2.0]), f32s(&[2.0]));
+        let still = (f32s(&[0.0]), f32s(&[0.0]));
+        let (updates, _) = optimizer.update(&still, &optimizer.init(&model), &model);
+        assert_eq!(updates.0.to_vec::<f32>().unwrap(), [-1.0]);
+        assert_eq!(updates.1.to_vec::<f32>().unwrap(), [0.0]);
+    }
+
+    #[test]
+    fn rules_act_in_the_order_of_the_chain() {
+        let optimizer = optim::add_decayed_weights(0.5).chain(optim::sgd(0.1));
+        let model = f32s(&[2.0]);
+        let (updates, state) = optimizer.update(&f32s(&[1.0]), &optimizer.init(&model), &model);
+        assert_eq!(updates.to_vec::<f32>().unwrap(), [-0.2]);
+        assert_eq!(state.count().item::<i32>().unwrap(), 1);
+    }
+}

@@ -1,0 +1,42 @@
+//! Programs on eight CPU devices.
+
+mod checkpoints;
+mod launches;
+mod mapped;
+mod parity;
+mod placement;
+mod pmapped;
+mod shipped;
+
+use oxidax::prelude::*;
+
+/// The eight devices, which every test here runs on.
+fn eight() -> Vec<Device> {
+    oxidax::parallel::set_cpu_devices(8).unwrap();
+    devices().unwrap()
+}
+
+/// A mesh of all eight.
+fn mesh<const N: usize>(axes: [(&str, usize); N]) -> Mesh {
+    Mesh::new(eight(), axes).unwrap()
+}
+
+/// The numbers from 0 on.
+fn counting(shape: &[usize]) -> Array {
+    eight();
+    let n: usize = shape.iter().product();
+    let numbers: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    Array::from_slice(&numbers, shape).unwrap()
+}
+
+fn values(x: &Array) -> Vec<f32> {
+    x.to_vec::<f32>().unwrap()
+}
+
+#[track_caller]
+fn close(found: &Array, expected: &Array, tolerance: f32) {
+    assert_eq!(found.shape(), expected.shape());
+    for (at, (x, y)) in values(found).iter().zip(values(expected)).enumerate() {
+        assert!((x - y).abs() <= tolerance * y.abs().max(1.0), "element {at}: {x}, expected {y}");
+    }
+}

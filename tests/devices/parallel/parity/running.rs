@@ -1,0 +1,184 @@
+//! Running cases and comparing their results.
+
+use super::difference::difference;
+use super::recorded::{Case, Suite, numbers};
+use super::{Function, Table};
+use oxidax::parallel::{Spec, Specs};
+use oxidax::prelude::*;
+
+pub(super) const PLAIN: Tiling = Tiling::Untiled;
+pub(super) const TILED: Tiling = Tiling::Tiled;
+
+pub(super) fn square(x: &Array) -> Array {
+    integer_pow(x, 2)
+}
+
+/// All devices along `i`.
+pub(super) fn row() -> Mesh {
+    crate::parallel::mesh([("i", 8)])
+}
+
+/// Four by two.
+pub(super) fn grid() -> Mesh {
+    crate::parallel::mesh([("a", 4), ("b", 2)])
+}
+
+/// Everybody sends to the next.
+pub(super) fn ring() -> Vec<(usize, usize)> {
+    (0..8).map(|k| (k, (k + 1) % 8)).collect()
+}
+
+/// The first row.
+pub(super) fn first(x: &Array) -> Array {
+    dynamic_index_in_dim(x, 0, 0)
+}
+
+/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or one for each.
+pub(super) fn split<'f>(
+    mesh: Mesh,
+    ins: &[PartitionSpec],
+    outs: &[PartitionSpec],
+    f: impl Fn(Vec<Array>) -> Vec<Array> + 'f,
+) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
+    let mapped = shard_map(f, &mesh).in_specs(listed(ins)).out_specs(results(outs));
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
+}
+
+/// `f` of each device's rows.
+pub(super) fn own(x: &[Array], f: impl Fn(&Array) -> Array) -> Vec<Array> {
+    split(row(), &[p!["i"]], &[p!["i"]], |x| vec![f(&x[0])])(x)
+}
+
+/// The same without types that say what varies.
+pub(super) fn untyped<'f>(
+    mesh: Mesh,
+    ins: &[PartitionSpec],
+    outs: &[PartitionSpec],
+    f: impl Fn(Vec<Array>) -> Vec<Array> + 'f,
+) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
+    let mapped = shard_map(f, &mesh).in_specs(listed(ins)).out_specs(results(outs));
+    let mapped = mapped.check_varying(false);
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
+}
+
+/// The same over one axis of the grid, the other left to the compiler.
+pub(super) fn partly<'f>(
+    axis: &str,
+    ins: &[PartitionSpec],
+    outs: &[PartitionSpec],
+    f: impl Fn(Vec<Array>) -> Vec<Array> + 'f,
+) -> impl Fn(&[Array]) -> Vec<Array> + 'f {
+    let mapped = shard_map(f, &grid()).in_specs(listed(ins)).out_specs(results(outs));
+    let mapped = mapped.axis_names(axis);
+    move |operands: &[Array]| mapped.apply(operands.to_vec())
+}
+
+/// The one result of a function mapped over the row.
+pub(super) fn over(
+    f: impl Fn(Vec<Array>) -> Vec<Array>,
+    ins: &[PartitionSpec],
+    out: PartitionSpec,
+    operands: &[&Array],
+) -> Array {
+    let operands: Vec<Array> = operands.iter().copied().cloned().collect();
+    split(row(), ins, &[out], f)(&operands).remove(0)
+}
+
+/// The specs of the one argument that is a list.
+fn listed(specs: &[PartitionSpec]) -> Specs {
+    Specs::Each(vec![Spec::Each(specs.to_vec())])
+}
+
+/// The specs of a list of results.
+fn results(specs: &[PartitionSpec]) -> Specs {
+    match specs {
+        [one] => Specs::All(Spec::All(one.clone())),
+        many => Specs::All(Spec::Each(many.to_vec())),
+    }
+}
+
+/// Values; then the tangents of inexact results, then the cotangents of the operands.
+fn with_derivatives(f: Function, wrt: &[usize], operands: &[Array]) -> Vec<Array> {
+    let inexact = |chosen: &Vec<Array>| -> Vec<Array> {
+        let mut all = operands.to_vec();
+        wrt.iter().zip(chosen).for_each(|(&at, x)| all[at] = x.clone());
+        f(&all).into_iter().filter(|y| y.dtype().is_inexact()).collect()
+    };
+    let chosen: Vec<Array> = wrt.iter().map(|&at| operands[at].clone()).collect();
+    let seeded = |first: usize, like: &[Array]| -> Vec<Array> {
+        let each = like.iter().enumerate();
+        each.map(|(n, x)| numbers(x.dtype(), x.shape().dims(), first + n)).collect()
+    };
+    let (values, pull) = vjp(inexact, &chosen);
+    let tangents = jvp(inexact, &chosen, &seeded(20, &chosen)).1;
+    let mut all = f(operands);
+    all.extend(tangents);
+    all.extend(pull.apply(&seeded(40, &values)));
+    all
+}
+
+/// What the function makes of the case: as one program, unless it makes programs itself.
+fn run(case: Case<'_>, f: Function, compiled: bool) -> Result<Vec<Array>, String> {
+    let wrt = case.wrt();
+    let all = move |operands: Vec<Array>| match &wrt {
+        Some(wrt) => with_derivatives(f, wrt, &operands),
+        None => f(&operands),
+    };
+    let operands = case.operands();
+    match compiled {
+        true => jit(all).call(operands).map_err(|error| error.to_string()),
+        false => oxidax::catch(|| all(operands)).map_err(|error| error.to_string()),
+    }
+}
+
+/// What is wrong with the results of a case.
+fn compared(case: Case<'_>, results: &[Array]) -> Result<(), String> {
+    let expected = case.results();
+    if results.len() != expected.len() {
+        return Err(format!("{} results, recorded {}", results.len(), expected.len()));
+    }
+    for (at, (result, recorded)) in results.iter().zip(&expected).enumerate() {
+        let (aval, dtype) = (result.aval(), recorded.aval.dtype);
+        if aval.dtype != dtype || aval.shape != recorded.aval.shape {
+            return Err(format!("result {at}: {aval}, recorded {}", recorded.aval));
+        }
+        let bytes = result.to_bytes().map_err(|error| error.to_string())?;
+        if let Some(message) = difference(dtype, &bytes, &recorded.bytes, case.tolerance(dtype)) {
+            return Err(format!("result {at} of {}, {aval}: {message}", expected.len()));
+        }
+    }
+    let Some(specs) = case.specs() else { return Ok(()) };
+    for (at, (result, recorded)) in results.iter().zip(specs).enumerate() {
+        let recorded = PartitionSpec(recorded.into_iter().map(Into::into).collect());
+        let Some(found) = result.sharding() else {
+            return Err(format!("result {at}: is on one device, recorded {recorded}"));
+        };
+        if *found.spec() != recorded {
+            return Err(format!("result {at}: lies as {}, recorded {recorded}", found.spec()));
+        }
+    }
+    Ok(())
+}
+
+/// Runs every recorded case of a family, and fails with those that differ, those that have no function, and the functions
+/// of which nothing is recorded.
+pub(super) fn check(family: &str, table: Table) {
+    crate::parallel::eight();
+    let suite = Suite::load();
+    let cases = suite.cases(family);
+    let compiled = !["pmapped", "sharded", "sharded_steps"].contains(&family);
+    let mut wrong = Vec::new();
+    for &case in &cases {
+        let name = case.name();
+        let outcome = match table.iter().find(|(known, _)| *known == name) {
+            None => Err("no function has this name".into()),
+            Some((_, f)) => run(case, *f, compiled).and_then(|found| compared(case, &found)),
+        };
+        wrong.extend(outcome.err().map(|message| format!("{name}: {message}")));
+    }
+    let recorded: Vec<&str> = cases.iter().map(|case| case.name()).collect();
+    let unrecorded = table.iter().filter(|(name, _)| !recorded.contains(name));
+    wrong.extend(unrecorded.map(|(name, _)| format!("{name}: not recorded")));
+    let count = cases.len();
+    assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,262 @@
+//! Where arrays lie, and what `jit` makes of it.
+
+use super::{close, counting, eight, mesh, values};
+use oxidax::parallel::TreeSharding;
+use oxidax::parallel::{default_device, devices_of};
+use oxidax::prelude::*;
+
+#[test]
+fn devices_have_numbers() {
+    let all = eight();
+    assert_eq!(all.iter().map(Device::id).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+    assert_eq!(all[3].to_string(), "cpu:3");
+    assert!(all.iter().all(|device| device.is_local() && device.process_index() == 0));
+    assert_eq!(local_devices().unwrap(), all);
+    assert_eq!(devices_of("cpu").unwrap(), all);
+    let error = devices_of("tpu").unwrap_err().to_string();
+    assert!(error.contains("there are no tpu devices: this process runs on cpu"), "{error}");
+    let late = oxidax::parallel::set_cpu_devices(4).unwrap_err().to_string();
+    assert!(late.contains("8"), "{late}");
+}
+
+#[test]
+fn arrays_go_to_devices_and_stay() {
+    let all = eight();
+    let x = counting(&[3]);
+    assert_eq!(x.device().unwrap(), Some(default_device().unwrap()));
+    let on_five = device_put(&x, &all[5]).unwrap();
+    assert_eq!(on_five.device().unwrap(), Some(all[5].clone()));
+    assert_eq!(values(&on_five), [0.0, 1.0, 2.0]);
+    // What nobody put anywhere comes along.
+    let sum = &on_five + &x;
+    assert_eq!(sum.device().unwrap(), Some(all[5].clone()));
+    assert_eq!(values(&sum), [0.0, 2.0, 4.0]);
+    let double = jit(|x: Array| &x * 2.0);
+    assert_eq!(double.call(&on_five).unwrap().device().unwrap(), Some(all[5].clone()));
+    assert_eq!(double.call(&x).unwrap().device().unwrap(), Some(all[0].clone()));
+    assert_eq!(double.stats().compiles, 2);
+    let made = with_default_device(&all[2], || ones([2], DType::F32)).unwrap();
+    assert_eq!(made.device().unwrap(), Some(all[2].clone()));
+}
+
+#[test]
+fn arrays_put_on_two_devices_do_not_mix() {
+    let all = eight();
+    let [a, b] = [1, 2].map(|at| device_put(&counting(&[2]), &all[at]).unwrap());
+    let error = catch(|| &a + &b).unwrap_err().to_string();
+    assert!(error.contains("on device 1") && error.contains("device 2"), "{error}");
+    assert!(error.contains("device_put"), "{error}");
+    let add = jit(|pair: (Array, Array)| &pair.0 + &pair.1);
+    let error = add.call((a.clone(), b)).unwrap_err().to_string();
+    assert!(error.contains("$[0][1]") || error.contains("[1]"), "{error}");
+    let spread = device_put(&counting(&[8]), mesh([("i", 8)]).sharding(p!["i"]).unwrap()).unwrap();
+    let a = device_put(&counting(&[8]), &all[1]).unwrap();
+    let error = catch(|| &a + &spread).unwrap_err().to_string();
+    assert!(error.contains("device 1") && error.contains("Mesh(i=8)"), "{error}");
+}
+
+#[test]
+fn every_way_to_cut_comes_back_whole() {
+    let mesh = mesh([("a", 4), ("b", 2)]);
+    let x = counting(&[8, 4]);
+    let specs = [
+        p![],
+        p!["a"],
+        p!["b"],
+        p![None, "a"],
+        p!["a", "b"],
+        p![["a", "b"]],
+        p![["b", "a"]],
+        p!["b", "a"],
+    ];
+    for from in &specs {
+        let put = device_put(&x, mesh.sharding(from.clone()).unwrap()).unwrap();
+        assert_eq!(values(&put), values(&x), "{from}");
+        assert_eq!(put.sharding().unwrap(), mesh.sharding(from.clone()).unwrap());
+        for shard in put.addressable_shards().unwrap() {
+            let [rows, columns] = [shard.index[0].clone(), shard.index[1].clone()];
+            let part = slice(&x, &[rows.start, columns.start], &[rows.end, columns.end], &[1, 1]);
+            assert_eq!(values(&shard.data), values(&part), "{from} on {}", shard.device);
+            assert_eq!(shard.data.device().unwrap(), Some(shard.device.clone()));
+        }
+        // To two others: each pair is a program of its own.
+        let at = specs.iter().position(|spec| spec == from).unwrap();
+        for to in [&specs[(at + 1) % 8], &specs[(at + 3) % 8]] {
+            let sharding = mesh.sharding(to.clone()).unwrap();
+            let again = device_put(&put, &sharding).unwrap();
+            assert_eq!(again.sharding().unwrap(), sharding);
+            assert_eq!(values(&again), values(&x), "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn every_dtype_is_cut_and_put_together() {
+    let mesh = mesh([("a", 4), ("b", 2)]);
+    for dtype in DType::all() {
+        let x = convert_element_type(&iota(DType::I32, 16), dtype);
+        let x = reshape(&x, [8, 2]);
+        let bytes = x.to_bytes().unwrap();
+        let cut = device_put(&x, mesh.sharding(p!["a", "b"]).unwrap()).unwrap();
+        assert_eq!(cut.to_bytes().unwrap(), bytes, "{dtype}");
+    }
+}
+
+#[test]
+fn programs_follow_their_arguments() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let (x, w) = (counting(&[8, 6]), counting(&[6, 4]));
+    let product = jit(|x: Array, w: Array| tanh(&x.matmul(&w)));
+    let expected = product.call(&x, &w).unwrap();
+    let cut = device_put(&x, mesh.sharding(p!["data"]).unwrap()).unwrap();
+    let whole = device_put(&w, mesh.sharding(p![None, "model"]).unwrap()).unwrap();
+    let found = product.call(&cut, &whole).unwrap();
+    assert_eq!(found.sharding().unwrap().spec(), &p!["data", "model"]);
+    close(&found, &expected, 1e-6);
+    // The second argument lies nowhere in particular, so it is copied to all.
+    let found = product.call(&cut, &w).unwrap();
+    assert_eq!(found.sharding().unwrap().spec(), &p!["data"]);
+    close(&found, &expected, 1e-6);
+    assert_eq!(product.stats().moved, 1);
+    let sum = (&cut * 2.0).sum();
+    assert_eq!(sum.item::<f32>().unwrap(), values(&x).iter().sum::<f32>() * 2.0);
+}
+
+#[test]
+fn arguments_go_where_in_shardings_say() {
+    let mesh = mesh([("data", 8)]);
+    let (rows, whole) = (mesh.sharding(p!["data"]).unwrap(), mesh.replicated());
+    let f = jit(|w: Array, x: Array| (x.matmul(&w), w.sum()))
+        .in_shardings((&whole, &rows))
+        .out_shardings((&rows, &whole));
+    let (w, x) = (counting(&[2, 3]), counting(&[16, 2]));
+    let (y, s) = f.call(&w, &x).unwrap();
+    assert_eq!((y.sharding().unwrap(), s.sharding().unwrap()), (rows.clone(), whole));
+    close(&y, &x.matmul(&w), 1e-6);
+    assert_eq!(f.stats().moved, 2);
+    let x = device_put(&x, &rows).unwrap();
+    f.call(&w, &x).unwrap();
+    assert_eq!(f.stats().moved, 3);
+    let error = f.call(&w, counting(&[15, 2])).unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "axis 0 of [15,2] has size 15, which is not divisible by the size 8 of `data`"
+        ),
+        "{error}"
+    );
+    assert!(error.contains("argument $[1]"), "{error}");
+    let one = jit(|x: Array| x).in_shardings((&rows, &rows));
+    let error = one.call(&x).unwrap_err().to_string();
+    assert!(error.contains("in_shardings has 2 entries for 1"), "{error}");
+}
+
+#[test]
+fn donated_shards_are_given_back() {
+    let mesh = mesh([("data", 8)]);
+    let x = device_put(&counting(&[16]), mesh.sharding(p!["data"]).unwrap()).unwrap();
+    let step = jit(|x: Array| &x + 1.0);
+    let held = x.clone();
+    let y = step.call(x).unwrap();
+    assert_eq!(step.stats().not_donated, 1);
+    assert_eq!(values(&held)[1], 1.0);
+    let z = step.call(y).unwrap();
+    assert_eq!(step.stats().not_donated, 1);
+    assert_eq!(values(&z)[1], 3.0);
+    // Moved arguments are donated too, and kept ones stay.
+    let moved = jit(|x: Array| &x + 1.0).in_shardings(mesh.replicated());
+    assert_eq!(values(&moved.call(&z).unwrap())[1], 4.0);
+    assert_eq!(values(&z)[1], 3.0);
+}
+
+#[test]
+fn constraints_hold_and_derive() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let hidden = mesh.sharding(p!["data", "model"]).unwrap();
+    let inner = hidden.clone();
+    let f = move |x: &Array| (with_sharding_constraint(&sin(x), &inner) * 2.0).sum();
+    let x = counting(&[8, 4]);
+    let slope = grad(&f)(&x);
+    close(&slope, &(cos(&x) * 2.0), 1e-5);
+    let text = jit(move |x: Array| f(&x)).lower(x.aval().clone()).unwrap().as_text("cpu").unwrap();
+    assert!(text.contains("sdy.sharding_constraint"), "{text}");
+    let batched =
+        vmap(move |x: Array| with_sharding_constraint(&x, &hidden)).apply(counting(&[3, 8, 4]));
+    assert_eq!(batched.sharding().unwrap().spec(), &p![None, "data", "model"]);
+}
+
+#[test]
+fn rules_speak_of_paths() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let model = nn::Linear::new(random::key(0), 8, 4);
+    let rules = PartitionRules::new([("*weight", p![None, "model"]), ("*", p![])]);
+    let shardings = rules.shardings(&model, &mesh).unwrap();
+    assert_eq!(shardings.bytes(), (8 * 4 + 4) * 4);
+    assert_eq!(shardings.bytes_per_device(), (8 * 4 / 2 + 4) * 4);
+    let table = shardings.to_string();
+    assert!(table.contains("$.weight") && table.contains(r#"p![None, "model"]"#), "{table}");
+    let put = device_put(&model, &shardings).unwrap();
+    assert_eq!(put.weight.sharding().unwrap().spec(), &p![None, "model"]);
+    let uneven = PartitionRules::new([("*weight", p![None, ["data", "model"]])]);
+    let error = uneven.shardings(&model, &mesh).unwrap_err().to_string();
+    assert!(error.contains("$.weight: axis 1 of [8,4] has size 4"), "{error}");
+    assert!(TreeSharding::all(&model, &mesh.replicated()).is_ok());
+}
+
+#[test]
+fn stacks_lie_one_on_each_device() {
+    let all = eight();
+    let copies = device_put_replicated(&counting(&[3]), &all[..4]).unwrap();
+    assert_eq!(copies.shape().dims(), [4, 3]);
+    assert_eq!(values(&copies), [0.0, 1.0, 2.0].repeat(4));
+    let each: Vec<Array> = (0..8).map(|i| full([2], i as f32)).collect();
+    let stack = device_put_sharded(&each, &all).unwrap();
+    assert_eq!(stack.addressable_shards().unwrap()[6].data.to_vec::<f32>().unwrap(), [6.0, 6.0]);
+    let error = device_put_sharded(&each[..3], &all).unwrap_err().to_string();
+    assert!(error.contains("3 trees for 8 devices"), "{error}");
+}
+
+#[test]
+fn a_scope_spreads_what_comes_from_the_host() {
+    let rows = mesh([("data", 8)]).sharding(p!["data"]).unwrap();
+    let x = with_default_sharding(&rows, || {
+        // Constants of operations are not the host's arrays.
+        Array::from_slice(&[1.0f32; 16], [16]).unwrap() * full([], 2.0)
+    });
+    assert_eq!(x.sharding(), Some(rows.clone()));
+    assert_eq!(values(&x), [2.0; 16]);
+    let error = with_default_sharding(&rows, || Array::from_slice(&[1.0f32; 9], [9])).unwrap_err();
+    assert!(error.to_string().contains("axis 0 of [9] has size 9"), "{error}");
+    assert_eq!(counting(&[9]).sharding(), None);
+}
+
+#[test]
+fn devices_that_are_not_here_compute_nothing() {
+    let x = counting(&[8]);
+    let mesh = Mesh::without_devices([("data", 8)]).unwrap();
+    let rows = mesh.sharding(p!["data"]).unwrap();
+    let error = device_put(&x, &rows).unwrap_err().to_string();
+    assert!(error.contains("whose devices are not here"), "{error}");
+    let f = jit(|x: Array| &x * 2.0).in_shardings(&rows);
+    let error = f.call(&x).unwrap_err().to_string();
+    assert!(error.contains("the devices of Mesh(data=8) are not here"), "{error}");
+}
+
+#[test]
+fn pictures() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let x = device_put(&counting(&[8, 4]), mesh.sharding(p!["data"]).unwrap()).unwrap();
+    let picture = visualize_sharding(&x).unwrap();
+    assert!(picture.contains("│   0,1   │"), "{picture}");
+    assert_eq!(picture.lines().count(), 9);
+}
+
+#[test]
+fn this_process_has_the_whole() {
+    let mesh = mesh([("data", 8)]);
+    let rows = mesh.sharding(p!["data"]).unwrap();
+    let x = make_array_from_process_local_data(&rows, &counting(&[8, 2]), [8, 2]).unwrap();
+    assert_eq!(x.sharding().unwrap(), rows);
+    assert_eq!(values(&x), values(&counting(&[8, 2])));
+    let error = make_array_from_process_local_data(&rows, &counting(&[4, 2]), [8, 2]).unwrap_err();
+    assert!(error.to_string().contains("its data is f32[4,2]"), "{error}");
+}

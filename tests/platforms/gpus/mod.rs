@@ -1,0 +1,37 @@
+//! Programs compiled for GPUs that nobody needs to have.
+//!
+//! They need the CUDA plugin (`oxidax plugin install cuda`); `cargo xtask ci` installs it and runs them.
+
+mod gpu {
+    use oxidax::doctor::{Topic, examine};
+    use oxidax::prelude::*;
+
+    #[test]
+    fn a_step_over_eight_is_compiled_and_examined() {
+        let topology = Topology::named("h100:8").unwrap();
+        assert_eq!((topology.platform(), topology.devices().len()), ("cuda", 8));
+        assert_eq!(topology.kind(), "NVIDIA H100 80GB HBM3");
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        let step = jit(|w: Array, x: Array| {
+            let loss = |w: &Array| tanh(&x.matmul(w)).mean();
+            let (loss, slope) = value_and_grad(loss)(&w);
+            (&w - slope * 0.1, loss)
+        });
+        let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"]).unwrap());
+        let step = step.in_shardings((&whole, &rows)).out_shardings(&whole);
+        let (w, x) = (Aval::new(DType::F32, [512, 512]), Aval::new(DType::F32, [1024, 512]));
+        let report = examine(&step.lower((w, x)).unwrap(), &topology).unwrap();
+        assert!(report.fits && report.devices == 8, "{report}");
+        assert!(report.collectives.as_ref().unwrap().contains("all-reduce"), "{report}");
+        let prediction = report.prediction.as_ref().unwrap();
+        assert_eq!(prediction.device.name, "h100");
+        assert!(report.advice.iter().any(|advice| advice.topic == Topic::Float32), "{report}");
+    }
+
+    #[test]
+    fn a_kind_that_nobody_knows() {
+        let error = Topology::named("rtx:1").unwrap_err().to_string();
+        assert!(error.contains("`rtx:1` is no topology"), "{error}");
+        assert!(error.contains("describes no GPU `rtx`") && error.contains("h100"), "{error}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts', several slices.
+//!
+//! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
+
+mod examples;
+#[path = "../../../examples/plans/rows.rs"]
+#[allow(dead_code, reason = "the example also prints rows")]
+mod rows;
+#[path = "../../../examples/plans/steps/mod.rs"]
+#[allow(dead_code, reason = "the example also plans one device alone")]
+mod steps;
+#[path = "../../../examples/plans/table.rs"]
+mod table;
+
+mod tpu {
+    mod doctor;
+    mod roofline;
+    mod spread;
+
+    use oxidax::jit::Planned;
+    use oxidax::ops::Tiling;
+    use oxidax::prelude::*;
+
+    fn f32s<const N: usize>(shape: [usize; N]) -> Aval {
+        Aval::new(DType::F32, shape)
+    }
+
+    /// A step of a network with fully sharded parameters and batches, over all devices of a mesh.
+    fn sharded_step(mesh: &Mesh, topology: &Topology) -> Planned {
+        let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
+        let step = jit(|w: Array, x: Array| {
+            let loss = |w: &Array| tanh(&x.matmul(w)).mean();
+            let (loss, slope) = value_and_grad(loss)(&w);
+            (&w - slope * 0.1, loss)
+        });
+        let step = step.in_shardings((&cut, &rows)).out_shardings((&cut, &mesh.replicated()));
+        let lowered = step.lower((f32s([256, 256]), f32s([64, 256]))).unwrap();
+        lowered.compile_for(topology).unwrap()
+    }
+
+    /// Every collective in one `shard_map`.
+    fn collectives(mesh: &Mesh, topology: &Topology) -> Planned {
+        let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
+        let n = mesh.size("model").unwrap();
+        let ring: Vec<(usize, usize)> = (0..n).map(|at| (at, (at + 1) % n)).collect();
+        let each = PartitionSpec(vec![oxidax::core::AxisSpec(all.clone())]);
+        let f = move |x: Array| {
+            let sums = psum(&x, all.clone()) + pmax(&x, all.clone()) * pmin(&x, all.clone());
+            let gathered = all_gather(&x, "data", 0, Tiling::Tiled).sum_axes([0]);
+            let parts = psum_scatter(&x, "model", 1, Tiling::Tiled);
+            let exchanged = all_to_all(&x, "model", 1, 1, Tiling::Tiled);
+            let around = ppermute(&x, "model", &ring);
+            let rank = axis_index("data");
+            sums + gathered + parts.sum() + exchanged + around + rank
+        };
+        let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
+        let mapped = jit(move |x: Array| mapped.call(&x));
+        let rows = mesh.devices().len();
+        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap()
+    }
+
+    #[test]
+    fn one_host_and_several() {
+        for (slice, data, model) in [
+            ("v3:2x2", 4, 2),
+            ("v4:2x2x2", 4, 2),
+            ("v5e:2x2", 2, 2),
+            ("v5e:4x4", 4, 4),
+            ("v5p:2x2x2", 4, 2),
+            ("v6e:2x4", 2, 4),
+            ("7x:2x2x1", 2, 4),
+        ] {
+            let topology = Topology::named(slice).unwrap();
+            assert_eq!(topology.devices().len(), data * model, "{slice}");
+            let axes = [("data", data), ("model", model)];
+            let mesh = Mesh::without_devices(axes).unwrap();
+            let step = sharded_step(&mesh, &topology);
+            assert_eq!(step.memory_analysis().unwrap().arguments % 4, 0);
+            assert_ne!(step.collectives().unwrap().to_string(), "none");
+            collectives(&topology.mesh(axes).unwrap(), &topology);
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_axes_and_loops() {
+        let topology = Topology::named("v5e:4x4").unwrap();
+        let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
+        let mapped = shard_map(
+            |x: Array| {
+                let step = |h: Array, row: Array| (tanh(&(&h + &row)), ());
+                let (h, ()) = scan(step, zeros([256], DType::F32), &x);
+                psum(&h, "data")
+            },
+            &mesh,
+        );
+        let mapped = mapped.axis_names("data").in_specs(p!["data"]).out_specs(p![]);
+        let f = jit(move |x: Array| grad(|x: &Array| mapped.call(x).sum())(&x));
+        let f = f.in_shardings(mesh.sharding(p!["data", "model"]).unwrap());
+        f.lower(f32s([64, 256])).unwrap().compile_for(&topology).unwrap();
+    }
+
+    #[test]
+    fn several_slices() {
+        let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
+        let slice = |device: &Device| device.slice_index();
+        assert_eq!(
+            slices.devices().iter().map(slice).collect::<Vec<_>>(),
+            [0, 0, 0, 0, 1, 1, 1, 1]
+        );
+        let across = Mesh::across_slices(slices.devices(), [("data", 2)], [("model", 4)]).unwrap();
+        assert!(!sharded_step(&across, &slices).serialize().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_topology_says() {
+        // A v4 chip is one device, as on Cloud TPU VMs; one of v3 or 7x is two.
+        for (name, kind, devices, per_chip, processes, gib) in [
+            ("v3:2x2", "TPU v3", 8, 2, 1, 15.5),
+            ("v4:2x2x2", "TPU v4", 8, 1, 2, 30.7),
+            ("v5e:1x1", "TPU v5 lite", 1, 1, 1, 15.7),
+            ("v5p:2x2x2", "TPU v5", 8, 1, 2, 95.7),
+            ("v6e:2x4", "TPU v6 lite", 8, 1, 2, 31.2),
+            ("7x:2x2x1", "TPU7x", 8, 2, 1, 94.7),
+        ] {
+            let topology = Topology::named(name).unwrap();
+            assert_eq!(
+                (topology.name(), topology.platform(), topology.kind()),
+                (name, "tpu", kind)
+            );
+            assert_eq!(topology.devices().len(), devices, "{name}");
+            assert_eq!(topology.devices_per_chip(), per_chip, "{name}");
+            assert_eq!(topology.process_count(), processes, "{name}");
+            let memory = topology.memory().unwrap() as f64 / (1u64 << 30) as f64;
+            assert!((memory - gib).abs() < 0.1, "{name}: {memory}");
+        }
+        let topology = Topology::named("v5e:4x4").unwrap();
+        assert_eq!(topology.coordinates(topology.devices().last().unwrap()), [3, 3, 0]);
+        let error = Topology::named("v9:1x1").unwrap_err().to_string();
+        assert!(
+            error.contains("`v9:1x1` is no topology") && error.contains("`v5p:2x2x1`"),
+            "{error}"
+        );
+        assert!(Topology::of_slices("v5e:2x2", 0).unwrap_err().to_string().contains("0 slices"));
+    }
+
+    #[test]
+    fn the_compilers_word_on_a_program() {
+        let topology = Topology::named("v5e:1x1").unwrap();
+        let square = jit(|x: Array| x.matmul(&x)).name("square");
+        let x = Aval::new(DType::BF16, [1024, 1024]);
+        let compiled = square.lower(&x).unwrap().compile_for(&topology).unwrap();
+        let memory = compiled.memory_analysis().unwrap();
+        assert_eq!((memory.arguments, memory.results), (2 << 20, 2 << 20));
+        assert!(memory.total() >= memory.arguments + memory.results - memory.aliased);
+        assert_eq!(compiled.cost_analysis().unwrap()["flops"], 2f64.powi(31));
+        assert_eq!(compiled.cost().flops, 1 << 31);
+        assert!(!compiled.optimized_hlo().unwrap().is_empty());
+        assert_eq!(format!("{compiled:?}"), "Planned(square for v5e:1x1)");
+        let bytes = compiled.serialize().unwrap();
+        let read = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("square: this program does not run here"), "{error}");
+        assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
+    }
+
+    /// Twelve layers whose activations the derivative keeps.
+    fn deep(w: Array, x: Array) -> Array {
+        let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
+        grad(loss)(&w)
+    }
+
+    #[test]
+    fn a_step_too_large_says_by_how_much_and_which_lines() {
+        let topology = Topology::named("v5e:1x1").unwrap();
+        let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
+        let error = lowered.compile_for(&topology).unwrap_err();
+        let Error::TooLarge { needed, available, .. } = error else { panic!("{error}") };
+        assert!(needed > available && available > 15 << 30, "{error}");
+        let error = error.to_string();
+        assert!(
+            error.starts_with("error[memory]: deep, for v5e:1x1: does not fit: it needs "),
+            "{error}"
+        );
+        assert!(error.contains("GiB on a device, which has 15.75 GiB: "), "{error}");
+        assert!(error.contains(" bytes) too many"), "{error}");
+        assert!(
+            error.contains("× f32[262144,4096]") && error.contains("topologies/mod.rs:"),
+            "{error}"
+        );
+        assert!(error.contains("help: a smaller batch; `remat`"), "{error}");
+    }
+
+    #[test]
+    fn meshes_that_do_not_fit() {
+        let topology = Topology::named("v5e:2x2").unwrap();
+        let mesh = Mesh::without_devices([("data", 8)]).unwrap();
+        let f = jit(|x: Array| tanh(&x)).in_shardings(mesh.sharding(p!["data"]).unwrap());
+        let error = f.lower(f32s([8])).unwrap().compile_for(&topology).unwrap_err().to_string();
+        assert!(error.contains("Mesh(data=8) has 8 devices, the topology 4"), "{error}");
+        let own = topology.mesh([("data", 4)]).unwrap();
+        let f = jit(|x: Array| tanh(&x)).in_shardings(own.sharding(p!["data"]).unwrap());
+        let error = f.call(ones([8], DType::F32)).unwrap_err().error.to_string();
+        assert!(error.contains("not here"), "{error}");
+    }
+}

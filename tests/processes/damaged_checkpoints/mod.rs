@@ -1,0 +1,138 @@
+//! Damaged checkpoints: what is read is what was written or an error, without a panic or a hang, and without memory
+//! that the files' sizes do not justify. A folder goes on with the checkpoint before.
+//!
+//! How much memory was used is what the kernel says of the whole process, so this is a program of its own,
+//! with one test.
+
+mod on_cpu {
+    use crate::alone::alone;
+    use crate::damaged_data::mutations::{damaged, most_used};
+    use checkpoint::{Folder, Snapshot};
+    use oxidax::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::path::Path;
+
+    /// Damaged files of each kind.
+    const FILES: u64 = 400;
+    /// Memory, in KiB, beyond which something believed a length: all good files are below 4 KiB.
+    const MOST_KIB: u64 = 32 << 10;
+
+    type Arrays = BTreeMap<String, Array>;
+
+    /// Arrays of several dtypes, among them some that the format cannot name.
+    fn arrays(seed: u8) -> Arrays {
+        let dtypes = ["f32", "bool", "i4", "f4_e2m1fn", "c128", "u64"].map(DType::from_name);
+        let array = |dtype: DType| {
+            let bytes: Vec<u8> =
+                (0..6 * dtype.host_bytes()).map(|at| (at as u8 ^ seed) & 1).collect();
+            (format!("layer.{dtype}"), Array::from_bytes(&bytes, dtype, [2, 3]).unwrap())
+        };
+        dtypes.into_iter().flatten().map(array).collect()
+    }
+
+    fn bits(arrays: &Arrays) -> Vec<Vec<u8>> {
+        arrays.values().map(|array| array.to_bytes().unwrap()).collect()
+    }
+
+    /// Reads damaged copies of a file in its place, and counts the errors.
+    #[track_caller]
+    fn fuzz(path: &Path, mut read: impl FnMut() -> Result<(), Error>) -> u64 {
+        let good = fs::read(path).unwrap();
+        read().unwrap();
+        let before = most_used();
+        let mut noticed = 0;
+        for seed in 0..FILES {
+            let bytes = damaged(&good, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            fs::write(path, bytes).unwrap();
+            let outcome = catch_unwind(AssertUnwindSafe(&mut read));
+            match outcome.unwrap_or_else(|_| panic!("{}, seed {seed}: it panicked", path.display()))
+            {
+                Ok(()) => {}
+                Err(error @ (Error::Checkpoint { .. } | Error::Io { .. })) => {
+                    let text = error.to_string();
+                    assert!(text.len() < 3000, "seed {seed}: an error of {} bytes", text.len());
+                    noticed += 1;
+                }
+                Err(error) => panic!("{}, seed {seed}: {error}", path.display()),
+            }
+        }
+        fs::write(path, good).unwrap();
+        read().unwrap();
+        if let (Some(before), Some(after)) = (before, most_used()) {
+            let more = after - before;
+            assert!(more < MOST_KIB, "{}: {more} KiB more were used", path.display());
+        }
+        noticed
+    }
+
+    /// Without checksums a changed element is as good as another; all else must be noticed.
+    fn single_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        checkpoint::save(&path, &arrays(0)).unwrap();
+        let noticed = fuzz(&path, || checkpoint::load(&path, &arrays(0)).map(drop));
+        assert!(noticed > FILES / 2, "only {noticed} errors");
+        let noticed = fuzz(&path, || checkpoint::arrays(&path).map(drop));
+        assert!(noticed > FILES / 2, "only {noticed} errors");
+    }
+
+    fn indices_and_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        checkpoint::save(at("one.safetensors"), &arrays(0)).unwrap();
+        checkpoint::save(at("two.safetensors"), &(ones([2], DType::F32), 0)).unwrap();
+        let mut map: BTreeMap<String, &str> =
+            arrays(0).into_keys().map(|name| (name, "one.safetensors")).collect();
+        map.insert("[0]".into(), "two.safetensors");
+        let index = serde_json::json!({ "metadata": { "total_size": 200 }, "weight_map": map });
+        let path = at("model.safetensors.index.json");
+        fs::write(&path, serde_json::to_vec_pretty(&index).unwrap()).unwrap();
+        let noticed = fuzz(&path, || checkpoint::arrays(&path).map(drop));
+        assert!(noticed > FILES / 2, "only {noticed} errors");
+        let noticed = fuzz(&at("one.safetensors"), || checkpoint::arrays(&path).map(drop));
+        assert!(noticed > FILES / 2, "only {noticed} errors");
+    }
+
+    /// With checksums nothing passes: what is restored is what was saved, bit for bit, of this step or the one before.
+    fn folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(dir.path()).unwrap();
+        for step in [1, 2] {
+            let saved = arrays(step as u8);
+            let snapshot = Snapshot::new(step, &saved).position(data::Position::default());
+            folder.save(snapshot.note("losses", &[0.5, 0.25])).unwrap();
+        }
+        folder.wait().unwrap();
+        let newest = folder.path_of(2);
+        for name in ["manifest.jsonl", "arrays.safetensors"] {
+            let path = newest.join(name);
+            let good = fs::read(&path).unwrap();
+            let mut passed_over = 0;
+            let noticed = fuzz(&path, || {
+                let unharmed = fs::read(&path).unwrap() == good;
+                let restored = folder.restore_latest(&arrays(0))?.unwrap();
+                assert_eq!(restored.step, if unharmed { 2 } else { 1 });
+                assert_eq!(restored.passed_over.len(), usize::from(!unharmed));
+                assert_eq!(bits(&restored.state), bits(&arrays(restored.step as u8)));
+                assert_eq!(restored.note::<Vec<f64>>("losses")?, [0.5, 0.25]);
+                passed_over += restored.passed_over.len();
+                checkpoint::load(&newest, &arrays(0)).map(drop)
+            });
+            assert_eq!(noticed, passed_over as u64);
+            assert!(noticed > FILES * 9 / 10, "only {noticed} errors");
+        }
+    }
+
+    #[test]
+    fn damaged_checkpoints_give_errors() {
+        alone("damaged_checkpoints::on_cpu::damaged_checkpoints_give_errors", || {
+            single_files();
+            indices_and_their_files();
+            folders();
+        });
+    }
+}

@@ -1,0 +1,131 @@
+//! Processes that come together, and do what they are to do.
+
+use crate::distributed::scene::{Actor, address};
+use std::io::Write;
+use std::net::TcpStream;
+
+#[test]
+fn two_and_four_processes_join_and_leave() {
+    for count in [2, 4] {
+        let actors = Actor::all("meet", &address(), count);
+        let pids: Vec<u32> = actors.iter().map(Actor::pid).collect();
+        for (index, actor) in actors.into_iter().enumerate() {
+            let said = actor.rest();
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!(
+                (lines[0], lines[2]),
+                (format!("{index} of {count}").as_str(), "done"),
+                "{said}"
+            );
+            for (other, pid) in pids.iter().enumerate() {
+                assert!(lines[1].contains(&format!("process {other} (")), "{said}");
+                assert!(lines[1].contains(&format!(":{pid})")), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_may_come_much_later() {
+    let address = address();
+    // Not the coordinator first, either.
+    let mut actors = vec![Actor::start("late barrier", &address, 3, 2)];
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    actors.push(Actor::start("late barrier", &address, 3, 0));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    actors.push(Actor::start("late barrier", &address, 3, 1));
+    for actor in &mut actors {
+        actor.expect("joined");
+    }
+    actors.iter_mut().for_each(Actor::go);
+    for actor in actors {
+        assert_eq!(actor.rest(), "done");
+    }
+}
+
+#[test]
+fn keys_are_seen_by_all() {
+    for count in [2, 4] {
+        for actor in Actor::all("keys", &address(), count) {
+            let said = actor.rest();
+            assert_eq!(
+                said,
+                "error[distributed]: get `nobody's`: no process put a value within 50ms\ndone"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_hundred_barriers_while_the_processor_is_busy() {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::black_box((0..10_000u64).map(std::hint::black_box).sum::<u64>());
+                }
+            });
+        }
+        let said: Vec<String> =
+            Actor::all("barriers", &address(), 4).into_iter().map(Actor::rest).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(said, ["done"; 4]);
+    });
+}
+
+#[test]
+fn rounds_without_arrays_need_no_plugin() {
+    for actor in Actor::all("swap", &address(), 4) {
+        assert_eq!(actor.rest(), "done");
+    }
+}
+
+#[test]
+fn values_beyond_a_message_go_in_parts_and_beyond_the_limit_not_at_all() {
+    for actor in Actor::all("large", &address(), 2) {
+        let said = actor.rest();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].contains("put `too large`: the value takes 67108"), "{said}");
+        assert!(lines[0].contains("of the coordinator's 67108864"), "{said}");
+        assert!(lines[1].contains("raise `store_limit`"), "{said}");
+        assert!(lines[2].contains("a key has at most 65536 bytes, this one 70005"), "{said}");
+        assert_eq!(lines[3..], ["done"], "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_protocol_does_no_harm() {
+    let address = address();
+    let mut actors = Actor::all("late barrier", &address, 2);
+    for actor in &mut actors {
+        actor.expect("joined");
+    }
+    let mut noise = 0x9E37_79B9_7F4A_7C15u64;
+    let mut held = Vec::new();
+    for round in 0..60 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let mut bytes: Vec<u8> = match round % 3 {
+            // HTTP/2 that goes wrong after the greeting, another protocol, and nothing that makes sense.
+            0 => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            1 => b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            _ => Vec::new(),
+        };
+        bytes.extend((0..2000).map(|_| {
+            noise ^= noise << 13;
+            noise ^= noise >> 7;
+            noise ^= noise << 17;
+            noise as u8
+        }));
+        // The coordinator may have closed the connection before everything was written.
+        drop(stream.write_all(&bytes));
+        if round % 2 == 0 {
+            held.push(stream);
+        }
+    }
+    actors.iter_mut().for_each(Actor::go);
+    for actor in actors {
+        assert_eq!(actor.rest(), "done");
+    }
+    drop(held);
+}

@@ -1,0 +1,106 @@
+//! With arrays, which lie on the CPU plugin's devices.
+
+use crate::distributed::parts::config;
+use crate::distributed::scene::{Actor, address, say};
+use oxidax::distributed::{self, assert_equal, broadcast_one_to_all, process_allgather};
+use oxidax::prelude::*;
+
+/// A part: all that processes do together with arrays.
+pub(crate) fn arrays() -> Result<(), Error> {
+    distributed::initialize(config())?;
+    let (me, count) = (distributed::process_index(), distributed::process_count());
+    let own = me as f32;
+    let scalar = Array::from_slice(&[own], [])?;
+    let row = Array::from_slice(&[own, own + 0.5], [2])?;
+    let flags = Array::from_slice(&[me == 0, me == 1, true], [3])?;
+
+    let (scalars, (rows, flags)) =
+        process_allgather(&(scalar.clone(), (row.clone(), flags)), Tiling::Untiled)?;
+    let numbers: Vec<f32> = (0..count).map(|index| index as f32).collect();
+    assert_eq!(scalars.shape().dims(), [count]);
+    assert_eq!(scalars.to_vec::<f32>()?, numbers);
+    let pairs: Vec<f32> = numbers.iter().flat_map(|number| [*number, number + 0.5]).collect();
+    assert_eq!(rows.shape().dims(), [count, 2]);
+    assert_eq!(rows.to_vec::<f32>()?, pairs);
+    let seen: Vec<bool> = (0..count).flat_map(|index| [index == 0, index == 1, true]).collect();
+    assert_eq!(flags.to_vec::<bool>()?, seen);
+
+    let (scalars, rows) = process_allgather(&(scalar, row.clone()), Tiling::Tiled)?;
+    assert_eq!((scalars.shape().dims(), rows.shape().dims()), (&[count][..], &[2 * count][..]));
+    assert_eq!(rows.to_vec::<f32>()?, pairs);
+
+    // Longer than a message.
+    let long: Vec<i32> = (0..700_000).map(|at| at + me as i32).collect();
+    let all = process_allgather(&Array::from_slice(&long, [700, 1000])?, Tiling::Untiled)?;
+    assert_eq!(all.shape().dims(), [count, 700, 1000]);
+    let all = all.to_vec::<i32>()?;
+    assert!(all.iter().zip(0..).all(|(x, at)| *x == at % 700_000 + at / 700_000));
+
+    let last = count - 1;
+    let given = broadcast_one_to_all(&vec![row.clone(), row.clone() * 2.0], last)?;
+    assert_eq!(given[1].to_vec::<f32>()?, [2.0 * last as f32, 2.0 * last as f32 + 1.0]);
+    assert!(broadcast_one_to_all(&row, count).is_err());
+    assert_equal(&given, "what was broadcast")?;
+
+    // The plugin knows which process this is, and a step compiles and runs as ever.
+    let doubled = jit(|x: Array| &x + &x).call(row.clone())?;
+    assert_eq!(doubled.to_vec::<f32>()?, [2.0 * own, 2.0 * own + 1.0]);
+
+    say(&assert_equal(&[given[0].clone(), row.clone()], "weights").unwrap_err().to_string());
+    let odd = zeros([me + 1], DType::F32);
+    let unlike = process_allgather(&odd, Tiling::Untiled).unwrap_err().to_string();
+    say(unlike.lines().next().unwrap());
+    distributed::shutdown()
+}
+
+/// A part: joining after a device was used.
+pub(crate) fn too_late() -> Result<(), Error> {
+    let x = Array::from_slice(&[1.0f32], [1])?;
+    drop(x);
+    distributed::initialize(config())
+}
+
+#[test]
+fn two_and_four_processes_gather_broadcast_and_compare() {
+    for count in [2, 4] {
+        let actors = Actor::all("arrays", &address(), count);
+        for (index, said) in actors.into_iter().map(Actor::rest).enumerate() {
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!(lines[0], "error[distributed]: assert_equal: weights", "{said}");
+            assert_eq!(lines[1], "  $[1] f32[2]:", "{said}");
+            assert!(
+                lines[2].starts_with("    [0.") && lines[2].ends_with("in process 0"),
+                "{said}"
+            );
+            let unlike = lines[lines.len() - 2];
+            let other = if index == 0 { 1 } else { 0 };
+            let expected =
+                format!("process_allgather: `$` is f32[{}] here, and process {other} (", index + 1);
+            assert!(unlike.contains(&expected), "{said}");
+            assert_eq!(lines.last(), Some(&"done"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn joining_after_a_device_was_used_is_refused() {
+    let said = Actor::start("too late", &address(), 1, 0).rest();
+    assert!(said.contains("initialize: a device was used already"), "{said}");
+    assert!(said.contains("before the first array is made"), "{said}");
+}
+
+#[test]
+fn alone_there_is_nobody_to_wait_for() {
+    let x = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
+    let stacked = process_allgather(&x, Tiling::Untiled).unwrap();
+    assert_eq!(stacked.shape().dims(), [1, 2]);
+    let tiled = process_allgather(&x, Tiling::Tiled).unwrap();
+    assert_eq!((tiled.shape().dims(), tiled.to_vec::<f32>().unwrap()), (&[2][..], vec![1.0, 2.0]));
+    let same = broadcast_one_to_all(&x, 0).unwrap();
+    assert_eq!(same.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    assert!(broadcast_one_to_all(&x, 1).is_err());
+    assert_equal(&x, "").unwrap();
+    distributed::barrier("b").unwrap();
+    distributed::barrier_among("b", &[0], std::time::Duration::ZERO).unwrap();
+    assert!(distributed::put("k", b"").is_err());
+}

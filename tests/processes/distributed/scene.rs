@@ -1,0 +1,153 @@
+//! Starting processes, and hearing what they say.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The part that a process plays; unset in the process that runs the tests.
+pub(crate) const PART: &str = "OXIDAX_TEST_PART";
+
+/// What a process says begins so, among what the test harness says.
+const MARK: &str = "@@ ";
+
+/// Far longer than anything takes. A process that is silent for so long hangs, which fails the test.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// An address on this host that no other test has, and nobody listens at.
+pub(crate) fn address() -> String {
+    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if given.get_or_insert_default().insert(port) {
+            return format!("127.0.0.1:{port}");
+        }
+    }
+}
+
+/// Says something to the process that started this one.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A line by itself: the harness begins one with the test's name.
+    for line in text.lines() {
+        writeln!(out, "\n{MARK}{line}").unwrap();
+    }
+    out.flush().unwrap();
+}
+
+/// Waits until the process that started this one says that it may go on.
+pub(crate) fn wait_for_go() {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+}
+
+/// A process that plays a part.
+pub(crate) struct Actor {
+    child: Child,
+    said: Receiver<String>,
+    name: String,
+}
+
+impl Actor {
+    /// Starts a process as `index` of `count`, which meet at `address`.
+    pub(crate) fn start(part: &str, address: &str, count: usize, index: usize) -> Actor {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "distributed::parts::play", "--nocapture", "--test-threads=1"])
+            .env(PART, part)
+            .env("OXIDAX_COORDINATOR", address)
+            .env("OXIDAX_PROCESSES", count.to_string())
+            .env("OXIDAX_PROCESS_ID", index.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (line, said) = channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for text in out.lines().map_while(Result::ok) {
+                if let Some(text) = text.strip_prefix(MARK)
+                    && line.send(text.to_owned()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Actor { child, said, name: format!("{part} {index} of {count}") }
+    }
+
+    /// All processes of one part.
+    pub(crate) fn all(part: &str, address: &str, count: usize) -> Vec<Actor> {
+        (0..count).map(|index| Actor::start(part, address, count, index)).collect()
+    }
+
+    /// The next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        match self.said.recv_timeout(HANGS) {
+            Ok(line) => line,
+            Err(error) => panic!("{}: {error}", self.name),
+        }
+    }
+
+    /// What it has said, if anything since the last line was read.
+    pub(crate) fn line_if_any(&mut self) -> Option<String> {
+        self.said.try_recv().ok()
+    }
+
+    /// Waits until it says this.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, text: &str) {
+        let line = self.line();
+        assert_eq!(line, text, "{}", self.name);
+    }
+
+    /// Lets it go on, if it waits for that.
+    pub(crate) fn go(&mut self) {
+        // One that does not listen may have ended.
+        drop(writeln!(self.child.stdin.as_mut().unwrap()));
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stops it where it is, without ending it.
+    pub(crate) fn stop(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-STOP", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Kills it without a chance to say anything.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Everything that it still says, and that it ends well.
+    #[track_caller]
+    pub(crate) fn rest(mut self) -> String {
+        let mut lines = Vec::new();
+        loop {
+            match self.said.recv_timeout(HANGS) {
+                Ok(line) => lines.push(line),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(error) => panic!("{} said {lines:?}, and then: {error}", self.name),
+            }
+        }
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{} said {lines:?} and ended with {status}", self.name);
+        lines.join("\n")
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        // After a failed assertion nobody is left behind. One that has ended needs no killing.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests that run in processes of their own: several processes that communicate, and measurements of
+//! a whole process. The processes are this test binary, started again for one test.
+#![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
+
+mod alone;
+#[cfg(unix)]
+mod caching;
+mod damaged_checkpoints;
+mod damaged_data;
+#[cfg(feature = "distributed")]
+mod distributed;
+mod memory;

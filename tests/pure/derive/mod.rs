@@ -1,0 +1,9 @@
+//! `#[derive(Tree)]` as users write it: what it builds, and what it refuses and in which words.
+
+mod leaves;
+mod pass;
+
+#[test]
+fn mistakes_are_explained() {
+    trybuild::TestCases::new().compile_fail("tests/pure/derive/fail/*.rs");
+}

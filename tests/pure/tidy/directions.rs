@@ -1,0 +1,330 @@
+//! Which room may use which (ARCHITECTURE, invariants): every path that begins with `crate::` is
+//! an arrow from the file's room to another.
+
+use crate::tidy::sources::{Source, closing, line_of, root, rust_below, without_tests, words};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Folders of `src` in dependency order, each with the folders it may use. All of those come earlier
+/// in the list, so the folders form no circle.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("stablehlo", &[]),
+    ("core", &["stablehlo"]),
+    ("tree", &["core"]),
+    ("passes", &["core", "stablehlo"]),
+    // A lowering rule writes StableHLO values, so it names their type.
+    ("primitives", &["core", "stablehlo"]),
+    ("transforms", &["core", "passes", "tree", "primitives"]),
+    ("control_flow", &["stablehlo", "core", "tree", "passes", "primitives", "transforms"]),
+    ("runtime", &["stablehlo", "core", "passes"]),
+    (
+        "parallel",
+        &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
+    ),
+    (
+        "jit",
+        &[
+            "stablehlo",
+            "core",
+            "tree",
+            "passes",
+            "primitives",
+            "transforms",
+            "control_flow",
+            "runtime",
+            "parallel",
+        ],
+    ),
+    ("ops", &["core", "tree", "primitives", "control_flow"]),
+    ("debug", &["core", "primitives"]),
+    // A sampler is staged as one program even at the top level.
+    ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
+    // Joining processes needs the runtime's key-value store.
+    ("distributed", &["core", "tree", "ops", "runtime"]),
+    // Counts operations of programs; compiled collectives and measurements come from `jit`.
+    ("roofline", &["core", "passes", "primitives", "jit"]),
+    // Compiles for topologies through `jit`.
+    ("doctor", &["core", "tree", "passes", "control_flow", "parallel", "jit", "roofline"]),
+];
+
+/// Rooms that see only what a user sees: public modules and what `lib.rs` re-exports.
+const USERS: &[&str] = &["nn", "optim", "data", "checkpoint", "train"];
+
+/// Rooms that may use anything: tests, and a list of re-exports. Nothing may use them in turn.
+const FREE: &[&str] = &["testing", "prelude"];
+
+/// The functions of `src/lib.rs`, each with the one file that may call it and the reason.
+const SEAMS: &[(&str, &str, &str)] = &[
+    (
+        "default_backend",
+        "src/core/array/backend.rs",
+        "the evaluator of concrete arrays lies in `runtime`, which `core` must not know",
+    ),
+    (
+        "vary",
+        "src/core/trace/bind.rs",
+        "what makes a value vary is an operation, with its rules in `primitives`",
+    ),
+];
+
+/// Arrows against the table, each with the reason why it stays.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[];
+
+/// A mention of something of this crate: its first path segment and where it stands.
+struct Mention {
+    name: String,
+    line: usize,
+}
+
+#[test]
+fn rooms_use_only_the_rooms_below_them() {
+    let library = Library::read();
+    let mut wrong = Vec::new();
+    for source in rust_below("src") {
+        let Some(room) = room_of(&source) else { continue };
+        if FREE.contains(&room) {
+            continue;
+        }
+        for mention in mentions(&source) {
+            if SEAMS.iter().any(|(name, file, _)| *name == mention.name && *file == source.path) {
+                continue;
+            }
+            if let Some(reason) = library.forbids(room, &mention.name) {
+                if EXCEPTIONS
+                    .iter()
+                    .any(|(file, to, _)| *file == source.path && *to == mention.name)
+                {
+                    continue;
+                }
+                wrong.push(format!("{}:{}: {reason}", source.path, mention.line));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows against STYLE section 2:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_is_in_dependency_order() {
+    for (index, (folder, allowed)) in FOLDERS.iter().enumerate() {
+        for name in *allowed {
+            let earlier = FOLDERS[..index].iter().any(|(known, _)| known == name);
+            assert!(earlier, "{folder} may use {name}, which is not listed before it");
+        }
+    }
+}
+
+/// Covers the folders outside the table too: `nn`, `optim`, `data`, `checkpoint` and `train` import
+/// one another like users.
+#[test]
+fn folders_form_no_circle() {
+    let library = Library::read();
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in rust_below("src") {
+        let Some(folder) = room_of(&source) else { continue };
+        for mention in mentions(&source) {
+            let is_seam =
+                SEAMS.iter().any(|(name, file, _)| *name == mention.name && *file == source.path);
+            let is_folder = library.rooms.contains(&mention.name) && mention.name != folder;
+            if is_folder && !is_seam && !FREE.contains(&folder) {
+                uses.entry(folder.to_owned()).or_default().insert(mention.name);
+            }
+        }
+    }
+    // Folders that use only removed folders are removed until none is left, or a circle.
+    loop {
+        let leaves: Vec<String> = uses
+            .iter()
+            .filter(|(_, used)| used.iter().all(|name| !uses.contains_key(name)))
+            .map(|(folder, _)| folder.clone())
+            .collect();
+        if leaves.is_empty() {
+            break;
+        }
+        uses.retain(|folder, _| !leaves.contains(folder));
+    }
+    assert!(uses.is_empty(), "these folders use one another in a circle: {uses:?}");
+}
+
+#[test]
+fn only_the_runtime_knows_plugins() {
+    let mut wrong = Vec::new();
+    for source in rust_below("src") {
+        let room = room_of(&source).unwrap_or("lib.rs");
+        if ["runtime", "lib.rs"].contains(&room) {
+            continue;
+        }
+        for foreign in ["oxidax_pjrt", "oxidax_pjrt_sys", "oxidax_plugin", "oxidax_cache"] {
+            for at in words(&source.code, foreign) {
+                wrong.push(format!("{}:{}: {foreign}", source.path, line_of(&source.code, at)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "only src/runtime may use the plugin crates:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn core_does_no_input_or_output() {
+    forbid(
+        &["core", "stablehlo", "tree", "passes", "primitives", "transforms"],
+        &["std::fs", "std::net", "std::process", "File::open", "println!", "eprintln!"],
+    );
+}
+
+#[test]
+fn transforms_never_ask_which_primitive_an_equation_holds() {
+    forbid(&["transforms", "passes"], &["TypeId", "downcast", "downcast_ref"]);
+}
+
+#[test]
+fn the_library_root_holds_no_code() {
+    let library = rust_below("src").into_iter().find(|s| s.path == "src/lib.rs").unwrap();
+    let functions: Vec<String> = words(&library.code, "fn")
+        .map(|at| first_segment(library.code[at + "fn".len()..].trim_start()))
+        .filter(|name| !SEAMS.iter().any(|(seam, _, _)| seam == name))
+        .collect();
+    assert!(functions.is_empty(), "src/lib.rs defines functions: {}", functions.join(", "));
+}
+
+#[test]
+fn every_room_is_in_the_table() {
+    let known = |name: &str| {
+        FOLDERS.iter().any(|(room, _)| *room == name)
+            || USERS.contains(&name)
+            || FREE.contains(&name)
+    };
+    for source in rust_below("src") {
+        if let Some(room) = room_of(&source) {
+            assert!(
+                known(room),
+                "src/{room} is not in tests/pure/tidy/directions.rs: say what it may use"
+            );
+        }
+    }
+}
+
+fn forbid(rooms: &[&str], phrases: &[&str]) {
+    let mut wrong = Vec::new();
+    for source in rust_below("src") {
+        if !room_of(&source).is_some_and(|room| rooms.contains(&room)) {
+            continue;
+        }
+        for phrase in phrases {
+            for at in words(&source.code, phrase) {
+                wrong.push(format!("{}:{}: {phrase}", source.path, line_of(&source.code, at)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not in the rooms {rooms:?}:\n{}", wrong.join("\n"));
+}
+
+/// What `src/lib.rs` declares.
+struct Library {
+    /// Macros of this crate: exported ones live at its root, wherever they are written.
+    macros: Vec<String>,
+    rooms: Vec<String>,
+    public_rooms: Vec<String>,
+}
+
+impl Library {
+    fn read() -> Library {
+        let text = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+        let declared = |line: &str| {
+            let rest = line.trim_start().trim_start_matches("pub ");
+            let name = rest.strip_prefix("mod ")?.strip_suffix(';')?;
+            Some((name.to_owned(), line.trim_start().starts_with("pub ")))
+        };
+        let modules: Vec<(String, bool)> = text.lines().filter_map(declared).collect();
+        let macros = rust_below("src").iter().flat_map(macros_of).collect();
+        Library {
+            macros,
+            rooms: modules.iter().map(|(name, _)| name.clone()).collect(),
+            public_rooms: modules.into_iter().filter(|m| m.1).map(|m| m.0).collect(),
+        }
+    }
+
+    /// Why `room` may not mention `crate::tidy::name`, if it may not.
+    fn forbids(&self, room: &str, name: &str) -> Option<String> {
+        if name == room {
+            return None;
+        }
+        let is_room = self.rooms.iter().any(|r| r == name);
+        if USERS.contains(&room) {
+            let hidden = is_room && !self.public_rooms.iter().any(|r| r == name);
+            return hidden.then(|| format!("{room} sees what users see; crate::{name} is private"));
+        }
+        if !is_room {
+            // For everything but macros the room must be named, or the arrow would be invisible.
+            let hidden = !self.macros.iter().any(|m| m == name);
+            return hidden.then(|| format!("crate::{name}: name the room that it comes from"));
+        }
+        let (_, allowed) = FOLDERS.iter().find(|(known, _)| *known == room)?;
+        let wrong = !allowed.contains(&name);
+        wrong.then(|| format!("{room} may not use {name} (it may use {})", allowed.join(", ")))
+    }
+}
+
+/// Names of the macros that a file defines.
+fn macros_of(source: &Source) -> Vec<String> {
+    words(&source.code, "macro_rules!")
+        .map(|at| first_segment(source.code[at + "macro_rules!".len()..].trim_start()))
+        .collect()
+}
+
+/// The folder, or the single file, below `src` that a file belongs to.
+fn room_of(source: &Source) -> Option<&str> {
+    let below = source.path.strip_prefix("src/")?;
+    let room = below.split('/').next()?;
+    let room = room.strip_suffix(".rs").unwrap_or(room);
+    (room != "lib").then_some(room)
+}
+
+/// Everything after `crate::`, groups taken apart. Unit tests may look up at the rooms above.
+fn mentions(source: &Source) -> Vec<Mention> {
+    let code = &without_tests(&source.code);
+    let mut found = Vec::new();
+    for at in words(code, "crate") {
+        // `$crate` in a macro names whoever expands it; `pub(crate)` is no path.
+        let Some(rest) = code[at + "crate".len()..].strip_prefix("::") else { continue };
+        if code[..at].ends_with('$') {
+            continue;
+        }
+        let start = code.len() - rest.len();
+        let line = line_of(code, at);
+        if rest.starts_with('{') {
+            let end = closing(code, start);
+            let inside = code[start + 1..end - 1].to_owned();
+            found.extend(top_level(&inside).map(|name| Mention { name, line }));
+        } else {
+            found.push(Mention { name: first_segment(rest), line });
+        }
+    }
+    found
+}
+
+/// The first segment of each item of a group: `a, b::{c, d}` gives `a` and `b`.
+fn top_level(group: &str) -> impl Iterator<Item = String> {
+    let mut items = vec![String::new()];
+    let mut depth = 0;
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => items.push(String::new()),
+            c => items.last_mut().unwrap().push(c),
+        }
+    }
+    items.into_iter().map(|item| first_segment(item.trim())).filter(|name| !name.is_empty())
+}
+
+fn first_segment(path: &str) -> String {
+    path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn groups_are_taken_apart() {
+    let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::tidy::jit::x(); $crate::tidy::y }";
+    let source = Source { path: String::new(), text: String::new(), code: code.to_owned() };
+    let found: Vec<(String, usize)> =
+        mentions(&source).into_iter().map(|m| (m.name, m.line)).collect();
+    let expected = [("core", 1), ("tree", 1), ("jit", 2)];
+    assert_eq!(found, expected.map(|(name, line)| (name.to_owned(), line)));
+}

@@ -1,0 +1,93 @@
+//! Every primitive is in a registry, so that the law tests walk over it.
+
+use crate::tidy::sources::{Source, closing, rust_below, without_tests, words};
+
+/// Where registries are, and what they are called.
+const REGISTRIES: &[(&str, &str)] =
+    &[("src/primitives", "PRIMITIVES"), ("src/control_flow", "HOLDERS")];
+
+/// Primitives without a value, on which no law can be checked: the tangent of `custom_vjp` has a
+/// transpose only, which tests/cpu/transforms/custom.rs runs.
+const WITHOUT_VALUE: &[&str] = &["CustomTangent"];
+
+#[test]
+fn every_primitive_is_registered() {
+    let mut wrong = Vec::new();
+    for (folder, list) in REGISTRIES {
+        let sources = rust_below(folder);
+        let home = sources.iter().find(|source| source.path == format!("{folder}/mod.rs"));
+        let registry = home.map_or("", |source| definition(source, list));
+        for source in &sources {
+            for name in primitives(&without_tests(&source.code)) {
+                if WITHOUT_VALUE.contains(&name.as_str()) {
+                    continue;
+                }
+                // Holders of programs are made by a function, so their entry says their name.
+                let spoken = format!("\"{}\"", snake_case(&name));
+                if words(registry, &name).next().is_none() && !registry.contains(&spoken) {
+                    wrong.push(format!("{}: {name} is not in {list} of {folder}", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn primitives_are_defined_in_two_rooms_only() {
+    let elsewhere: Vec<String> = rust_below("src")
+        .iter()
+        .filter(|source| !source.path.starts_with("src/testing/"))
+        .filter(|source| !REGISTRIES.iter().any(|(room, _)| source.path.starts_with(room)))
+        .flat_map(|source| {
+            let names = primitives(&without_tests(&source.code));
+            names.into_iter().map(|name| format!("{}: {name}", source.path))
+        })
+        .collect();
+    assert!(elsewhere.is_empty(), "no law test sees these:\n{}", elsewhere.join("\n"));
+}
+
+/// The list that `const NAME: … = &[…];` defines; nothing if there is none.
+fn definition<'a>(source: &'a Source, name: &str) -> &'a str {
+    let Some(at) = words(&source.code, &format!("const {name}")).next() else { return "" };
+    let statement = &source.code[at..];
+    let Some(equals) = statement.find('=') else { return "" };
+    let Some(open) = statement[equals..].find('[') else { return "" };
+    let open = at + equals + open;
+    &source.text[open..closing(&source.code, open)]
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+/// Names of the types that this code makes primitives.
+fn primitives(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for at in words(code, "Primitive") {
+        let Some(rest) = code[at + "Primitive".len()..].trim_start().strip_prefix("for ") else {
+            continue;
+        };
+        let name: String =
+            rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        // A macro's `$name` is no type yet.
+        if !name.is_empty() {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[test]
+fn implementations_are_recognised() {
+    let code = "impl Primitive for Sin {}\nimpl<T> core::Primitive for Cast<T> {}\n\
+                impl Primitive for $x {}\nfn f(p: &dyn Primitive) { for x in y {} }";
+    assert_eq!(primitives(code), ["Sin", "Cast"]);
+}
