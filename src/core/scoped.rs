@@ -82,7 +82,6 @@ pub(crate) use scoped;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::panic::catch_unwind;
 
     scoped!(static LEVEL: u32 = 1);
