@@ -19,7 +19,7 @@ pub use array::{Array, Backend, Buffer, HostArray};
 pub(crate) use array::{Kind, backend};
 pub(crate) use cache::Cache;
 pub use error::{
-    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError,
+    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, from_caller, throw,
 };
 pub use lowering::LowerCtx;
@@ -31,9 +31,9 @@ pub use mesh::{
 pub(crate) use mesh::{leaf_error, sharding_rule, varying};
 pub(crate) use program::host_function;
 pub use program::{
-    Access, BatchAxis, Batched, Contraction, Cost, DynKey, Effects, Elements, Entry, Eqn, Exemplar,
-    HigherOrder, HostFunction, Make, Operand, Params, Primitive, Program, Pruned, Run, Sample,
-    SaveHint, Source, Split, Tangent, Var,
+    Access, Analysis, BatchAxis, Batched, Contraction, Cost, DynKey, Effects, Elements, Entry, Eqn,
+    Exemplar, Half, HigherOrder, HostFunction, JvpResult, Make, Operand, Parameters, Primitive,
+    Program, Pruned, RunCount, Sample, SaveHint, Split, SplitOperand, Spmd, Tangent, Var,
 };
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};

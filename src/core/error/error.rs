@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// The result of a primitive's rule.
-pub type Rule<T> = Result<T, RuleError>;
+pub type RuleResult<T> = Result<T, RuleError>;
 
 /// What sort of mistake an operation met. Printed in brackets: `error[shape]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

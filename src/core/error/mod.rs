@@ -5,7 +5,8 @@ pub(crate) mod loc;
 pub(crate) mod throw;
 
 pub use error::{
-    DistributedErrorKind, Error, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError,
+    DistributedErrorKind, Error, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
+    TreeError,
 };
 pub use loc::{Loc, from_caller};
 pub use throw::{catch, throw};

@@ -6,8 +6,8 @@ use crate::core::array::array::Array;
 use crate::core::array::backend::backend;
 use crate::core::error::loc::{self, Loc, at_location};
 use crate::core::error::throw::{throw, throw_rule};
-use crate::core::error::{Rule, RuleError};
-use crate::core::program::primitive::{Primitive, Source, Split};
+use crate::core::error::{RuleError, RuleResult};
+use crate::core::program::primitive::{Half, Primitive, Split, SplitOperand};
 use crate::core::types::aval::Aval;
 use smallvec::SmallVec;
 use std::panic::Location;
@@ -117,8 +117,8 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
         .unknown_operands
         .iter()
         .map(|source| match *source {
-            Source::Operand(position) => operands[position],
-            Source::Known(position) => &known[position],
+            SplitOperand::Operand(position) => operands[position],
+            SplitOperand::Known(position) => &known[position],
         })
         .collect();
     let avals: Vec<Aval> = unknown_operands.iter().map(|array| array.aval().clone()).collect();
@@ -130,9 +130,9 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
     let unknown = with_stack(|stack| {
         stack[depth].record(&split.unknown, &unknown_operands, results, location)
     });
-    let output = |from: &Result<usize, usize>| match *from {
-        Ok(position) => known[position].clone(),
-        Err(position) => unknown[position].clone(),
+    let output = |half: &Half| match *half {
+        Half::Known(position) => known[position].clone(),
+        Half::Unknown(position) => unknown[position].clone(),
     };
     split.outputs.iter().map(output).collect()
 }
@@ -142,9 +142,9 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
 ///
 /// # Errors
 /// Those of `abstract_eval`.
-pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> Rule<Vec<Aval>> {
+pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let mut results = primitive.abstract_eval(operands)?;
-    primitive.vary(operands, &mut results);
+    primitive.set_result_varying(operands, &mut results);
     Ok(results)
 }
 
@@ -159,7 +159,7 @@ fn match_varying(
         return None;
     }
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|x| x.aval().clone()).collect();
-    let required = primitive.takes(&avals);
+    let required = primitive.operand_varying(&avals);
     let mut pairs = avals.iter().zip(&required);
     if pairs.all(|(aval, required)| aval.varying.covers(required)) {
         return None;
