@@ -8,7 +8,7 @@
 
 use super::array::Array;
 use super::aval::Aval;
-use super::error::{Loc, Rule};
+use super::error::{Loc, RuleResult};
 use super::primitive::Primitive;
 use super::trace;
 use smallvec::SmallVec;
@@ -91,9 +91,9 @@ pub(crate) fn joint<'a>(avals: impl IntoIterator<Item = &'a Aval>) -> Varying {
 ///
 /// # Errors
 /// Those of `abstract_eval`.
-pub(crate) fn results_of(primitive: &dyn Primitive, operands: &[Aval]) -> Rule<Vec<Aval>> {
+pub(crate) fn results_of(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let mut results = primitive.abstract_eval(operands)?;
-    primitive.vary(operands, &mut results);
+    primitive.set_result_varying(operands, &mut results);
     Ok(results)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn levelled(
         return None;
     }
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|x| x.aval().clone()).collect();
-    let wanted = primitive.takes(&avals);
+    let wanted = primitive.operand_varying(&avals);
     let mut pairs = avals.iter().zip(&wanted);
     if pairs.all(|(aval, wanted)| aval.varying.covers(wanted)) {
         return None;
