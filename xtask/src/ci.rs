@@ -64,7 +64,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "mlp example",
-        action: Action::Run(&["cargo", "run", "--release", "--example", "mlp"], &[]),
+        action: Action::Run(&["cargo", "run", "-p", "mlp"], &[]),
     },
     Step {
         name: "mlp on Fashion-MNIST",

@@ -1,8 +1,8 @@
 //! Texts with a cache of keys and values: the same as without, whatever the layers and the temperature.
 
-use super::model::{Cache, Gpt2};
+use crate::model::{Cache, Gpt2};
 use super::recorded::{model, stacked};
-use super::sample::{Sampling, continued, writer};
+use crate::sample::{Sampling, continued, writer};
 use super::transformers::difference;
 use oxidax::prelude::*;
 

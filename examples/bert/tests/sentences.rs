@@ -1,8 +1,8 @@
 //! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of programs.
 
-use super::embed::Encoder;
+use crate::embed::Encoder;
 use super::recorded::{folder, notes};
-use super::text::WordPiece;
+use crate::text::WordPiece;
 use super::transformers::difference;
 use oxidax::prelude::*;
 
