@@ -34,7 +34,7 @@ mod mlp;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
-use oxidax::cache::{Settings, set_disk};
+use oxidax::jit::cache::{Settings, set_disk};
 use oxidax::stablehlo::without_locations;
 use serde_json::json;
 use std::path::Path;
@@ -193,7 +193,7 @@ fn make_ready(what: &str, folder: Option<&String>) -> Result<()> {
         }
         _ => make_first_step()?,
     }
-    let disk = oxidax::cache::stats().disk;
+    let disk = oxidax::jit::cache::stats().disk;
     let bytes = disk.bytes_read.max(disk.bytes_written);
     println!("{} {bytes}", disk.overhead.as_secs_f64() * 1e3);
     Ok(())

@@ -365,7 +365,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     // First calls are to compile, also when this binary is started without cargo.
-    oxidax::cache::set_disk(oxidax::cache::Settings::off())?;
+    oxidax::jit::cache::set_disk(oxidax::jit::cache::Settings::off())?;
     let quick = words.iter().any(|word| word == "--quick");
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let named: Vec<&str> =

@@ -105,7 +105,7 @@ fn main() -> Result<()> {
     if !words.iter().any(|word| word == "--bench") {
         return Ok(());
     }
-    oxidax::devices::set_cpu_devices(DEVICES)?;
+    oxidax::parallel::set_cpu_devices(DEVICES)?;
     let rounds = if words.iter().any(|word| word == "--quick") { 10 } else { 50 };
     let client = bare_client(DEVICES)?;
     let devices = format!("--xla_force_host_platform_device_count={DEVICES}");

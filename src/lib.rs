@@ -91,35 +91,33 @@
 //! the CPU's is installed if there is none; the README says how, and which environment variables have a
 //! say. Tracing, transforms and printing need no plugin.
 //!
-//! **Several.** [`Mesh`](core::Mesh) and [`devices`] say where arrays lie, [`jit`](jit::jit) spreads programs over them,
-//! [`shard_map`](sharding::shard_map()) is what one device computes; `docs/parallel.md` is the guide.
+//! **Several devices.** [`Mesh`](core::Mesh) and [`parallel`] place arrays, [`jit`](jit::jit) partitions programs,
+//! [`shard_map`](parallel::shard_map()) is what one device computes; `docs/parallel.md` is the guide.
 //!
-//! **Compiled before.** Programs that took long to compile are kept on [disk](cache), and found there by later processes.
+//! **Compiled before.** Programs that took long to compile are kept on [disk](jit::cache), and found there by later processes.
 #![forbid(unsafe_code)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
 extern crate self as oxidax;
 
-pub mod cache;
 pub mod checkpoint;
 pub mod control_flow;
 pub mod core;
 pub mod data;
 pub mod debug;
-pub mod devices;
 pub mod distributed;
 pub mod doctor;
 pub mod jit;
 pub mod nn;
 pub mod ops;
 pub mod optim;
+pub mod parallel;
 pub mod passes;
 pub mod prelude;
 pub mod primitives;
 pub mod random;
 pub mod roofline;
 mod runtime;
-pub mod sharding;
 pub mod stablehlo;
 pub mod testing;
 pub mod train;

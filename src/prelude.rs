@@ -10,15 +10,14 @@ pub use crate::core::{
     Array, Aval, AxisNames, DType, Device, Element, Error, Mesh, NamedSharding, PartitionSpec,
     Scalar, Shape, axis_size, catch, with_matmul_precision,
 };
-pub use crate::devices::{
-    Topology, device_put, device_put_replicated, device_put_sharded, devices, local_devices,
-    make_array_from_process_local_data, visualize_sharding, with_default_device,
-    with_default_sharding,
-};
 pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit, pmap};
 pub use crate::ops::*;
+pub use crate::parallel::{
+    PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded, devices,
+    local_devices, make_array_from_process_local_data, shard_map, visualize_sharding,
+    with_default_device, with_default_sharding, with_sharding_constraint,
+};
 pub use crate::primitives::*;
-pub use crate::sharding::{PartitionRules, shard_map, with_sharding_constraint};
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
 pub use crate::{checkpoint, data, debug, nn, optim, random, train};

@@ -28,7 +28,7 @@ impl Options {
             "batches from {smallest} to {largest} in {steps} steps: nothing to measure"
         );
         if std::env::var_os("OXIDAX_CPU_DEVICES").is_none() {
-            oxidax::devices::set_cpu_devices(8)?;
+            oxidax::parallel::set_cpu_devices(8)?;
         }
         let devices = devices()?;
         println!("batch of a device  {:>2} devices: images/s  one: images/s  ratio", devices.len());

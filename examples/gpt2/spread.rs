@@ -4,8 +4,8 @@ use super::model::Gpt2;
 use super::train::{Recipe, Step};
 use anyhow::{Context, bail, ensure};
 use oxidax::core::AxisSpec;
+use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
-use oxidax::sharding::TreeSharding;
 use std::path::{Path, PathBuf};
 
 /// Where a training run goes, if not on one device.

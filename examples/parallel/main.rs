@@ -95,7 +95,7 @@ enum Kind {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     if std::env::var_os("OXIDAX_CPU_DEVICES").is_none() {
-        oxidax::devices::set_cpu_devices(8)?; // of no effect on other platforms
+        oxidax::parallel::set_cpu_devices(8)?; // of no effect on other platforms
     }
     let devices = devices()?;
     let Options { steps, batch, block, width, heads, layers, .. } = options;

@@ -3,8 +3,8 @@
 use super::model::Batch;
 use anyhow::ensure;
 use oxidax::jit::Collectives;
+use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
-use oxidax::sharding::TreeSharding;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A device of the process's client, or one that belongs to another process of the same program.
 ///
-/// Two are equal if their numbers are. Prints as `cpu:3`. [`devices`](crate::devices::devices()) lists them.
+/// Two are equal if their numbers are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists them.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Facts>);
 

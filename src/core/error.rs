@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub type Loc = Option<&'static Location<'static>>;
 
 /// The result of a primitive's rule.
-pub type Rule<T> = Result<T, RuleError>;
+pub type RuleResult<T> = Result<T, RuleError>;
 
 /// What sort of mistake an operation met. Printed in brackets: `error[shape]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

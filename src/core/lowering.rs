@@ -1,6 +1,6 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
 
-use super::error::{Loc, Rule, RuleError};
+use super::error::{Loc, RuleError, RuleResult};
 use super::manual::Manual;
 use super::primitive::Effects;
 use super::program::{Eqn, Program};
@@ -75,7 +75,7 @@ impl<'a> LowerCtx<'a> {
     ///
     /// # Errors
     /// Those of the `lower` rules.
-    pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> Rule<Vec<Value>> {
+    pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
         let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
         for (&var, value) in program.inputs().iter().zip(inputs) {
@@ -110,7 +110,12 @@ impl<'a> LowerCtx<'a> {
     ///
     /// # Errors
     /// Those of the `lower` rules.
-    pub fn call(&mut self, program: &Program, name: &str, inputs: &[Value]) -> Rule<Vec<Value>> {
+    pub fn call(
+        &mut self,
+        program: &Program,
+        name: &str,
+        inputs: &[Value],
+    ) -> RuleResult<Vec<Value>> {
         if program.effects() == Effects::Ordered {
             return self.inline(program, inputs);
         }
@@ -152,8 +157,8 @@ impl<'a> LowerCtx<'a> {
         stem: &str,
         inputs: &[Value],
         results: &[TensorType],
-        body: impl FnOnce(&mut Writer, &[Value]) -> Rule<Vec<Value>>,
-    ) -> Rule<Vec<Value>> {
+        body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
+    ) -> RuleResult<Vec<Value>> {
         let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
         let key = types.iter().fold(stem.to_string(), |key, ty| format!("{key} {ty}"));
         let name = match self.routines.get(&key) {
@@ -175,7 +180,7 @@ impl<'a> LowerCtx<'a> {
     ///
     /// # Errors
     /// Those of the `lower` rules.
-    pub fn function(&mut self, program: &Program, name: &str) -> Rule<()> {
+    pub fn function(&mut self, program: &Program, name: &str) -> RuleResult<()> {
         self.function_with(program, name, |_| String::new(), |_| String::new())
     }
 
@@ -189,7 +194,7 @@ impl<'a> LowerCtx<'a> {
         name: &str,
         arguments: impl Fn(usize) -> String,
         results: impl Fn(usize) -> String,
-    ) -> Rule<()> {
+    ) -> RuleResult<()> {
         let types: Vec<TensorType> =
             program.inputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
         let (outside, inputs) = self.writer.open_function(&types);
@@ -205,7 +210,7 @@ impl<'a> LowerCtx<'a> {
 }
 
 /// libtpu (0.0.51) aborts the process on some operations with elements of two bits.
-fn refuse_two_bits(eqn: &Eqn, program: &Program, platform: &str) -> Rule<()> {
+fn refuse_two_bits(eqn: &Eqn, program: &Program, platform: &str) -> RuleResult<()> {
     if platform != "tpu" {
         return Ok(());
     }

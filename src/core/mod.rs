@@ -31,6 +31,7 @@ mod registry;
 mod scalar;
 mod shape;
 pub(crate) mod sharding_rule;
+mod spmd;
 pub(crate) mod stand_ins;
 mod tangent;
 pub(crate) mod trace;
@@ -52,7 +53,8 @@ pub use device::Device;
 pub use dtype::DType;
 pub use element::Element;
 pub use error::{
-    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, Rule, RuleError, TracerError, TreeError,
+    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
+    TreeError,
 };
 pub use host::HostArray;
 pub use lowering::LowerCtx;
@@ -62,8 +64,8 @@ pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
 pub(crate) use precision::matmul_precision;
 pub use precision::{Precision, with_matmul_precision};
 pub use primitive::{
-    BatchAxis, Batched, DynKey, Effects, HigherOrder, Operand, Params, Primitive, Pruned, Run,
-    SaveHint, Source, Split,
+    Analysis, BatchAxis, Batched, DynKey, Effects, Half, HigherOrder, JvpResult, Operand,
+    Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
 };
 pub use program::{Eqn, Program, Var};
 pub use promotion::promote;
@@ -71,6 +73,7 @@ pub use registry::{Elements, Entry, Exemplar, Make, Sample};
 pub use scalar::Scalar;
 pub use shape::Shape;
 pub use sharding_rule::ShardingRule;
+pub use spmd::Spmd;
 pub use tangent::Tangent;
 pub(crate) use trace::bind_shared;
 pub use trace::{bind, bind1, catch, from_caller, throw, throw_operands};

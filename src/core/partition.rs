@@ -1,7 +1,7 @@
 //! [`PartitionSpec`] and [`NamedSharding`]: how an array lies on a mesh.
 
 use super::device::Device;
-use super::error::{Error, Rule, RuleError};
+use super::error::{Error, RuleError, RuleResult};
 use super::mesh::Mesh;
 use super::shape::Shape;
 use super::trace;
@@ -111,7 +111,7 @@ impl PartitionSpec {
     ///
     /// # Errors
     /// `Value` if an axis is not in the mesh or comes twice.
-    pub(crate) fn check(&self, mesh: &Mesh) -> Rule<()> {
+    pub(crate) fn check(&self, mesh: &Mesh) -> RuleResult<()> {
         let names: Vec<&String> = self.mentioned().collect();
         for (at, name) in names.iter().enumerate() {
             if mesh.size(name).is_none() {
@@ -133,7 +133,7 @@ impl PartitionSpec {
     /// # Errors
     /// `Value` as [`PartitionSpec::check`]; `Shape` if the array has fewer axes than the spec, or one that cannot be cut
     /// into equal parts.
-    pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> Rule<Shape> {
+    pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<Shape> {
         self.check(mesh)?;
         if self.0.len() > shape.rank() {
             let (n, rank) = (self.0.len(), shape.rank());
@@ -229,7 +229,7 @@ impl NamedSharding {
     ///
     /// # Errors
     /// `Value` as [`PartitionSpec::check`].
-    pub(crate) fn checked(mesh: &Mesh, spec: PartitionSpec) -> Rule<NamedSharding> {
+    pub(crate) fn checked(mesh: &Mesh, spec: PartitionSpec) -> RuleResult<NamedSharding> {
         spec.check(mesh)?;
         Ok(Cut { mesh: mesh.clone(), spec: spec.trimmed() }.into())
     }

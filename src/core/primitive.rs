@@ -2,16 +2,12 @@
 
 use super::array::Array;
 use super::aval::Aval;
-use super::communication::Communication;
 use super::cost::{Contraction, Cost};
-use super::error::{Error, Rule, RuleError};
+use super::error::{Error, RuleError, RuleResult};
 use super::lowering::LowerCtx;
-use super::mesh::Mesh;
-use super::partition::PartitionSpec;
 use super::program::Program;
-use super::sharding_rule::ShardingRule;
+use super::spmd::Spmd;
 use super::tangent::Tangent;
-use super::varying::{Varying, joint};
 use crate::stablehlo::Value;
 use rustc_hash::FxHasher;
 use std::any::{Any, TypeId};
@@ -24,11 +20,11 @@ use std::sync::Arc;
 /// Implemented for every `Eq + Hash` type. On an `Arc<dyn Primitive>` call it on the inner value,
 /// `(**arc)`: the `Arc` is a key of its own.
 pub trait DynKey: Any {
-    /// For downcasts.
+    /// Returns the value for downcasts.
     fn as_any(&self) -> &dyn Any;
-    /// Equal to `other`, of the same type.
+    /// Returns true if `other` has the same type and is equal.
     fn dyn_eq(&self, other: &dyn Any) -> bool;
-    /// Hashes type and value.
+    /// Hashes the type and the value.
     fn dyn_hash(&self, state: &mut FxHasher);
 }
 
@@ -45,13 +41,13 @@ impl<T: Any + Eq + Hash> DynKey for T {
     }
 }
 
-/// A primitive's parameters as they print. Implemented for everything that serializes.
-pub trait Params {
-    /// The fields, by name; `Null` if there is none.
+/// A primitive's parameters as printed. Implemented for every type that serializes.
+pub trait Parameters {
+    /// The fields by name; `Null` for a primitive without parameters.
     fn params(&self) -> serde_json::Value;
 }
 
-impl<T: serde::Serialize> Params for T {
+impl<T: serde::Serialize> Parameters for T {
     fn params(&self) -> serde_json::Value {
         serde_json::to_value(self).expect("parameters are plain data with string keys")
     }
@@ -60,16 +56,16 @@ impl<T: serde::Serialize> Params for T {
 /// Side effects of an equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {
-    /// None: the equation may be dropped if nobody uses its results.
+    /// None: dead-code elimination may remove the equation.
     None,
-    /// Kept, in no particular order.
+    /// The equation is never removed. Order does not matter.
     Unordered,
-    /// Kept, in program order.
+    /// The equation is never removed and runs in program order.
     Ordered,
 }
 
 impl Effects {
-    /// The stronger of the two.
+    /// Returns the stronger of the two.
     #[must_use]
     pub fn and(self, other: Effects) -> Effects {
         match (self, other) {
@@ -83,86 +79,101 @@ impl Effects {
 /// The axis that `vmap` adds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchAxis {
-    /// Its size.
+    /// The size of the batch.
     pub size: usize,
-    /// Its name, by which collectives may speak of it.
+    /// The name by which collectives refer to the axis.
     pub name: Option<Arc<str>>,
 }
 
 impl BatchAxis {
-    /// An axis without a name.
+    /// Creates an axis without a name.
     pub fn new(size: usize) -> BatchAxis {
         BatchAxis { size, name: None }
     }
 
-    /// An axis with a name.
+    /// Creates an axis with a name.
     pub fn named(name: &str, size: usize) -> BatchAxis {
         BatchAxis { size, name: Some(name.into()) }
     }
 
-    /// Whether this is its name.
+    /// Returns true if the axis has this name.
     pub fn is_named(&self, name: &str) -> bool {
         self.name.as_deref() == Some(name)
     }
 
-    /// Whether one of these names is its own.
+    /// Returns true if the axis has one of these names.
     pub fn is_among(&self, names: &[String]) -> bool {
         self.name.is_some() && names.iter().any(|name| self.is_named(name))
     }
 }
 
-/// What a batch rule gives: the outputs and, for each, the position of the batch axis; `None` for
-/// an output that is the same for the whole batch.
+/// The result of a [`jvp`](Primitive::jvp) rule: results and their tangents.
+pub type JvpResult = RuleResult<(Vec<Array>, Vec<Tangent>)>;
+
+/// The result of a batch rule.
 #[derive(Clone, Debug)]
 pub struct Batched {
     /// The outputs.
     pub outputs: Vec<Array>,
-    /// Where each has its batch axis.
+    /// The batch axis of each output; `None` for an output that is equal for the whole batch.
     pub axes: Vec<Option<usize>>,
 }
 
-/// What a policy of `remat` may want to know of an operation.
+/// Properties of a primitive that analyses of programs use.
+pub trait Analysis {
+    /// The matrix product that the operation computes, if it is one.
+    fn contraction(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Contraction> {
+        None
+    }
+
+    /// The property by which policies of `remat` select results to save.
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::None
+    }
+}
+
+/// The property by which policies of [`remat`](crate::remat) select results to save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaveHint<'a> {
-    /// Nothing in particular.
+    /// The operation has none.
     None,
-    /// It multiplies and sums: dear to compute, and its result is as small as any.
+    /// The operation multiplies and sums. It is expensive to compute again.
     Contraction {
-        /// Whether it does so for each element of a batch.
+        /// The contraction has batch dimensions.
         batched: bool,
     },
-    /// Its result has a name.
+    /// The result has a name.
     Named(&'a str),
 }
 
-/// How often a program runs when the equation that holds it does.
+/// How often a held program runs each time its equation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
-    /// So many times.
+pub enum RunCount {
+    /// A fixed number of times.
     Times(usize),
-    /// Once on each of so many devices.
+    /// Once on each of this many devices.
     Devices(usize),
-    /// As often as values say, which are not known.
+    /// Data-dependent, as in `while_loop`.
     Unknown,
-    /// This one or one of the others of which the same is said, once.
+    /// Once, if it is the chosen one of the branches marked `Choice`.
     Choice,
-    /// As often as there are elements; [`Primitive::cost`] counts that.
+    /// Once per element; [`Primitive::cost`] includes it.
     Counted,
-    /// Not at all: it is there for derivatives.
+    /// Never: the program only serves derivatives.
     Never,
 }
 
-/// An operand as a transpose rule sees it.
+/// An operand of an equation that is being transposed.
 #[derive(Clone, Debug)]
 pub enum Operand {
-    /// A value to transpose with respect to.
+    /// Unknown: the equation is transposed with respect to it.
     Linear(Aval),
-    /// A value that is there.
+    /// A known value.
     Known(Array),
 }
 
 impl Operand {
-    /// The aval either way.
+    /// Returns the aval.
     pub fn aval(&self) -> &Aval {
         match self {
             Operand::Linear(aval) => aval,
@@ -170,12 +181,12 @@ impl Operand {
         }
     }
 
-    /// Whether the operand is linear.
+    /// Returns true for a linear operand.
     pub fn is_linear(&self) -> bool {
         matches!(self, Operand::Linear(_))
     }
 
-    /// The array, if it is known.
+    /// Returns the array of a known operand.
     pub fn known(&self) -> Option<&Array> {
         match self {
             Operand::Linear(_) => None,
@@ -189,137 +200,104 @@ impl Operand {
 /// Five rules are required and have no default, so that forgetting one is a compile error in the
 /// file where the primitive lives. Rules are written with ordinary functions on arrays and work
 /// under every trace; they never ask whether an array is concrete.
-pub trait Primitive: Debug + DynKey + Params + Send + Sync + 'static {
+pub trait Primitive: Debug + DynKey + Parameters + Send + Sync + 'static {
     /// The name, as JAX or StableHLO spells it. Unique.
     fn name(&self) -> &'static str;
 
-    /// The results' avals, or what is wrong with the operands.
+    /// Returns the avals of the results.
     ///
     /// # Errors
-    /// Whatever does not fit.
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>>;
+    /// If dtypes or shapes of the operands are not supported.
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>>;
 
-    /// Forward derivative: results and their tangents. Not called if all tangents are zero.
+    /// Forward derivative: returns results and tangents. Not called if all tangents are zero.
     ///
     /// # Errors
     /// `Unsupported` where there is no derivative.
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)>;
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult;
 
-    /// The operation on a batch. Not called if no operand has a batch axis, unless the axis is one of
-    /// [`Primitive::axis_names`].
+    /// Applies the operation to a batch. Not called if no operand has a batch axis, unless the
+    /// axis is among the operation's [`axis_names`](Spmd::axis_names).
     ///
     /// # Errors
-    /// `Unsupported` where there is no such rule.
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched>;
+    /// `Unsupported` where there is no batch rule.
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched>;
 
-    /// The bytes of the only result, where they are known without operands: applied outside of any trace, it is copied to
-    /// the device instead of compiled. Otherwise `x * 0.1` would compile a program for every other number.
-    fn on_host(&self) -> Option<Vec<u8>> {
+    /// The bytes of the only result, for a small constant. Outside of any trace it is copied to the
+    /// device. Otherwise `x * 0.1` would compile one program per number.
+    fn constant_bytes(&self) -> Option<Vec<u8>> {
         None
     }
 
     /// Writes the operation in StableHLO.
     ///
     /// # Errors
-    /// `Unsupported` if the platform cannot do it.
+    /// `Unsupported` if the platform does not support it.
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>>;
+    ) -> RuleResult<Vec<Value>>;
 
-    /// Arithmetic and memory traffic.
+    /// Returns the counts of arithmetic and memory traffic.
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost;
 
-    /// The product of matrices that it is, if it is one.
-    fn contraction(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Contraction> {
-        None
-    }
-
-    /// What it sends from device to device, if it does: along axes of a mesh that it is manual over.
-    fn communication(&self) -> Option<Communication> {
-        None
-    }
-
-    /// Side effects keep an equation alive.
+    /// Returns the side effects. An equation with side effects is never removed.
     fn effects(&self) -> Effects {
         Effects::None
     }
 
-    /// For primitives linear in some operands: from the results' cotangents to those operands'.
-    /// `None` for each known operand. At least one cotangent is not zero.
+    /// Transposes a primitive that is linear in some operands: maps the results' cotangents to
+    /// cotangents of the linear operands. Returns `None` for each known operand. At least one
+    /// cotangent is not zero.
     ///
     /// # Errors
-    /// By default, that the primitive is not linear.
-    fn transpose(&self, _cts: &[Tangent], _operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    /// If the primitive is not linear, which is the default.
+    fn transpose(
+        &self,
+        _cts: &[Tangent],
+        _operands: &[Operand],
+    ) -> RuleResult<Vec<Option<Tangent>>> {
         Err(RuleError::not_linear(self.name()))
     }
 
-    /// The names of the axes that it speaks of, as collectives do: examples along an axis that has one of
-    /// them may differ in the results even where they agree in the operands. By default those that its
-    /// programs mention.
-    fn axis_names(&self) -> Vec<String> {
-        let Some(holder) = self.as_higher_order() else { return Vec::new() };
-        let programs = holder.programs();
-        programs.iter().flat_map(|(_, program)| program.axis_names()).cloned().collect()
-    }
-
-    /// Over which axes of a mesh each operand is to vary. An operand that varies over fewer is made to, by
-    /// [`PVary`](crate::primitives::PVary), whose transpose is a sum: by default over all that some operand
-    /// varies over, and for holders of a program over what its inputs do.
-    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
-        let programs = self.as_higher_order().map(HigherOrder::programs).unwrap_or_default();
-        match programs.as_slice() {
-            // Operands behind the program's own are captured by rules.
-            [(_, program)] if program.inputs().len() <= operands.len() => {
-                let own = program.inputs().iter().map(|&var| program.aval(var));
-                let rest = operands[program.inputs().len()..].iter();
-                own.chain(rest).map(|aval| aval.varying.clone()).collect()
-            }
-            _ => vec![joint(operands); operands.len()],
-        }
-    }
-
-    /// Writes into the results' types over which axes of a mesh they vary: by default over those of all operands,
-    /// and for holders of programs over what these say. Operands are as [`Primitive::takes`] has them.
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        if self.as_higher_order().is_some() {
-            return;
-        }
-        let varying = joint(operands);
-        results.iter_mut().for_each(|result| result.varying = varying.clone());
-    }
-
-    /// The mesh that it speaks of, as constraints of shardings do.
-    fn mesh(&self) -> Option<&Mesh> {
+    /// Rules that concern several devices, for primitives that depart from the conventions of
+    /// [`Spmd`].
+    fn spmd(&self) -> Option<&dyn Spmd> {
         None
     }
 
-    /// How its results lie on that mesh, where it says so itself.
-    fn placed(&self) -> Option<&[PartitionSpec]> {
+    /// Properties that analyses of programs use, for primitives that have some.
+    fn analysis(&self) -> Option<&dyn Analysis> {
         None
     }
 
-    /// Which dimensions of its results run along which of its operands. By default those at the same place, which holds for
-    /// everything that is computed element by element or row by row.
-    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
-        ShardingRule::in_place(operands, results)
-    }
-
-    /// What a policy of `remat` may want to know of it.
-    fn save_hint(&self) -> SaveHint<'_> {
-        SaveHint::None
-    }
-
-    /// Whether it holds a closure, so that its text cannot be read back.
+    /// Returns true if the primitive holds a closure. Its text cannot be parsed.
     fn is_opaque(&self) -> bool {
         false
     }
 
-    /// For primitives that hold programs.
+    /// Rules of primitives that hold programs.
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         None
+    }
+}
+
+impl dyn Primitive {
+    /// The matrix product that the operation computes, if it is one.
+    pub fn contraction(&self, operands: &[Aval], results: &[Aval]) -> Option<Contraction> {
+        self.analysis().and_then(|analysis| analysis.contraction(operands, results))
+    }
+
+    /// The property by which policies of `remat` select results to save.
+    pub fn save_hint(&self) -> SaveHint<'_> {
+        self.analysis().map_or(SaveHint::None, Analysis::save_hint)
     }
 }
 
@@ -339,54 +317,75 @@ impl Hash for dyn Primitive {
     }
 }
 
-/// What a primitive that holds programs can do besides.
+/// Additional rules of primitives that hold programs.
 pub trait HigherOrder {
-    /// The programs, each with its parameter name.
+    /// Returns the programs, each with its parameter name.
     fn programs(&self) -> Vec<(&'static str, &Program)>;
 
-    /// How often each of the programs runs.
-    fn runs(&self, operands: &[Aval], results: &[Aval]) -> Vec<Run>;
+    /// Returns how often each of the programs runs.
+    fn run_counts(&self, operands: &[Aval], results: &[Aval]) -> Vec<RunCount>;
 
-    /// The program whose equations could stand in the equation's place, if that is all the primitive
-    /// means.
+    /// Returns the program whose equations may replace the equation, if the primitive only calls
+    /// it.
     fn inlined(&self) -> Option<&Program> {
         None
     }
 
-    /// Splits an equation into what the known operands alone determine and the rest; `None` if
-    /// nothing can be done ahead.
+    /// Splits an equation into the part that the known operands determine and the rest. Returns
+    /// `None` if the known operands determine nothing.
     fn split(&self, known: &[bool]) -> Option<Split>;
 
-    /// The same without what only unused results need: dead equations of the programs, operands,
-    /// loop carries. `None` if everything is needed.
+    /// Removes equations, operands and loop carries that no used result needs. Returns `None` if
+    /// everything is needed.
     fn prune(&self, used: &[bool]) -> Option<Pruned>;
 
-    /// Runs on concrete operands with the programs evaluated equation by equation: what
-    /// `disable_jit` asks for.
+    /// Runs on concrete operands and evaluates the programs equation by equation, as
+    /// `disable_jit` requires.
     ///
     /// # Errors
     /// Those of evaluation.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error>;
 }
 
-/// An equation without what nobody needs.
+/// An equation after dead-code elimination.
 #[derive(Debug)]
 pub struct Pruned {
-    /// What is left of the primitive.
+    /// The primitive that remains.
     pub primitive: Arc<dyn Primitive>,
-    /// Which operands of the original it takes, in order.
+    /// Indices of the original operands that it takes, in order.
     pub operands: Vec<usize>,
-    /// Which results of the original it gives, in order: every used one is among them.
+    /// Indices of the original results that it returns, in order. Every used one is among them.
     pub results: Vec<usize>,
 }
 
-/// Where an operand of the unknown half of a split equation comes from.
+/// The origin of an operand of the unknown half of a split equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// An operand of the original, known or not.
+pub enum SplitOperand {
+    /// An operand of the original equation, known or not.
     Operand(usize),
-    /// A result of the known half: a residual.
+    /// A result of the known half: a known output or a residual.
     Known(usize),
+}
+
+/// The half of a split equation or program that computes an output, and the output's index there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// An output of the known half.
+    Known(usize),
+    /// An output of the unknown half.
+    Unknown(usize),
+}
+
+impl Half {
+    /// Returns true for an output of the known half.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Half::Known(_))
+    }
+
+    /// Returns true for an output of the unknown half.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Half::Unknown(_))
+    }
 }
 
 /// The two halves of a split equation.
@@ -394,12 +393,12 @@ pub enum Source {
 pub struct Split {
     /// Computes the known results and the residuals.
     pub known: Arc<dyn Primitive>,
-    /// Which operands of the original it takes.
+    /// Indices of the original operands that the known half takes.
     pub known_operands: Vec<usize>,
     /// Computes the unknown results.
     pub unknown: Arc<dyn Primitive>,
-    /// Where each of its operands comes from.
-    pub unknown_operands: Vec<Source>,
-    /// For each original result, which one it is: `Ok` of the known half, `Err` of the unknown half.
-    pub outputs: Vec<Result<usize, usize>>,
+    /// The origin of each operand of the unknown half.
+    pub unknown_operands: Vec<SplitOperand>,
+    /// The half that computes each original result.
+    pub outputs: Vec<Half>,
 }

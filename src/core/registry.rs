@@ -2,7 +2,7 @@
 
 use super::aval::Aval;
 use super::dtype::DType;
-use super::error::{Rule, RuleError};
+use super::error::{RuleError, RuleResult};
 use super::primitive::Primitive;
 use super::program::Program;
 use super::shape::Shape;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Makes a primitive from its parameters as printed and the programs it holds.
-pub type Make = fn(Value, Vec<Program>) -> Rule<Arc<dyn Primitive>>;
+pub type Make = fn(Value, Vec<Program>) -> RuleResult<Arc<dyn Primitive>>;
 
 /// One primitive in the list.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Entry {
 fn make<P: Primitive + DeserializeOwned>(
     params: Value,
     _: Vec<Program>,
-) -> Rule<Arc<dyn Primitive>> {
+) -> RuleResult<Arc<dyn Primitive>> {
     let primitive: P =
         serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
     Ok(Arc::new(primitive))

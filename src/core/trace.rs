@@ -9,7 +9,7 @@ use super::array::{Array, Kind};
 use super::aval::Aval;
 use super::backend::backend;
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, TracerError};
-use super::primitive::{Primitive, Source, Split};
+use super::primitive::{Half, Primitive, Split, SplitOperand};
 use super::program::{Eqn, Program, Var};
 use super::stand_ins;
 use super::varying::{levelled, results_of};
@@ -381,8 +381,8 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
         .unknown_operands
         .iter()
         .map(|source| match *source {
-            Source::Operand(position) => operands[position],
-            Source::Known(position) => &known[position],
+            SplitOperand::Operand(position) => operands[position],
+            SplitOperand::Known(position) => &known[position],
         })
         .collect();
     let avals: Vec<Aval> = rest.iter().map(|array| array.aval().clone()).collect();
@@ -393,9 +393,9 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
     // Recorded, not bound: binding would split it again.
     let unknown = STACK
         .with_borrow_mut(|stack| stack[depth].record(&split.unknown, &rest, results, location));
-    let output = |from: &Result<usize, usize>| match *from {
-        Ok(position) => known[position].clone(),
-        Err(position) => unknown[position].clone(),
+    let output = |half: &Half| match *half {
+        Half::Known(position) => known[position].clone(),
+        Half::Unknown(position) => unknown[position].clone(),
     };
     split.outputs.iter().map(output).collect()
 }

@@ -1,6 +1,6 @@
 //! Over which axes of a mesh a value differs from device to device.
 //!
-//! Inside [`shard_map`](crate::sharding::shard_map) every device computes on its own shards, and a value is either
+//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards, and a value is either
 //! the same for all devices along an axis of the mesh or *varies* over it. That is part of its type
 //! ([`Aval::varying`]), because derivatives depend on it: where a value that is the same everywhere meets one that
 //! varies, what flows back to it is the sum over all devices. `docs/decisions/0022-types-track-varying-axes.md` has
@@ -8,7 +8,7 @@
 
 use super::array::Array;
 use super::aval::Aval;
-use super::error::{Loc, Rule};
+use super::error::{Loc, RuleResult};
 use super::primitive::Primitive;
 use super::trace;
 use smallvec::SmallVec;
@@ -91,9 +91,9 @@ pub(crate) fn joint<'a>(avals: impl IntoIterator<Item = &'a Aval>) -> Varying {
 ///
 /// # Errors
 /// Those of `abstract_eval`.
-pub(crate) fn results_of(primitive: &dyn Primitive, operands: &[Aval]) -> Rule<Vec<Aval>> {
+pub(crate) fn results_of(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let mut results = primitive.abstract_eval(operands)?;
-    primitive.vary(operands, &mut results);
+    primitive.set_result_varying(operands, &mut results);
     Ok(results)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn levelled(
         return None;
     }
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|x| x.aval().clone()).collect();
-    let wanted = primitive.takes(&avals);
+    let wanted = primitive.operand_varying(&avals);
     let mut pairs = avals.iter().zip(&wanted);
     if pairs.all(|(aval, wanted)| aval.varying.covers(wanted)) {
         return None;

@@ -5,8 +5,8 @@ use super::fit::{Fit, Fitted, fit};
 use super::memory::{Kind, Kinds};
 use crate::control_flow::Policy;
 use crate::core::{Error, Mesh, catch};
-use crate::devices::Topology;
 use crate::jit::Lowered;
+use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
 use std::process::ExitCode;
 

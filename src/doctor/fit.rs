@@ -3,8 +3,8 @@
 use super::predict::seconds;
 use crate::control_flow::Policy;
 use crate::core::Error;
-use crate::devices::Topology;
 use crate::jit::Lowered;
+use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
 use serde::Serialize;
 

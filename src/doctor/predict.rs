@@ -1,8 +1,8 @@
 //! The roofline of a lowered step on a topology.
 
 use crate::core::{Error, Mesh, Program};
-use crate::devices::Topology;
 use crate::jit::{Argument, Collectives, Lowered};
+use crate::parallel::Topology;
 use crate::roofline::{DeviceSpec, Roofline};
 use crate::tree::{Args, Tree};
 

@@ -114,7 +114,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         self.entry.executable.asked().collectives()
     }
 
-    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::cache)). It answers as
+    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::jit::cache)). It answers as
     /// one that was compiled just now, except that profiles show the lines of the source as they were then.
     pub fn is_from_disk(&self) -> bool {
         self.entry.executable.is_from_disk()

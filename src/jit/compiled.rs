@@ -8,10 +8,10 @@ use crate::control_flow::Call;
 use crate::core::{
     Array, Cache, Error, Kind, Precision, axes, bind, bind1, catch, matmul_precision, trace,
 };
+use crate::parallel::Placements;
 use crate::passes;
 use crate::primitives::ShardingConstraint;
 use crate::runtime::{Lies, blame, default_device, is_watched};
-use crate::sharding::Placements;
 use crate::transforms::staging::{Traced, short_name, trace_function};
 use crate::tree::for_each_arity;
 use crate::tree::{
@@ -127,7 +127,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 
     /// How the arguments are to lie on a mesh: one sharding for all leaves, or a tuple with one for each argument, each a
-    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::sharding::TreeSharding) with one for each leaf, or
+    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::parallel::TreeSharding) with one for each leaf, or
     /// `None::<NamedSharding>`.
     ///
     /// Arguments that lie otherwise are moved before each call; [`JitStats::moved`] counts them, and the first is logged.

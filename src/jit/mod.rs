@@ -5,6 +5,7 @@
 
 mod ahead;
 mod artifact;
+pub mod cache;
 mod calls;
 mod compiled;
 mod entry;

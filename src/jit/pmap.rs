@@ -4,10 +4,10 @@ use super::compiled::{Jit, jit};
 use super::error::CallError;
 use super::stats::JitStats;
 use crate::core::{Array, AxisSpec, Device, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace};
+use crate::parallel::Region;
 use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
-use crate::sharding::Region;
 use crate::transforms::staging::short_name;
 use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
@@ -47,7 +47,7 @@ impl<F> Clone for Mapped<F> {
 /// are stacked.
 ///
 /// As [`vmap`](crate::transforms::vmap()), but on devices of their own: [`psum`](crate::ops::psum) and its kin speak of
-/// the devices by the axis's name. It is [`shard_map`](crate::sharding::shard_map()) over one axis inside of [`jit`], and donates as that does. New programs are better
+/// the devices by the axis's name. It is [`shard_map`](crate::parallel::shard_map()) over one axis inside of [`jit`], and donates as that does. New programs are better
 /// off with `jit` and shardings, or `shard_map`, which spread over several axes and need no axis of that size.
 ///
 /// ```no_run

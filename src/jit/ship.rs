@@ -37,7 +37,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// The function of these bytes. `arguments` and `results` stand for what it takes and gives: of the same structure and
     /// types, with or without elements.
     ///
-    /// What was compiled for one device runs on the [default device](crate::devices::default_device) here, what was compiled over
+    /// What was compiled for one device runs on the [default device](crate::parallel::default_device) here, what was compiled over
     /// a mesh on the devices of its numbers.
     ///
     /// The bytes hold machine code: load only what you trust. That nothing changed on the way is checked, who wrote it is not.

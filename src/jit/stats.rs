@@ -13,7 +13,7 @@ pub struct JitStats {
     pub traces: u64,
     /// Executables made: compiled, or compiled before and loaded from disk.
     pub compiles: u64,
-    /// Those of them that were loaded from disk ([`cache`](crate::cache)).
+    /// Those of them that were loaded from disk ([`cache`](crate::jit::cache)).
     pub loaded: u64,
     /// Calls that found their signature in the cache.
     pub hits: u64,

@@ -122,7 +122,7 @@ impl DeviceSpec {
         DeviceSpec::ALL.iter().find(|spec| spec.name == wanted).copied()
     }
 
-    /// What a [topology](crate::devices::Topology) of this name calls a device: `v5e:4x4`, `7x:2x2x1`.
+    /// What a [topology](crate::parallel::Topology) of this name calls a device: `v5e:4x4`, `7x:2x2x1`.
     ///
     /// A chip of two cores is two devices in topologies of v3 and 7x and one in those of v4 and v5p, as on Cloud TPU VMs.
     ///

@@ -40,7 +40,7 @@ impl CudaAllocator {
 /// | `visible_devices` | `OXIDAX_CUDA_VISIBLE_DEVICES`: as in `0,1` | all |
 ///
 /// ```
-/// use oxidax::devices::CudaOptions;
+/// use oxidax::parallel::CudaOptions;
 /// let options = CudaOptions { memory_fraction: Some(0.5), ..CudaOptions::default() };
 /// assert!(!options.preallocate);
 /// ```

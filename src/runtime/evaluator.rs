@@ -130,7 +130,7 @@ impl Backend for Evaluator {
         results: Vec<Aval>,
         location: Loc,
     ) -> Result<Vec<Array>, Error> {
-        let outputs = match (primitive.on_host(), &results[..]) {
+        let outputs = match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => vec![put_default(&bytes, result)?],
             _ => self.compiled(primitive, operands, results, location)?,
         };

@@ -5,7 +5,7 @@ use oxidax::jit::{Collectives, Compiled};
 use oxidax::prelude::*;
 
 fn mesh() -> Mesh {
-    oxidax::devices::set_cpu_devices(8).unwrap();
+    oxidax::parallel::set_cpu_devices(8).unwrap();
     Mesh::new(devices().unwrap(), [("i", 8)]).unwrap()
 }
 

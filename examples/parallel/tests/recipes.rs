@@ -13,7 +13,7 @@ const BATCH: usize = 16;
 const LAYERS: [usize; 2] = [2, 4];
 
 fn eight() -> Vec<Device> {
-    oxidax::devices::set_cpu_devices(8).unwrap();
+    oxidax::parallel::set_cpu_devices(8).unwrap();
     devices().unwrap()
 }
 

@@ -2,8 +2,8 @@
 //! with all that the optimizer remembers of them along `fsdp` besides.
 
 use oxidax::core::AxisSpec;
+use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
-use oxidax::sharding::TreeSharding;
 
 /// Devices along `fsdp` and along `tensor`; the others lie along `data`.
 const FSDP: usize = 2;

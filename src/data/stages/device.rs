@@ -5,7 +5,7 @@ use crate::core::{Array, Error, HostArray, NamedSharding};
 use crate::data::instruments::Work;
 use crate::data::record::Record;
 use crate::data::stream::Stream;
-use crate::devices::with_default_sharding;
+use crate::parallel::with_default_sharding;
 use std::collections::BTreeMap;
 
 /// A batch on the host, of which there can be one on the device: arrays, tuples and [`Record`]s of them, or a

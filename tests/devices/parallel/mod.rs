@@ -12,7 +12,7 @@ use oxidax::prelude::*;
 
 /// The eight devices, which every test here runs on.
 fn eight() -> Vec<Device> {
-    oxidax::devices::set_cpu_devices(8).unwrap();
+    oxidax::parallel::set_cpu_devices(8).unwrap();
     devices().unwrap()
 }
 

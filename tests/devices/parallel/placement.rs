@@ -1,9 +1,9 @@
 //! Where arrays lie, and what `jit` makes of it.
 
 use super::{close, counting, eight, mesh, values};
-use oxidax::devices::{default_device, devices_of};
+use oxidax::parallel::TreeSharding;
+use oxidax::parallel::{default_device, devices_of};
 use oxidax::prelude::*;
-use oxidax::sharding::TreeSharding;
 
 #[test]
 fn devices_have_numbers() {
@@ -15,7 +15,7 @@ fn devices_have_numbers() {
     assert_eq!(devices_of("cpu").unwrap(), all);
     let error = devices_of("tpu").unwrap_err().to_string();
     assert!(error.contains("there are no tpu devices: this process runs on cpu"), "{error}");
-    let late = oxidax::devices::set_cpu_devices(4).unwrap_err().to_string();
+    let late = oxidax::parallel::set_cpu_devices(4).unwrap_err().to_string();
     assert!(late.contains("8"), "{late}");
 }
 

@@ -23,7 +23,7 @@ fn play() {
     });
     let warnings: Vec<_> = logged.iter().filter(|line| line.contains("compile")).collect();
     say("warnings", warnings);
-    let disk = oxidax::cache::stats().disk;
+    let disk = oxidax::jit::cache::stats().disk;
     say("hits", disk.hits);
     say("misses", disk.misses);
     say("kept", disk.kept);
@@ -90,7 +90,7 @@ fn ahead() {
 
 /// One program over eight devices, whose compiler chooses how a result lies.
 fn eight() {
-    oxidax::devices::set_cpu_devices(8).unwrap();
+    oxidax::parallel::set_cpu_devices(8).unwrap();
     let mesh = Mesh::new(devices().unwrap(), [("data", 4), ("model", 2)]).unwrap();
     let rows = mesh.sharding(p!["data"]).unwrap();
     let columns = mesh.sharding(p![None, "model"]).unwrap();
@@ -149,7 +149,7 @@ fn lines() {
 
 /// Settings that change while the process runs.
 fn settings() {
-    use oxidax::cache::{Settings, disk, set_disk, stats};
+    use oxidax::jit::cache::{Settings, disk, set_disk, stats};
     let own = disk().unwrap();
     set_disk(Settings::off()).unwrap();
     called(4);
@@ -171,7 +171,7 @@ fn settings() {
 
 /// Caches in memory that are smaller than what is asked of them.
 fn limits() {
-    use oxidax::cache::{set_limits, stats};
+    use oxidax::jit::cache::{set_limits, stats};
     set_limits(2, 1);
     let before = stats();
     let xs: Vec<Array> = (1..=3).map(numbers).collect();

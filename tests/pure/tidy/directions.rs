@@ -2,9 +2,11 @@
 //! an arrow from the file's room to another.
 
 use crate::tidy::sources::{Source, closing, line_of, root, rust_below, without_tests, words};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Rooms in the order in which they may build on each other, each with those it may use.
-const ROOMS: &[(&str, &[&str])] = &[
+/// Folders of `src` in dependency order, each with the folders it may use. All of those come earlier
+/// in the list, so the folders form no circle.
+const FOLDERS: &[(&str, &[&str])] = &[
     ("stablehlo", &[]),
     ("core", &["stablehlo"]),
     ("tree", &["core"]),
@@ -12,47 +14,36 @@ const ROOMS: &[(&str, &[&str])] = &[
     // A lowering rule writes StableHLO values, so it names their type.
     ("primitives", &["core", "stablehlo"]),
     ("transforms", &["core", "passes", "tree", "primitives"]),
-    ("control_flow", BELOW_SHARDING),
-    ("sharding", BELOW_SHARDING),
-    ("runtime", &["core", "passes", "stablehlo"]),
-    ("jit", BELOW_JIT),
-    ("devices", BELOW_JIT),
-    ("cache", &["core", "runtime"]),
-    // Counts on programs; what the compiler sends, and measuring, come from `jit`.
-    ("roofline", &["core", "passes", "primitives", "jit"]),
+    ("control_flow", &["stablehlo", "core", "tree", "passes", "primitives", "transforms"]),
+    ("runtime", &["stablehlo", "core", "passes"]),
+    (
+        "parallel",
+        &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
+    ),
+    (
+        "jit",
+        &[
+            "stablehlo",
+            "core",
+            "tree",
+            "passes",
+            "primitives",
+            "transforms",
+            "control_flow",
+            "runtime",
+            "parallel",
+        ],
+    ),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
-    // Whether a device was used already, and the plugin's store, are the runtime's; `ops` has the word for tiled.
-    ("distributed", &["core", "tree", "ops", "runtime"]),
     ("debug", &["core", "primitives"]),
-    // Asks the compiler for topologies, through `jit`.
-    ("doctor", &["core", "tree", "passes", "control_flow", "devices", "jit", "roofline"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
-];
-
-const BELOW_SHARDING: &[&str] = &[
-    "stablehlo",
-    "core",
-    "tree",
-    "passes",
-    "primitives",
-    "transforms",
-    "control_flow",
-    "sharding",
-];
-
-const BELOW_JIT: &[&str] = &[
-    "stablehlo",
-    "core",
-    "tree",
-    "passes",
-    "primitives",
-    "transforms",
-    "control_flow",
-    "sharding",
-    "runtime",
-    "jit",
-    "devices",
+    // Joining processes needs the runtime's key-value store.
+    ("distributed", &["core", "tree", "ops", "runtime"]),
+    // Counts operations of programs; compiled collectives and measurements come from `jit`.
+    ("roofline", &["core", "passes", "primitives", "jit"]),
+    // Compiles for topologies through `jit`.
+    ("doctor", &["core", "tree", "passes", "control_flow", "parallel", "jit", "roofline"]),
 ];
 
 /// Rooms that see only what a user sees: public modules and what `lib.rs` re-exports.
@@ -112,6 +103,48 @@ fn rooms_use_only_the_rooms_below_them() {
 }
 
 #[test]
+fn the_table_is_in_dependency_order() {
+    for (index, (folder, allowed)) in FOLDERS.iter().enumerate() {
+        for name in *allowed {
+            let earlier = FOLDERS[..index].iter().any(|(known, _)| known == name);
+            assert!(earlier, "{folder} may use {name}, which is not listed before it");
+        }
+    }
+}
+
+/// Covers the folders outside the table too: `nn`, `optim`, `data`, `checkpoint` and `train` import
+/// one another like users.
+#[test]
+fn folders_form_no_circle() {
+    let library = Library::read();
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in rust_below("src") {
+        let Some(folder) = room_of(&source) else { continue };
+        for mention in mentions(&source) {
+            let is_seam =
+                SEAMS.iter().any(|(name, file, _)| *name == mention.name && *file == source.path);
+            let is_folder = library.rooms.contains(&mention.name) && mention.name != folder;
+            if is_folder && !is_seam && !FREE.contains(&folder) {
+                uses.entry(folder.to_owned()).or_default().insert(mention.name);
+            }
+        }
+    }
+    // Folders that use only removed folders are removed until none is left, or a circle.
+    loop {
+        let leaves: Vec<String> = uses
+            .iter()
+            .filter(|(_, used)| used.iter().all(|name| !uses.contains_key(name)))
+            .map(|(folder, _)| folder.clone())
+            .collect();
+        if leaves.is_empty() {
+            break;
+        }
+        uses.retain(|folder, _| !leaves.contains(folder));
+    }
+    assert!(uses.is_empty(), "these folders use one another in a circle: {uses:?}");
+}
+
+#[test]
 fn only_the_runtime_knows_plugins() {
     let mut wrong = Vec::new();
     for source in rust_below("src") {
@@ -154,7 +187,9 @@ fn the_library_root_holds_no_code() {
 #[test]
 fn every_room_is_in_the_table() {
     let known = |name: &str| {
-        ROOMS.iter().any(|(room, _)| *room == name) || USERS.contains(&name) || FREE.contains(&name)
+        FOLDERS.iter().any(|(room, _)| *room == name)
+            || USERS.contains(&name)
+            || FREE.contains(&name)
     };
     for source in rust_below("src") {
         if let Some(room) = room_of(&source) {
@@ -221,7 +256,7 @@ impl Library {
             let hidden = !self.macros.iter().any(|m| m == name);
             return hidden.then(|| format!("crate::{name}: name the room that it comes from"));
         }
-        let (_, allowed) = ROOMS.iter().find(|(known, _)| *known == room)?;
+        let (_, allowed) = FOLDERS.iter().find(|(known, _)| *known == room)?;
         let wrong = !allowed.contains(&name);
         wrong.then(|| format!("{room} may not use {name} (it may use {})", allowed.join(", ")))
     }

@@ -3,8 +3,8 @@
 use super::difference::difference;
 use super::recorded::{Case, Suite, numbers};
 use super::{Function, Table};
+use oxidax::parallel::{Spec, Specs};
 use oxidax::prelude::*;
-use oxidax::sharding::{Spec, Specs};
 
 pub(super) const PLAIN: Tiling = Tiling::Untiled;
 pub(super) const TILED: Tiling = Tiling::Tiled;

@@ -1,6 +1,6 @@
 //! What `in_shardings` and `out_shardings` take.
 
-use super::rules::TreeSharding;
+use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
 use crate::core::{Error, NamedSharding, OpErrorKind, trace};
 use crate::tree::for_each_arity;

@@ -33,7 +33,7 @@ pub struct Stats {
 /// use oxidax::prelude::*;
 /// let step = jit(|x: Array| sin(&x));
 /// step.call(ones([3], DType::F32))?;
-/// let disk = oxidax::cache::stats().disk;
+/// let disk = oxidax::jit::cache::stats().disk;
 /// println!("{} loaded, {} compiled, {:?} saved", disk.hits, disk.misses, disk.saved);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -46,8 +46,8 @@ pub fn stats() -> Stats {
 /// longest unused goes at once if there are more. 0 counts as 1.
 ///
 /// ```
-/// oxidax::cache::set_limits(500, 100);
-/// assert_eq!(oxidax::cache::stats().operations.limit, 500);
+/// oxidax::jit::cache::set_limits(500, 100);
+/// assert_eq!(oxidax::jit::cache::stats().operations.limit, 500);
 /// ```
 pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
@@ -67,7 +67,7 @@ pub fn disk() -> Result<Settings, Error> {
 /// [`Error::Io`] for a folder that others own or can write, with the remedy: what lies in it is machine code.
 ///
 /// ```
-/// use oxidax::cache::{Settings, disk, set_disk};
+/// use oxidax::jit::cache::{Settings, disk, set_disk};
 /// use std::time::Duration;
 /// // Everything is kept, however fast it compiles, in a folder of this program's own.
 /// let folder = tempfile::tempdir()?;

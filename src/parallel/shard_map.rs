@@ -1,6 +1,6 @@
 //! `shard_map`: a function that each device of a mesh runs on its own shards.
 
-use super::rules::TreeSharding;
+use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
 use crate::control_flow::{Mapping, map_shards};
 use crate::core::axes::with_axes;

@@ -1,10 +1,10 @@
 //! Arrays brought to devices.
 
+use super::{Placement, Placements, TreeSharding};
 use crate::core::{
     Array, Aval, Device, Error, Mesh, NamedSharding, OpErrorKind, Shape, leaf_error, trace,
 };
 use crate::runtime::{Home, assembled, moved, put_local, with_spread};
-use crate::sharding::{Placement, Placements, TreeSharding};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 
@@ -46,7 +46,7 @@ targets!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 ///
 /// # Errors
 /// [`Error::Op`] (value) if a leaf is traced: inside of `jit` say
-/// [`with_sharding_constraint`](crate::sharding::with_sharding_constraint). `Plugin` if the device is not one of this process's; [`Error::Op`] (shape), naming the leaf, if it cannot be cut into
+/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint). `Plugin` if the device is not one of this process's; [`Error::Op`] (shape), naming the leaf, if it cannot be cut into
 /// equal parts; `Runtime` if there is no room.
 ///
 /// ```no_run

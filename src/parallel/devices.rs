@@ -72,8 +72,8 @@ pub fn with_default_device<R>(device: &Device, f: impl FnOnce() -> R) -> Result<
 /// `Plugin` if the CPU shows another number already, or the number is not from 1 to 1024.
 ///
 /// ```no_run
-/// oxidax::devices::set_cpu_devices(8)?;
-/// assert_eq!(oxidax::devices::devices()?.len(), 8);
+/// oxidax::parallel::set_cpu_devices(8)?;
+/// assert_eq!(oxidax::parallel::devices()?.len(), 8);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn set_cpu_devices(count: usize) -> Result<(), Error> {
@@ -87,7 +87,7 @@ pub fn set_cpu_devices(count: usize) -> Result<(), Error> {
 /// `Plugin` if GPUs are used already, other options were set before, or a share of memory is not above 0 and at most 1.
 ///
 /// ```
-/// use oxidax::devices::{CudaOptions, set_cuda_options};
+/// use oxidax::parallel::{CudaOptions, set_cuda_options};
 /// set_cuda_options(CudaOptions { memory_fraction: Some(0.9), ..CudaOptions::default() })?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -1,6 +1,6 @@
 //! How values inside of a program are to lie.
 
-use super::placements::{Placement, Placements};
+use super::per_argument::{Placement, Placements};
 use crate::core::{bind1, from_caller, trace};
 use crate::primitives::ShardingConstraint;
 use crate::tree::{Tree, leaves_of, rebuild};

@@ -1,0 +1,45 @@
+//! Programs on several devices: meshes, shardings, transfers and `shard_map`.
+//!
+//! A [`Mesh`] arranges devices in a grid with named axes. A [`PartitionSpec`] says which mesh axes
+//! split which axes of an array, and a [`NamedSharding`] is a spec on a mesh. There are two ways to
+//! run a program on a mesh:
+//!
+//! - **Automatic sharding.** [`device_put`] places arguments, and [`PartitionRules`] derive the
+//!   sharding of each leaf of a model from its path. [`jit`](crate::jit::jit) takes shardings with
+//!   `in_shardings` and `out_shardings`, [`with_sharding_constraint`] sets them inside a program.
+//!   The compiler partitions the program and inserts collectives.
+//! - **[`shard_map`](shard_map())** runs a function on every device, on that device's shards, with
+//!   explicit collectives.
+//!
+//! New arrays are created on the *default device*: the first local device, or the one chosen by
+//! [`with_default_device`]. They move to the devices of the arrays they are combined with. Arrays
+//! placed by [`device_put`], and results computed from them, stay where they are.
+//!
+//! `docs/parallel.md` is the guide.
+
+mod constraint;
+mod device_put;
+mod devices;
+mod partition_rules;
+mod per_argument;
+mod shard_map;
+mod tuples;
+mod visualize;
+
+pub use crate::core::{
+    AxisNames, AxisSpec, Collective, Communication, Device, Mesh, NamedSharding, PartitionSpec,
+    ShardingRule, Varying,
+};
+pub use crate::runtime::{CudaAllocator, CudaOptions, Shard, Topology};
+pub use constraint::with_sharding_constraint;
+pub use device_put::{
+    Target, device_put, device_put_replicated, device_put_sharded,
+    make_array_from_process_local_data, with_default_sharding,
+};
+pub use devices::{Sharding, default_device, devices, devices_of, local_devices};
+pub use devices::{set_cpu_devices, set_cuda_options, with_default_device};
+pub use partition_rules::{PartitionRules, TreeSharding};
+pub use per_argument::{Placement, Placements};
+pub(crate) use shard_map::Region;
+pub use shard_map::{ShardMapped, Spec, Specs, shard_map};
+pub use visualize::visualize_sharding;
