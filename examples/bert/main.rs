@@ -13,10 +13,10 @@
 
 mod embed;
 mod model;
-mod text;
-mod weights;
 #[cfg(test)]
 mod tests;
+mod text;
+mod weights;
 
 use anyhow::{Context, ensure};
 use clap::Parser;

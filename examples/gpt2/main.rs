@@ -19,12 +19,12 @@ mod model;
 mod run;
 mod sample;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tokenizer;
 mod train;
 mod weights;
-#[cfg(test)]
-mod tests;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};

@@ -26,9 +26,9 @@ mod model;
 mod pipeline;
 mod sequence;
 mod tensor;
-mod train;
 #[cfg(test)]
 mod tests;
+mod train;
 
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};

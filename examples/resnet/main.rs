@@ -14,9 +14,9 @@
 mod images;
 mod model;
 mod recipe;
-mod weights;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use anyhow::{Context, ensure};
 use checkpoint::{Folder, Snapshot};

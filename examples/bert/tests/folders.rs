@@ -1,8 +1,8 @@
 //! Folders with weights: as Hugging Face writes them, and damaged.
 
-use crate::model::Pooling;
 use super::recorded::folder;
 use super::transformers::{self, Weights, difference};
+use crate::model::Pooling;
 use crate::weights;
 use oxidax::prelude::*;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What `transformers` computes with the weights in `python-compat/fixtures/bert_transformers`, and with the published ones.
 
+use super::transformers::difference;
 use crate::embed::Encoder;
 use crate::model::{Bert, Pooling, Texts};
-use super::transformers::difference;
 use crate::weights;
 use oxidax::prelude::*;
 use serde_json::Value;

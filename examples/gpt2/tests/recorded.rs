@@ -1,10 +1,10 @@
 //! What `transformers` computes with the weights in `python-compat/fixtures/gpt2_transformers`.
 
+use super::transformers::difference;
 use crate::model::Gpt2;
 use crate::sample::{Sampling, continued, writer};
 use crate::tokenizer::Tokenizer;
 use crate::train::{Recipe, loss};
-use super::transformers::difference;
 use crate::weights;
 use oxidax::prelude::*;
 use serde_json::Value;

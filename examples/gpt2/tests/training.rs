@@ -1,12 +1,12 @@
 //! Steps: JAX's losses; stacked and unrolled layers, whole batches and parts, with and without dropout.
 
+use super::recorded::{recipe, stacked};
+use super::transformers::difference;
 use crate::layers::Layers;
 use crate::model::{Block, Config, Gpt2};
-use super::recorded::{recipe, stacked};
 use crate::text;
 use crate::tokenizer::Tokenizer;
 use crate::train::Recipe;
-use super::transformers::difference;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::path::Path;

@@ -38,10 +38,7 @@ fn alone_and_spread(step: &Step, slice: &str, products: u64) {
         assert!((0.24..0.5).contains(&part), "{kind}: {part}");
     }
     let exchanges = spread.collectives.unwrap();
-    assert!(
-        exchanges.contains("all-reduce") && exchanges.contains("all-gather"),
-        "{exchanges}"
-    );
+    assert!(exchanges.contains("all-reduce") && exchanges.contains("all-gather"), "{exchanges}");
 }
 
 #[test]
