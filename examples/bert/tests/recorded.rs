@@ -1,16 +1,16 @@
 //! What `transformers` computes with the weights in `python-compat/fixtures/bert_transformers`, and with the published ones.
 
-use super::embed::Encoder;
-use super::model::{Bert, Pooling, Texts};
 use super::transformers::difference;
-use super::weights;
+use crate::embed::Encoder;
+use crate::model::{Bert, Pooling, Texts};
+use crate::weights;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "python-compat", "fixtures", name].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "..", "..", "python-compat", "fixtures", name].iter().collect()
 }
 
 /// The recorded folder, in Hugging Face's layout.

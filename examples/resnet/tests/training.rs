@@ -1,8 +1,8 @@
 //! Steps: resumed, in bf16, of blocks that begin as their shortcuts; and what decays.
 
-use super::images::{Images, Reading};
-use super::model::{Block, Config, ConvNorm, ResNet};
-use super::recipe::{Batch, Means, Recipe, Run, Told};
+use crate::images::{Images, Reading};
+use crate::model::{Block, Config, ConvNorm, ResNet};
+use crate::recipe::{Batch, Means, Recipe, Run, Told};
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
 use std::sync::LazyLock;

@@ -1,11 +1,11 @@
 //! What `transformers` computes with the weights in `python-compat/fixtures/gpt2_transformers`.
 
-use super::model::Gpt2;
-use super::sample::{Sampling, continued, writer};
-use super::tokenizer::Tokenizer;
-use super::train::{Recipe, loss};
 use super::transformers::difference;
-use super::weights;
+use crate::model::Gpt2;
+use crate::sample::{Sampling, continued, writer};
+use crate::tokenizer::Tokenizer;
+use crate::train::{Recipe, loss};
+use crate::weights;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// The recorded folder, in Hugging Face's layout.
 pub(crate) fn folder() -> PathBuf {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat/fixtures/gpt2_transformers").into()
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../python-compat/fixtures/gpt2_transformers").into()
 }
 
 pub(crate) fn notes() -> Value {

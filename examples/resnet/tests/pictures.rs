@@ -1,6 +1,6 @@
 //! What the network sees of an image.
 
-use super::images::{Cut, Images, Raw, Reading, Sets, margin};
+use crate::images::{Cut, Images, Raw, Reading, Sets, margin};
 use data::{HostArray, Source};
 use oxidax::prelude::*;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn photographs_are_decoded_at_the_size_that_is_cut() {
     let temporary = tempfile::tempdir().unwrap();
     let class = temporary.path().join("halves");
     std::fs::create_dir(&class).unwrap();
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpu/data/files");
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cpu/data/files");
     std::fs::copy(files.join("halves.png"), class.join("1.png")).unwrap();
     let folder = data::ImageFolder::open(temporary.path()).unwrap();
     let (image, class): (HostArray, HostArray) =

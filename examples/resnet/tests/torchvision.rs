@@ -1,8 +1,8 @@
 //! Weights under torchvision's names: `python-compat/fixtures/resnet_torch`, which PyTorch saved.
 
-use super::model::{Config, Norms};
-use super::recipe::normalized;
-use super::weights::{self, Weights};
+use crate::model::{Config, Norms};
+use crate::recipe::normalized;
+use crate::weights::{self, Weights};
 use oxidax::prelude::*;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ const SMALL: Config =
     Config { blocks: [1; 4], bottleneck: true, width: 4, classes: 5, zero_init: false };
 
 fn file(name: &str) -> PathBuf {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat/fixtures/resnet_torch");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python-compat/fixtures/resnet_torch");
     PathBuf::from(folder).join(name)
 }
 

@@ -1,9 +1,9 @@
 //! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of programs.
 
-use super::embed::Encoder;
 use super::recorded::{folder, notes};
-use super::text::WordPiece;
 use super::transformers::difference;
+use crate::embed::Encoder;
+use crate::text::WordPiece;
 use oxidax::prelude::*;
 
 fn words(longest: Option<usize>) -> WordPiece {

@@ -1,7 +1,7 @@
 //! Tokenizers: the same tokens as Hugging Face's, from whichever files.
 
 use super::recorded::{folder, notes};
-use super::tokenizer::Tokenizer;
+use crate::tokenizer::Tokenizer;
 
 /// A folder with copies of some of the recorded files.
 fn with(names: &[&str]) -> tempfile::TempDir {

@@ -2,7 +2,7 @@
 
 use super::recorded::{folder, model};
 use super::transformers::{self, Weights, difference};
-use super::weights;
+use crate::weights;
 use oxidax::prelude::*;
 use std::path::Path;
 

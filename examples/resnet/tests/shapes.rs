@@ -1,6 +1,6 @@
 //! Sizes as they were published.
 
-use super::model::{Config, Norms, ResNet};
+use crate::model::{Config, Norms, ResNet};
 use oxidax::prelude::*;
 
 #[test]

@@ -1,9 +1,9 @@
 //! Texts with a cache of keys and values: the same as without, whatever the layers and the temperature.
 
-use super::model::{Cache, Gpt2};
 use super::recorded::{model, stacked};
-use super::sample::{Sampling, continued, writer};
 use super::transformers::difference;
+use crate::model::{Cache, Gpt2};
+use crate::sample::{Sampling, continued, writer};
 use oxidax::prelude::*;
 
 const FULL: nn::DTypePolicy = nn::DTypePolicy::full();

@@ -1,18 +1,18 @@
 //! Steps: JAX's losses; stacked and unrolled layers, whole batches and parts, with and without dropout.
 
-use super::layers::Layers;
-use super::model::{Block, Config, Gpt2};
 use super::recorded::{recipe, stacked};
-use super::text;
-use super::tokenizer::Tokenizer;
-use super::train::Recipe;
 use super::transformers::difference;
+use crate::layers::Layers;
+use crate::model::{Block, Config, Gpt2};
+use crate::text;
+use crate::tokenizer::Tokenizer;
+use crate::train::Recipe;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::LazyLock;
 
-const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tragedies.txt.gz");
 const SMALL: Config = Config {
     vocabulary: 50,
     positions: 16,
@@ -66,7 +66,7 @@ mod on_cpu {
 
     #[test]
     fn ten_losses_on_real_text_are_those_of_jax() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python-compat/fixtures");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
         let json = std::fs::read_to_string(folder.join("gpt2.json")).unwrap();
         let json: Value = serde_json::from_str(&json).unwrap();
         let case = &json["cases"][0];
@@ -308,7 +308,7 @@ fn leaves_are_called_as_in_the_files() {
     )
     .unwrap();
     let names: Vec<String> =
-        tree::paths(&block).iter().map(|path| super::weights::name_of(path)).collect();
+        tree::paths(&block).iter().map(|path| crate::weights::name_of(path)).collect();
     let expected = "ln_1.weight ln_1.bias attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
                     ln_2.weight ln_2.bias mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
     assert_eq!(names.join(" "), expected);

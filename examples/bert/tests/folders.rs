@@ -1,9 +1,9 @@
 //! Folders with weights: as Hugging Face writes them, and damaged.
 
-use super::model::Pooling;
 use super::recorded::folder;
 use super::transformers::{self, Weights, difference};
-use super::weights;
+use crate::model::Pooling;
+use crate::weights;
 use oxidax::prelude::*;
 use std::path::Path;
 

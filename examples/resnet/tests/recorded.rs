@@ -1,7 +1,7 @@
 //! What Flax and Optax compute with the same parameters and images: `python-compat/fixtures/resnet.json`.
 
-use super::model::{Config, ResNet, Stats};
-use super::recipe::{Batch, Recipe, Run};
+use crate::model::{Config, ResNet, Stats};
+use crate::recipe::{Batch, Recipe, Run};
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn open(name: &str) -> Case {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python-compat/fixtures");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
         let text = std::fs::read_to_string(folder.join("resnet.json")).unwrap();
         let suite: Value = serde_json::from_str(&text).unwrap();
         let cases = suite["cases"].as_array().unwrap();

@@ -1,8 +1,8 @@
 //! Each recipe, with each model that it is for.
 
-use super::model::{Batch, Gpt, Model, Perceptron, Sizes};
-use super::train::{Recipe, Spread, on_mesh, on_one_device};
-use super::{batches, data_parallel, experts, fsdp, pipeline, sequence, tensor};
+use crate::model::{Batch, Gpt, Model, Perceptron, Sizes};
+use crate::train::{Recipe, Spread, on_mesh, on_one_device};
+use crate::{batches, data as data_parallel, experts, fsdp, pipeline, sequence, tensor};
 use oxidax::jit::Collective::{self, AllGather, AllReduce, AllToAll, CollectivePermute};
 use oxidax::prelude::*;
 use std::sync::{Arc, OnceLock};
