@@ -36,6 +36,7 @@ mod bernoulli;
 mod binomial;
 mod bits;
 mod choice;
+mod distributions;
 mod from_gamma;
 mod from_normal;
 mod gamma;
