@@ -83,7 +83,8 @@ impl MultivariateNormal {
         }
         let factor = cholesky(&cov);
         let y = squeeze(&solve_triangular(&factor, &expand_dims(&y, &[-1]), true), &[-1]);
-        let log_det = mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
+        let log_det =
+            mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
         density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))
     }
 
