@@ -93,7 +93,7 @@ fn composites_name_the_callers_line() {
             x.flip(0),
             x.swapaxes(0, 1),
             diagonal(x),
-            oxidax::ops::trace(x, 0),
+            oxidax::ops::trace(x),
             tril(x, 0),
             triu(x, 0),
             tri(2, 2, 0, DType::F32),

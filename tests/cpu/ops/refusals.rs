@@ -89,7 +89,7 @@ fn heads_that_do_not_group() {
 
 #[test]
 fn options_of_reductions_that_do_not_fit() {
-    fn first(x: &Array) -> Over {
+    fn first(x: &Array) -> Reduction {
         axes(1).where_(&gt(x, 0.0))
     }
     refused(|x| x.max_axes(first(x)), &["max: a masked max needs an initial value", "initial(…)"]);
