@@ -20,6 +20,7 @@ mod error;
 mod host;
 mod lowering;
 pub(crate) mod manual;
+mod marks;
 mod mesh;
 mod partition;
 mod precision;
@@ -56,6 +57,7 @@ pub use error::{
 };
 pub use host::HostArray;
 pub use lowering::LowerCtx;
+pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
 pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
