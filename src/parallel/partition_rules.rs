@@ -81,7 +81,7 @@ impl Placed {
         leaf: &Array,
         mesh: &Mesh,
         spec: PartitionSpec,
-    ) -> crate::core::Rule<Placed> {
+    ) -> crate::core::RuleResult<Placed> {
         let part = spec.shard_shape(mesh, leaf.shape())?;
         let bytes = [leaf.aval().with_shape(part).bytes(), leaf.aval().bytes()];
         let sharding = NamedSharding::checked(mesh, spec)?;

@@ -1,7 +1,7 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
 use crate::core::{
-    Error, Loc, LowerCtx, Mesh, NamedSharding, OpError, Program, Rule, RuleError, Var,
+    Error, Loc, LowerCtx, Mesh, NamedSharding, OpError, Program, RuleError, RuleResult, Var,
 };
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
@@ -73,7 +73,7 @@ pub(crate) fn lower_placed(
         None => (Vec::new(), Vec::new()),
     };
     let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
-    let written: Rule<()> = ctx.function_with(
+    let written: RuleResult<()> = ctx.function_with(
         program,
         "main",
         |at| match (donatable, of(&arguments, at)) {

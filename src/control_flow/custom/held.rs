@@ -2,7 +2,7 @@
 //! and run long after the traces of what they captured have ended.
 
 use crate::control_flow::Call;
-use crate::core::stand_ins::{current, with_stand_ins};
+use crate::core::rebinding::{rebound_pairs, with_rebound};
 use crate::core::trace::same_variable;
 use crate::core::{Array, Aval, BatchAxis, Error, RuleError, TreeError, trace};
 use crate::passes;
@@ -212,7 +212,7 @@ impl Captured {
         let themselves =
             operands.iter().enumerate().map(|(at, x)| (x.clone(), Present::Operand(at)));
         // The closure may have been made in a trace that has ended, inside a rule that is running.
-        let inherited = current().into_iter().filter_map(|(original, now)| {
+        let inherited = rebound_pairs().into_iter().filter_map(|(original, now)| {
             let present = match now.is_traced() {
                 true => Present::Operand(position(&now)?),
                 false => Present::Value(now),
@@ -238,7 +238,7 @@ impl Aliases {
             };
             (original.clone(), now)
         });
-        with_stand_ins(pairs, f)
+        with_rebound(pairs, f)
     }
 }
 
