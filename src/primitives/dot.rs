@@ -522,7 +522,8 @@ impl Registered for DotGeneral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::trace::{Mode, Tracing, catch};
+    use crate::core::catch;
+    use crate::core::trace::{Mode, Tracing};
     use expect_test::expect;
 
     fn lowered(platform: &str, lhs: Aval, rhs: Aval, how: &DotGeneral) -> String {

@@ -3,7 +3,10 @@
 mod dynamic;
 mod slice;
 mod update;
-pub use dynamic::{DynamicSlice, dynamic_index_in_dim, dynamic_slice, dynamic_slice_in_dim};
+pub use dynamic::{
+    DynamicIndexOptions, DynamicSlice, dynamic_index_in_dim, dynamic_index_in_dim_with,
+    dynamic_slice, dynamic_slice_in_dim,
+};
 pub use slice::{Slice, slice, slice_in_dim};
 pub use update::{DynamicUpdateSlice, dynamic_update_slice, dynamic_update_slice_in_dim};
 

@@ -6,7 +6,7 @@ mod pad;
 mod rev;
 pub use concatenate::{Concatenate, concatenate};
 pub(crate) use pad::resize_axis;
-pub use pad::{Pad, PaddingDim, pad};
+pub use pad::{Pad, PaddingDim, lax_pad};
 pub use rev::{Rev, rev};
 
 use super::rules::resolve_axis;
