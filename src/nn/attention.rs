@@ -14,8 +14,8 @@ use crate::tree::Tree;
 
 /// Multi-head attention.
 ///
-/// Queries, keys and values are linear projections of `x`. The results of the heads are projected back
-/// to the features of `x`. Neighbouring query heads may share a head of keys and values
+/// Queries, keys and values are linear projections of `x`. The results of the heads are projected
+/// back to the features of `x`. Neighbouring query heads may share a head of keys and values
 /// ([`grouped`](Self::grouped)).
 ///
 /// ```
@@ -33,8 +33,8 @@ use crate::tree::Tree;
 /// ```
 ///
 /// # Reference
-/// Vaswani et al., "Attention is all you need" (2017), section 3.2.2; Ainslie et al., "GQA: training
-/// generalized multi-query transformer models" (2023).
+/// Vaswani et al., "Attention is all you need" (2017), section 3.2.2; Ainslie et al., "GQA:
+/// training generalized multi-query transformer models" (2023).
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "MultiHeadDotProductAttention")]
 #[doc(alias = "SelfAttention")]
@@ -76,7 +76,8 @@ pub struct KvCache {
 impl MultiHeadAttention {
     /// Creates a layer for `n_features` features in `n_heads` heads, in `f32`.
     ///
-    /// Projections are drawn by [`Linear::new`]. The layer is not causal and does not rotate positions.
+    /// Projections are drawn by [`Linear::new`]. The layer is not causal and does not rotate
+    /// positions.
     ///
     /// Throws `Op` (shape) if the heads do not divide the features.
     #[track_caller]
@@ -84,9 +85,11 @@ impl MultiHeadAttention {
         MultiHeadAttention::grouped(key, n_features, n_heads, n_heads)
     }
 
-    /// Creates a layer with one key and value head for each group of `n_heads / n_kv_heads` query heads.
+    /// Creates a layer with one key and value head for each group of `n_heads / n_kv_heads` query
+    /// heads.
     ///
-    /// Throws `Op` (shape) unless `n_heads` divides the features and `n_kv_heads` divides `n_heads`.
+    /// Throws `Op` (shape) unless `n_heads` divides the features and `n_kv_heads` divides
+    /// `n_heads`.
     #[track_caller]
     pub fn grouped(
         key: Key,
@@ -134,8 +137,8 @@ impl MultiHeadAttention {
 
     /// Computes attention of `x`, `[b, t, features]`, to `memory`, `[b, s, features]`.
     ///
-    /// `mask` is a boolean array that broadcasts to `[b, n_heads, t, s]`. A token does not attend where
-    /// it is false.
+    /// `mask` is a boolean array that broadcasts to `[b, n_heads, t, s]`. A token does not attend
+    /// where it is false.
     ///
     /// Throws `Op` (shape) if an operand has other sizes.
     #[track_caller]
@@ -164,8 +167,9 @@ impl MultiHeadAttention {
     /// Computes causal attention of the next tokens `x`, `[b, t, features]`, to all tokens so far.
     /// Returns the result and the updated cache.
     ///
-    /// [`is_causal`](Self::is_causal) is ignored. The position is an array, so one compiled program, or a
-    /// step of a `scan`, serves every token. Tokens beyond the length of the cache give NaN.
+    /// [`is_causal`](Self::is_causal) is ignored. The position is an array, so one compiled
+    /// program, or a step of a `scan`, serves every token. Tokens beyond the length of the cache
+    /// give NaN.
     ///
     /// Throws `Op` (shape) if the sizes of `x` and the cache differ.
     ///
@@ -283,8 +287,7 @@ impl MultiHeadAttention {
 #[track_caller]
 fn expect_groups(n_heads: usize, n_kv_heads: usize) {
     if n_kv_heads == 0 || !n_heads.is_multiple_of(n_kv_heads) {
-        let message =
-            format!("{n_heads} query heads are not a multiple of {n_kv_heads} key heads");
+        let message = format!("{n_heads} query heads are not a multiple of {n_kv_heads} key heads");
         throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Number;
 use super::check::{expect_features, wide};
-use super::norm::{ones_and_zeros, result_dtype, normalized};
+use super::norm::{normalized, ones_and_zeros, result_dtype};
 use crate::core::{Array, from_caller};
 use crate::ops::{axes, pmean};
 use crate::primitives::{convert_element_type, rsqrt};
 use crate::tree::Tree;
 
-/// Normalizes each channel to mean 0 and variance 1 over the batch and the spatial axes, then applies a
-/// trained scale and bias.
+/// Normalizes each channel to mean 0 and variance 1 over the batch and the spatial axes, then
+/// applies a trained scale and bias.
 ///
 /// The running statistics are not parameters. A training step takes and returns them as
 /// [`BatchStats`], like the state of the optimizer.
@@ -75,10 +75,11 @@ impl BatchNorm {
         BatchNorm { scale: Some(scale), bias: Some(bias), momentum, epsilon, axis_name: None }
     }
 
-    /// Normalizes `x`, `[…, channels]`, by the statistics of the batch, and updates the running ones.
+    /// Normalizes `x`, `[…, channels]`, by the statistics of the batch, and updates the running
+    /// ones.
     ///
-    /// Statistics are computed in `f32` at least. The variance is that of the batch, without Bessel's
-    /// correction. The result has the dtype that `x` and the leaves promote to.
+    /// Statistics are computed in `f32` at least. The variance is that of the batch, without
+    /// Bessel's correction. The result has the dtype that `x` and the leaves promote to.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`.
     #[track_caller]

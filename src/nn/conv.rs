@@ -85,7 +85,8 @@ impl Conv {
         Conv { bias: None, ..self }
     }
 
-    /// Applies the convolution, `[…, space…, in] → […, space…, out]`, with any number of batch axes.
+    /// Applies the convolution, `[…, space…, in] → […, space…, out]`, with any number of batch
+    /// axes.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `in`, or the window is too large.
     #[track_caller]
@@ -179,8 +180,8 @@ impl ConvTranspose {
         ConvTranspose { bias: None, ..self }
     }
 
-    /// Applies the transposed convolution, `[…, space…, in] → […, larger space…, out]`, with any number
-    /// of batch axes.
+    /// Applies the transposed convolution, `[…, space…, in] → […, larger space…, out]`, with any
+    /// number of batch axes.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `in`.
     #[track_caller]

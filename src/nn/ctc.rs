@@ -21,15 +21,16 @@ pub struct CtcLossOptions {
 
 /// Returns the loss of connectionist temporal classification, in nats: `[b]`.
 ///
-/// Each frame draws a class from the softmax of its logits. The loss is the negative logarithm of the
-/// probability that the classes spell the labels, after repeated classes are merged and blanks, class
-/// 0, are removed.
+/// Each frame draws a class from the softmax of its logits. The loss is the negative logarithm of
+/// the probability that the classes spell the labels, after repeated classes are merged and blanks,
+/// class 0, are removed.
 ///
 /// - `logits: float[b, t, c]` and `labels: int[b, n]`.
-/// - `logit_lengths: int[b]` and `label_lengths: int[b]` are the numbers of valid frames and labels.
+/// - `logit_lengths: int[b]` and `label_lengths: int[b]` are the numbers of valid frames and
+///   labels.
 ///
-/// An example with too few frames for its labels has a loss of about 100000. Optax takes masks of the
-/// padding instead of lengths.
+/// An example with too few frames for its labels has a loss of about 100000. Optax takes masks of
+/// the padding instead of lengths.
 ///
 /// Throws `Op` for other shapes or dtypes.
 ///
@@ -52,8 +53,8 @@ pub struct CtcLossOptions {
 /// ```
 ///
 /// # Reference
-/// Graves et al., "Connectionist temporal classification: labelling unsegmented sequence data with recurrent
-/// neural networks" (2006), section 4.1.
+/// Graves et al., "Connectionist temporal classification: labelling unsegmented sequence data with
+/// recurrent neural networks" (2006), section 4.1.
 #[track_caller]
 pub fn ctc_loss(
     logits: &Array,

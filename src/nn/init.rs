@@ -1,8 +1,8 @@
 //! Weight initializers.
 //!
 //! The last axis of a weight is that of the outputs, the one before that of the inputs. Other axes,
-//! such as the height and width of a kernel, multiply both fans. The values are bit-equal to those of
-//! `jax.nn.initializers`.
+//! such as the height and width of a kernel, multiply both fans. The values are bit-equal to those
+//! of `jax.nn.initializers`.
 
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{div, dynamic_update_slice, fill_of, moveaxis, mul, reshape, sqrt};
@@ -191,15 +191,16 @@ impl Default for OrthogonalOptions {
     }
 }
 
-/// Draws a matrix with orthonormal columns, or orthonormal rows if there are fewer rows than columns.
+/// Draws a matrix with orthonormal columns, or orthonormal rows if there are fewer rows than
+/// columns.
 ///
 /// A shape `[…, n]` is a matrix of `n` columns. `dtype` is `f32`, `f64`, `c64` or `c128`.
 ///
 /// Throws `Op` (shape) if the weight has fewer than two axes, `Op` (dtype) for another dtype.
 ///
 /// # Reference
-/// Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear neural
-/// networks (2013).
+/// Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear
+/// neural networks (2013).
 #[track_caller]
 pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     orthogonal_with(key, shape, dtype, OrthogonalOptions::default())
@@ -318,15 +319,16 @@ scalings!(
     /// LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
     lecun_normal: 1.0, In, TruncatedNormal;
 
-    /// Draws He's uniform weights, of variance 2 over the number of inputs, for layers before a `relu`.
+    /// Draws He's uniform weights, of variance 2 over the number of inputs, for layers before a
+    /// `relu`.
     ///
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.
     #[doc(alias = "kaiming_uniform")]
     he_uniform: 2.0, In, Uniform;
 
-    /// Draws He's truncated normal weights, of variance 2 over the number of inputs, for layers before
-    /// a `relu`.
+    /// Draws He's truncated normal weights, of variance 2 over the number of inputs, for layers
+    /// before a `relu`.
     ///
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.

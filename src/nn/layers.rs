@@ -8,8 +8,8 @@ use crate::tree::{self, Tree};
 
 /// Layers of the same type, applied one after the other.
 ///
-/// An unrolled program contains the operations of every layer. A stacked program contains those of one
-/// layer in a [`scan`], so it compiles in a fraction of the time whatever the depth is.
+/// An unrolled program contains the operations of every layer. A stacked program contains those of
+/// one layer in a [`scan`], so it compiles in a fraction of the time whatever the depth is.
 ///
 /// Values that belong to the layers, such as caches or random keys, are `Layers` too.
 /// [`Layers::scan`] passes its own to each layer.
@@ -111,7 +111,8 @@ impl<T: Tree + Clone> Layers<T> {
     ///
     /// Returns the last `x`, and the second result of `f` for each layer.
     ///
-    /// Throws `Op` (value) unless `self` and `xs` are both unrolled, with equal length, or both stacked.
+    /// Throws `Op` (value) unless `self` and `xs` are both unrolled, with equal length, or both
+    /// stacked.
     #[track_caller]
     pub fn scan<X: Tree, U: Tree + Clone, Y: Tree>(
         &self,

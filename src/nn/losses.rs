@@ -10,11 +10,12 @@ use crate::primitives::{
     where_,
 };
 
-/// Returns the cross entropy, in nats, of distributions under `softmax(logits)`, over the last axis.
+/// Returns the cross entropy, in nats, of distributions under `softmax(logits)`, over the last
+/// axis.
 ///
-/// `logits` and `labels` are `float[…, c]`. Labels are one-hot or smoothed distributions. The result
-/// is `float[…]`, one number per example. It is computed from the logits directly, so no probability
-/// underflows.
+/// `logits` and `labels` are `float[…, c]`. Labels are one-hot or smoothed distributions. The
+/// result is `float[…]`, one number per example. It is computed from the logits directly, so no
+/// probability underflows.
 ///
 /// For classes use [`softmax_cross_entropy_with_integer_labels`].
 ///
@@ -46,9 +47,9 @@ pub fn softmax_cross_entropy(logits: &Array, labels: &Array) -> Array {
 
 /// Returns the cross entropy, in nats, of classes under `softmax(logits)`, over the last axis.
 ///
-/// `logits` are `float[…, c]`, `labels` are `int[…]`. The result is `float[…]` of the logits' dtype,
-/// one number per example. It is computed from the logits directly, so no probability underflows. A
-/// class of `c` or above gives NaN.
+/// `logits` are `float[…, c]`, `labels` are `int[…]`. The result is `float[…]` of the logits'
+/// dtype, one number per example. It is computed from the logits directly, so no probability
+/// underflows. A class of `c` or above gives NaN.
 ///
 /// Throws `Op` for other shapes and dtypes.
 ///
@@ -83,9 +84,9 @@ pub fn softmax_cross_entropy_with_integer_labels(logits: &Array, labels: &Array)
 
 /// Returns the cross entropy, in nats, of classes smoothed by `alpha`.
 ///
-/// The class in `labels`, `int[…]`, has the weight `1 - alpha`, and all classes share `alpha` evenly.
-/// Otherwise as [`softmax_cross_entropy_with_integer_labels`], whose shapes it has. It does not build
-/// the one-hot labels of [`smooth_labels`].
+/// The class in `labels`, `int[…]`, has the weight `1 - alpha`, and all classes share `alpha`
+/// evenly. Otherwise as [`softmax_cross_entropy_with_integer_labels`], whose shapes it has. It does
+/// not build the one-hot labels of [`smooth_labels`].
 ///
 /// Throws `Op` for other shapes and dtypes, and (value) unless `alpha` is in `0..=1`.
 ///
@@ -129,8 +130,8 @@ pub fn smooth_labels(labels: &Array, alpha: f64) -> Array {
 /// Returns the cross entropy, in nats, of independent binary `labels` under `sigmoid(logits)`,
 /// element-wise.
 ///
-/// `labels` have the shape of `logits` and are probabilities, 0 and 1, or `bool`. The result has the
-/// logits' dtype. It is computed from the logits directly, so no probability underflows.
+/// `labels` have the shape of `logits` and are probabilities, 0 and 1, or `bool`. The result has
+/// the logits' dtype. It is computed from the logits directly, so no probability underflows.
 ///
 /// Throws `Op` if the shapes differ or the logits are not floats.
 #[doc(alias = "binary_cross_entropy")]
@@ -220,8 +221,8 @@ pub fn huber_loss_with(predictions: &Array, targets: &Array, options: HuberLossO
     (&quadratic * &quadratic) * 0.5 + linear * options.delta
 }
 
-/// Returns the Kullback-Leibler divergence, in nats, of predicted distributions from `targets`, over the
-/// last axis: `sum(targets · (log(targets) - log_predictions))`.
+/// Returns the Kullback-Leibler divergence, in nats, of predicted distributions from `targets`,
+/// over the last axis: `sum(targets · (log(targets) - log_predictions))`.
 ///
 /// Targets of 0 contribute 0.
 ///

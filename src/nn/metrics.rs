@@ -3,14 +3,15 @@
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::{one_hot, take_along_axis};
 use crate::primitives::{
-    abs, add, broadcasted_iota, convert_element_type, div, eq, full, ge, gt, le, lt, mul, reduce_sum, where_, zeros,
+    abs, add, broadcasted_iota, convert_element_type, div, eq, full, ge, gt, le, lt, mul,
+    reduce_sum, where_, zeros,
 };
 use crate::tree::Tree;
 
 /// Returns the fraction of examples whose class is among the `k` largest logits: `f32[]`.
 ///
-/// `logits: […, c]`, `labels: int[…]`. Of equal logits the first counts as the largest. Labels out of
-/// range count as errors.
+/// `logits: […, c]`, `labels: int[…]`. Of equal logits the first counts as the largest. Labels out
+/// of range count as errors.
 ///
 /// Throws `Op` if the shapes do not match or the labels are not integers.
 ///
@@ -37,18 +38,17 @@ pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
     let column = labels.expand_dims(-1);
     let label_logit = take_along_axis(logits, &column, -1);
     let classes = broadcasted_iota(labels.dtype(), logits.shape(), logits.rank() - 1);
-    let is_ahead =
-        gt(logits, &label_logit) | (eq(logits, &label_logit) & lt(classes, &column));
+    let is_ahead = gt(logits, &label_logit) | (eq(logits, &label_logit) & lt(classes, &column));
     let rank = reduce_sum(&convert_element_type(&is_ahead, DType::I32), &[-1]);
     let in_range = ge(labels, 0) & lt(labels, n_classes as i64);
     convert_element_type(&(lt(rank, k as i64) & in_range), DType::F32).mean()
 }
 
-/// Counts the predictions of each class for each true class: `i32[n, n]`, with true classes as rows and
-/// predictions as columns.
+/// Counts the predictions of each class for each true class: `i32[n, n]`, with true classes as rows
+/// and predictions as columns.
 ///
-/// Pairs with a class of `n` or above are not counted. Throws `Op` unless `predictions` and `labels`
-/// are integers of the same shape.
+/// Pairs with a class of `n` or above are not counted. Throws `Op` unless `predictions` and
+/// `labels` are integers of the same shape.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -153,10 +153,6 @@ impl Average {
         let error_of_sum = (&self.total - &total) + sum;
         let error_of_total = (sum - &total) + &self.total;
         let error = where_(&sum_is_smaller, error_of_sum, error_of_total);
-        Average {
-            total,
-            compensation: &self.compensation + error,
-            count: &self.count + count,
-        }
+        Average { total, compensation: &self.compensation + error, count: &self.count + count }
     }
 }

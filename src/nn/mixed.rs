@@ -141,8 +141,8 @@ fn parse_error<T>(message: String) -> Result<T, Error> {
 
 /// Scales a loss so that its gradients do not underflow in `f16`.
 ///
-/// The factor adapts: it is halved when a gradient overflows, and doubled after `period` steps without
-/// overflow. A training step takes and returns the scale, like the state of the optimizer.
+/// The factor adapts: it is halved when a gradient overflows, and doubled after `period` steps
+/// without overflow. A training step takes and returns the scale, like the state of the optimizer.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -164,7 +164,8 @@ fn parse_error<T>(message: String) -> Result<T, Error> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// Reference: Micikevicius et al., "Mixed precision training", arXiv:1710.03740 (2018), section 3.2.
+/// Reference: Micikevicius et al., "Mixed precision training", arXiv:1710.03740 (2018), section
+/// 3.2.
 #[derive(Clone, Debug, Tree)]
 pub struct LossScale {
     /// The factor, `f32[]`.
@@ -221,8 +222,8 @@ impl LossScale {
         })
     }
 
-    /// Returns the scale for the next step. `finite`, `bool[]`, is true if the gradients of this step
-    /// were finite, as returned by [`all_finite`].
+    /// Returns the scale for the next step. `finite`, `bool[]`, is true if the gradients of this
+    /// step were finite, as returned by [`all_finite`].
     ///
     /// Throws `Op` if `finite` is not a scalar.
     #[track_caller]

@@ -1,8 +1,8 @@
 //! Layers, initializers, losses and metrics.
 //!
-//! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of layers.
-//! A layer's `forward` is an ordinary function. This module uses only the public API, so your own
-//! layers are written in the same way.
+//! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of
+//! layers. A layer's `forward` is an ordinary function. This module uses only the public API, so
+//! your own layers are written in the same way.
 //!
 //! ```
 //! use oxidax::prelude::*;

@@ -7,8 +7,8 @@ use crate::ops::axes;
 use crate::primitives::{convert_element_type, ones, reshape, rsqrt, zeros};
 use crate::tree::Tree;
 
-/// Normalizes the features of each example to mean 0 and variance 1, then applies a trained scale and
-/// bias.
+/// Normalizes the features of each example to mean 0 and variance 1, then applies a trained scale
+/// and bias.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -106,8 +106,8 @@ impl RmsNorm {
     }
 }
 
-/// Normalizes groups of channels to mean 0 and variance 1 over the spatial axes, then applies a trained
-/// scale and bias per channel.
+/// Normalizes groups of channels to mean 0 and variance 1 over the spatial axes, then applies a
+/// trained scale and bias per channel.
 ///
 /// With one group per channel this is instance normalization.
 ///
@@ -139,7 +139,8 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// Creates a layer for `n_channels` channels in `groups` groups, in `f32`, with scale 1 and bias 0.
+    /// Creates a layer for `n_channels` channels in `groups` groups, in `f32`, with scale 1 and
+    /// bias 0.
     ///
     /// Throws `Op` (shape) if the groups do not divide the channels.
     #[track_caller]

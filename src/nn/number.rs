@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A hyperparameter that is fixed when a layer is created, such as an epsilon or a rate.
 ///
-/// It is part of the tree structure, so `jit` recompiles when it changes. Two are equal if their bits
-/// are.
+/// It is part of the tree structure, so `jit` recompiles when it changes. Two are equal if their
+/// bits are.
 ///
 /// ```
 /// use oxidax::prelude::*;

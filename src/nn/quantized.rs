@@ -13,8 +13,8 @@ const LARGEST: f64 = 127.0;
 
 /// Quantizes `x` along `axis` to `i8` integers `q` and an `f32` scale.
 ///
-/// `q · scale` differs from `x` by at most half a scale. `q` has the shape of `x`. The scale has size 1
-/// along `axis`, and is 1 where `x` is zero along the whole axis.
+/// `q · scale` differs from `x` by at most half a scale. `q` has the shape of `x`. The scale has
+/// size 1 along `axis`, and is 1 where `x` is zero along the whole axis.
 ///
 /// Throws `Op` (dtype) if `x` is not a real float.
 ///
@@ -56,8 +56,8 @@ pub fn quantize(x: &Array, axis: isize) -> (Array, Array) {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// Reference: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale" (2022),
-/// section 2.1, without its outliers.
+/// Reference: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale"
+/// (2022), section 2.1, without its outliers.
 #[derive(Clone, Debug, Tree)]
 pub struct QuantizedLinear {
     /// The quantized weight, `i8[in, out]`.
@@ -78,9 +78,9 @@ impl QuantizedLinear {
 
     /// Computes `x · weight + bias`, `[…, in] → […, out]`, in the dtype of `x`.
     ///
-    /// `x` is quantized too, row by row. Products of integers are summed exactly, in `i32`. With `n`
-    /// inputs, the scale `s` of the output and the scale `r = max |x| / 127` of the row, the error of an
-    /// output is at most `Σ |x| · s / 2 + Σ |w| · r / 2 + n · r · s / 4`.
+    /// `x` is quantized too, row by row. Products of integers are summed exactly, in `i32`. With
+    /// `n` inputs, the scale `s` of the output and the scale `r = max |x| / 127` of the row, the
+    /// error of an output is at most `Σ |x| · s / 2 + Σ |w| · r / 2 + n · r · s / 4`.
     ///
     /// Throws `Op` if the last axis of `x` is not `in`, or `x` is not a real float.
     #[track_caller]
@@ -98,8 +98,8 @@ impl QuantizedLinear {
 
     /// Computes `x · weight + bias` without quantizing `x`.
     ///
-    /// The error of an output is at most `Σ |x| · s / 2`. It is slower than [`QuantizedLinear::forward`]
-    /// on devices that multiply integers faster than floats.
+    /// The error of an output is at most `Σ |x| · s / 2`. It is slower than
+    /// [`QuantizedLinear::forward`] on devices that multiply integers faster than floats.
     #[track_caller]
     pub fn forward_weight_only(&self, x: &Array) -> Array {
         let weight = convert_element_type(&self.weight, x.dtype());

@@ -27,8 +27,8 @@ use crate::tree::Tree;
 /// ```
 ///
 /// # Reference
-/// Hochreiter, Schmidhuber: Long short-term memory (1997); Gers, Schmidhuber, Cummins: Learning to forget
-/// (1999).
+/// Hochreiter, Schmidhuber: Long short-term memory (1997); Gers, Schmidhuber, Cummins: Learning to
+/// forget (1999).
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "LSTMCell")]
 pub struct LstmCell {
@@ -52,7 +52,8 @@ pub struct LstmState {
 /// Options of [`LstmCell::scan_with`] and [`GruCell::scan_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RnnOptions {
-    /// Processes the sequence from the last input to the first. Outputs keep the order of the inputs.
+    /// Processes the sequence from the last input to the first. Outputs keep the order of the
+    /// inputs.
     pub reverse: bool,
 }
 

@@ -10,8 +10,8 @@ use crate::primitives::{
 
 /// Rotates pairs of features by angles proportional to the position.
 ///
-/// The product of a query and a key then depends on their distance. Pair `i` of `h` features is rotated
-/// by the angle `position · base^(-2i / h)`.
+/// The product of a query and a key then depends on their distance. Pair `i` of `h` features is
+/// rotated by the angle `position · base^(-2i / h)`.
 ///
 /// ```
 /// use oxidax::prelude::*;

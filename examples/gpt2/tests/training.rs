@@ -2,11 +2,11 @@
 
 use super::recorded::{recipe, stacked};
 use super::transformers::difference;
-use nn::Layers;
 use crate::model::{Block, Config, Gpt2};
 use crate::text;
 use crate::tokenizer::Tokenizer;
 use crate::train::Recipe;
+use nn::Layers;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::path::Path;

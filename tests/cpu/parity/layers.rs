@@ -146,7 +146,8 @@ fn layer(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
             let state = nn::LstmState { c: x[1].clone(), h: x[2].clone() };
             let [input, recurrent, bias] = [3, 4, 5].map(|at| x[at].clone());
             let cell = nn::LstmCell { input, recurrent, bias };
-            let rnn_options = nn::RnnOptions { reverse: op == "lstm_scan" && flag(params, "reverse") };
+            let rnn_options =
+                nn::RnnOptions { reverse: op == "lstm_scan" && flag(params, "reverse") };
             if op == "lstm" {
                 let next = cell.forward(&state, &x[0]);
                 return vec![next.c, next.h];
@@ -157,7 +158,8 @@ fn layer(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
         "gru" | "gru_scan" => {
             let [input, recurrent, bias, recurrent_bias] = [2, 3, 4, 5].map(|at| x[at].clone());
             let cell = nn::GruCell { input, recurrent, bias, recurrent_bias };
-            let rnn_options = nn::RnnOptions { reverse: op == "gru_scan" && flag(params, "reverse") };
+            let rnn_options =
+                nn::RnnOptions { reverse: op == "gru_scan" && flag(params, "reverse") };
             if op == "gru" {
                 return vec![cell.forward(&x[1], &x[0])];
             }
@@ -180,11 +182,11 @@ fn layer(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
         "cosine_distance" => {
             let options = nn::CosineOptions { epsilon: number(params, "epsilon") };
             nn::cosine_distance_with(&x[0], &x[1], options)
-        },
+        }
         "cosine_similarity" => {
             let options = nn::CosineOptions { epsilon: number(params, "epsilon") };
             nn::cosine_similarity_with(&x[0], &x[1], options)
-        },
+        }
         "ctc_loss" => {
             let options = nn::CtcLossOptions { blank_id: size(params, "blank") };
             nn::ctc_loss_with(&x[0], &x[1], &x[2], &x[3], options)
@@ -203,7 +205,7 @@ fn initial(case: Case<'_>) -> Array {
                 ..init::OrthogonalOptions::default()
             };
             init::orthogonal_with(key, shape, dtype, options)
-        },
+        }
         "init_delta_orthogonal" => init::delta_orthogonal(key, shape, dtype, case.number("scale")),
         "init_constant" => init::constant(shape, dtype, case.number("value")),
         "init_variance_scaling" => {

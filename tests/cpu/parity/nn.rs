@@ -55,9 +55,7 @@ fn loss(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
         "squared_error" => nn::squared_error(x, y),
         "mean(squared_error)" => nn::mean_squared_error(x, y),
         "l2_loss" => nn::l2_loss(x, y),
-        "huber_loss" => {
-            nn::huber_loss_with(x, y, nn::HuberLossOptions { delta: number("delta") })
-        },
+        "huber_loss" => nn::huber_loss_with(x, y, nn::HuberLossOptions { delta: number("delta") }),
         "cosine_similarity" => nn::cosine_similarity(x, y),
         "layer_norm" => nn::LayerNorm {
             scale: Some(y.clone()),

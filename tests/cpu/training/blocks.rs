@@ -82,7 +82,7 @@ fn errors_name_layer_leaf_and_sizes() {
         |key, x| nn::MultiHeadAttention::grouped(key, 8, 4, 3).forward(&x),
         f32s(&[2, 5, 8]),
         expect![
-            "error[shape]: MultiHeadAttention: 4 heads of queries are not a multiple of 3 key heads"
+            "error[shape]: MultiHeadAttention: 4 query heads are not a multiple of 3 key heads"
         ],
     );
     refused(

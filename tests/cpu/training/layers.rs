@@ -20,8 +20,7 @@ fn refused(f: fn(Array, Array) -> Array, x: Aval, y: Aval, expected: Expect) {
 #[test]
 fn losses_refuse_what_does_not_fit() {
     let cross_entropy = |x: Array, y: Array| nn::softmax_cross_entropy(&x, &y);
-    let integer_labels =
-        |x: Array, y: Array| nn::softmax_cross_entropy_with_integer_labels(&x, &y);
+    let integer_labels = |x: Array, y: Array| nn::softmax_cross_entropy_with_integer_labels(&x, &y);
     let (f32s, i32s) = (DType::F32, DType::I32);
     refused(
         integer_labels,
@@ -125,7 +124,8 @@ mod on_cpu {
     #[test]
     fn a_class_that_does_not_exist_gives_nan() {
         let labels = Array::from_slice(&[3i32, 2], [2]).unwrap();
-        let loss = nn::softmax_cross_entropy_with_integer_labels(&zeros([2, 3], DType::F32), &labels);
+        let loss =
+            nn::softmax_cross_entropy_with_integer_labels(&zeros([2, 3], DType::F32), &labels);
         let loss = loss.to_vec::<f32>().unwrap();
         assert!(loss[0].is_nan() && (loss[1] - 3f32.ln()).abs() < 1e-6, "{loss:?}");
     }
