@@ -20,5 +20,11 @@ pub use crate::parallel::{
 pub use crate::primitives::*;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, debug, nn, optim, random, train};
+#[cfg(feature = "checkpoint")]
+pub use crate::checkpoint;
+#[cfg(feature = "data")]
+pub use crate::data;
+#[cfg(feature = "train")]
+pub use crate::train;
+pub use crate::{debug, nn, optim, random};
 pub use crate::{i, p};

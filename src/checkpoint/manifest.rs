@@ -6,7 +6,7 @@
 use super::fault::{Read, abridged, damaged, io_error, refused, unread};
 use super::file::open_file;
 use crate::core::Error;
-use crate::data::Position;
+use super::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

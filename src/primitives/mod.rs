@@ -125,7 +125,7 @@ pub const PRIMITIVES: &[Entry] = &[
     // bitcast
     Entry::of::<BitcastConvertType>("bitcast_convert_type", bitcast::exemplars),
     // callback
-    Entry { name: "callback", make: callback::make, exemplars: callback::exemplars },
+    Entry::new("callback", callback::make, callback::exemplars),
     // collective
     Entry::of::<AllGather>("all_gather", collective::exemplars_all_gather),
     Entry::of::<AllToAll>("all_to_all", collective::exemplars_all_to_all),

@@ -21,16 +21,30 @@ pub struct Entry {
     /// Reads it from text.
     pub make: Make,
     /// Instances with sample operands, on which every law is checked.
+    #[cfg(feature = "testing")]
     pub exemplars: fn() -> Vec<Exemplar>,
 }
 
 impl Entry {
+    /// Builds the entry of a primitive. Exemplars are kept with the feature `testing`; without it
+    /// they are not compiled.
+    pub const fn new(name: &'static str, make: Make, exemplars: fn() -> Vec<Exemplar>) -> Entry {
+        #[cfg(not(feature = "testing"))]
+        let _ = exemplars;
+        Entry {
+            name,
+            make,
+            #[cfg(feature = "testing")]
+            exemplars,
+        }
+    }
+
     /// The entry of a primitive whose parameters are plain fields.
     pub const fn of<P: Primitive + DeserializeOwned>(
         name: &'static str,
         exemplars: fn() -> Vec<Exemplar>,
     ) -> Entry {
-        Entry { name, make: make::<P>, exemplars }
+        Entry::new(name, make::<P>, exemplars)
     }
 }
 
