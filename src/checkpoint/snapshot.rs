@@ -1,8 +1,8 @@
 //! What is saved of a run, and what comes back.
 
+use super::Position;
 use super::fault::refused;
 use crate::core::Error;
-use super::Position;
 use crate::tree::Tree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

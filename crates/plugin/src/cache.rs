@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use crate::config::Config;
-use crate::pins::Pin;
 use crate::error::Error;
 use crate::hash;
 use crate::permissions;
+use crate::pins::Pin;
 use crate::platform::Platform;
 use crate::progress::{Progress, Silent};
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cache::{self, Cache, State};
+use crate::cache::{intact, library_path};
 use crate::config::Config;
 use crate::devices;
 use crate::error::{Error, mib};
-use crate::cache::{intact, library_path};
 #[cfg(feature = "install")]
 use crate::install::install;
 use crate::pins::{self, Pin};
