@@ -1,7 +1,7 @@
 //! Gradient transformations put together: what states look like, what errors say, what is compiled.
 
 use expect_test::{Expect, expect};
-use oxidax::optim::{Adafactor, Mask, Muon, Optimizer, State};
+use oxidax::optim::{AdafactorOptions, FactoredRmsOptions, Mask, MuonOptions, Optimizer, State};
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,10 @@ fn expect_state(optimizer: Optimizer, expected: Expect) {
 #[test]
 fn states_name_their_leaves() {
     expect_state(
-        Muon { matrices: Mask::paths(["head"]), ..Muon::new(0.1) }.optimizer(),
+        optim::muon_with(
+            0.1,
+            MuonOptions { matrices: Mask::paths(["head"]), ..MuonOptions::default() },
+        ),
         expect![[r#"
             count i32[]
             muon.mu.head f32[4,2]
@@ -42,8 +45,10 @@ fn states_name_their_leaves() {
             adam.nu.bias bf16[2]
             adam.nu.embed f32[6,4]"#]],
     );
+    let factored_rms =
+        FactoredRmsOptions { min_dim_size_to_factor: 4, ..FactoredRmsOptions::default() };
     expect_state(
-        Adafactor { min_dim_size_to_factor: 4, ..Adafactor::new(0.1) }.optimizer(),
+        optim::adafactor_with(0.1, AdafactorOptions { factored_rms, ..Default::default() }),
         expect![[r#"
             count i32[]
             v_row.embed f32[4]
@@ -105,7 +110,7 @@ fn a_leaf_that_nobody_takes_is_named() {
               help: use `Mask::all()` for the last part"#]],
     );
     refused(
-        Muon { matrices: Mask::all(), ..Muon::new(0.1) }.optimizer(),
+        optim::muon_with(0.1, MuonOptions { matrices: Mask::all(), ..MuonOptions::default() }),
         expect![[r#"
             error[tree]: $.bias: it is bf16[2], not a matrix
               help: leave it out of `matrices`"#]],
