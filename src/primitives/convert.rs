@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | the same conversion between float and complex dtypes, else zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvertElementType {
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: DType,
-    /// Whether the result is weakly typed.
+    /// The result is weakly typed.
     pub weak: bool,
 }
 
@@ -48,7 +48,7 @@ impl ConvertElementType {
     ) -> RuleResult<Vec<Value>> {
         let result = results[0].stablehlo();
         if operands[0].ty() == &result {
-            // Only the weakness changes.
+            // Only the weakness differs.
             return Ok(operands.to_vec());
         }
         Ok(vec![ctx.op_as("convert", operands, "", &result)])
@@ -82,7 +82,7 @@ impl Elementwise for ConvertElementType {
     }
 }
 
-/// `x` in another dtype and weakness; `x` itself if it has them already.
+/// Converts `x` to a dtype and weakness; returns `x` itself if it has them.
 #[track_caller]
 pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
     match x.dtype() == dtype && x.aval().weak == weak {
@@ -91,7 +91,7 @@ pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
     }
 }
 
-/// `x` with every element converted to `dtype`. See [`ConvertElementType`] for its rules.
+/// Converts every element of `x` to `dtype`. See [`ConvertElementType`] for its rules.
 #[doc(alias = "astype")]
 #[track_caller]
 pub fn convert_element_type(x: &Array, dtype: DType) -> Array {

@@ -1,4 +1,4 @@
-//! The examples along a named axis, side by side.
+//! Concatenation or stacking of the examples along a named axis.
 
 use super::lowering::{self, Groups};
 use super::{PSumScatter, behind, merged};
@@ -11,23 +11,23 @@ use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The values of all examples along a named axis, as one array.
+/// Gathers the values of all examples along a named axis into one array.
 ///
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` |
-/// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`, or, if `tiled`, that axis of `x` so many times as long, the values end to end |
+/// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`; if `tiled`, that axis of `x` is `axis_size` times as long |
 /// | lowering   | [`all_gather`](https://openxla.org/stablehlo/spec#all_gather); for `vmap` the batch axis becomes an ordinary one |
 /// | derivative | linear; transposes to [`PSumScatter`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllGather {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Its size.
+    /// The size of the axis.
     pub axis_size: usize,
-    /// Where the values stand beside each other.
+    /// The dimension of the result along which the values are gathered.
     pub all_gather_dimension: usize,
-    /// Whether they are joined along an axis that is there.
+    /// Concatenates along an existing dimension instead of stacking along a new one.
     pub tiled: bool,
 }
 

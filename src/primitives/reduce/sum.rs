@@ -74,8 +74,8 @@ impl Spmd for ReduceSum {
     }
 }
 
-/// Sum of `x` along `axes` (negative ones count from the back), which disappear. No axes, no sum.
-/// See [`ReduceSum`] for its rules.
+/// Returns the sum of `x` along `axes`, which are removed. Negative axes count from the back. See
+/// [`ReduceSum`] for its rules.
 #[track_caller]
 pub fn reduce_sum(x: &Array, axes: &[isize]) -> Array {
     let axes = resolve_axes("reduce_sum", x, axes);

@@ -147,7 +147,8 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a lowering writes besides conversions, constants, barriers and changes of shape; the plainest first.
+/// What a lowering writes besides conversions, constants, barriers and changes of shape; the
+/// plainest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Written {
     Nothing,

@@ -1,5 +1,5 @@
-//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The outcomes are
-//! kept beside this file, for the support matrix.
+//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The
+//! outcomes are kept beside this file, for the support matrix.
 
 use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
@@ -11,7 +11,8 @@ use oxidax::testing::{Variant, joined, variants};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its objections.
+/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its
+/// objections.
 fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
     let entries: Vec<&Entry> = PRIMITIVES.iter().chain(HOLDERS).collect();
     let lines = Mutex::new(vec![String::new(); entries.len()]);

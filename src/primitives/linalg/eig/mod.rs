@@ -19,7 +19,7 @@ use crate::primitives::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Eigenvalues `w`, and, if wanted, eigenvectors `v` with `a · v = v · diag(w)`.
+/// Eigenvalues `w` and, optionally, eigenvectors `v` with `a · v = v · diag(w)`.
 ///
 /// | | |
 /// |-|-|
@@ -28,15 +28,16 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | reflections to Hessenberg form, then shifted QR sweeps of rotations, in loops; vectors by substitution in the triangular form that is left |
 /// | derivative | `dw = diag(c)` with `c = v⁻¹ da v`; `dv = v (f ∘ c)` with `f_ij = 1 / (w_j − w_i)`, turned and scaled to stay normalized; not a number where eigenvalues coincide |
 ///
-/// All is done in complex numbers, so that eigenvalues of a real matrix come in pairs up to rounding. Where
-/// the sweeps do not converge, and where `a` is not finite, the results are NaN.
+/// All computation is complex, so eigenvalues of a real matrix come in conjugate pairs up to
+/// rounding. If the sweeps do not converge or `a` is not finite, the results are NaN.
 ///
-/// Reference: Golub and Van Loan, "Matrix Computations" (4th edition, 2013), sections 7.4 to 7.6; Wilkinson,
-/// "The Algebraic Eigenvalue Problem" (1965), for the shift. Giles, "Collected matrix derivative results for
-/// forward and reverse mode algorithmic differentiation" (2008), section 3.1.
+/// Reference: Golub and Van Loan, "Matrix Computations" (4th edition, 2013), sections 7.4 to 7.6;
+/// Wilkinson, "The Algebraic Eigenvalue Problem" (1965), for the shift. Giles, "Collected matrix
+/// derivative results for forward and reverse mode algorithmic differentiation" (2008), section
+/// 3.1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Eig {
-    /// Whether eigenvectors are computed.
+    /// Computes eigenvectors too.
     pub eigenvectors: bool,
 }
 
@@ -112,13 +113,13 @@ impl Primitive for Eig {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
-        // As Golub and Van Loan count, in complex operations of about six.
+        // The count of Golub and Van Loan, in complex operations of about six real ones.
         let each = if self.eigenvectors { 150 } else { 60 };
         Cost { flops: each * n * operands[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 
-/// The loop's `[b, n or 2n, n]` and substituted vectors as results.
+/// Converts the loop's `[b, n or 2n, n]` and the substituted vectors to results.
 fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     let (a, matrices) = (&x[0], &x[1]);
     let n = sizes(a).1;
@@ -140,7 +141,7 @@ fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     results.collect()
 }
 
-/// Eigenvalues, and eigenvectors as columns, of each matrix. See [`Eig`].
+/// Returns eigenvalues and eigenvectors (as columns) of each matrix. See [`Eig`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -169,7 +170,7 @@ impl Registered for Eig {
             of(true, DType::C64, &[2, 2], &two),
             of(true, DType::F32, &[0, 0], &[]),
             of(false, DType::F32, &[1, 1], &[-3.0]),
-            // A Jordan block, whose eigenvalues coincide, beside a matrix that has none.
+            // A Jordan block, whose eigenvalues coincide, and a matrix with distinct eigenvalues.
             of(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
                 .without_derivative(),
         ]
