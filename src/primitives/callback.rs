@@ -113,10 +113,7 @@ impl Primitive for Callback {
     }
 
     fn effects(&self) -> Effects {
-        match self.ordered {
-            true => Effects::Ordered,
-            false => Effects::None,
-        }
+        if self.ordered { Effects::Ordered } else { Effects::None }
     }
 
     fn is_opaque(&self) -> bool {
@@ -164,12 +161,11 @@ impl Callback {
         results: &[TensorType],
     ) -> Vec<Value> {
         // Transfers need their own token chain, even if the callback may move.
-        let mut token = match self.ordered {
-            true => ctx.token(),
-            false => {
-                let ty = [TensorType::token()];
-                ctx.op_full("stablehlo.create_token", &[], "", Vec::new(), &ty).remove(0)
-            }
+        let mut token = if self.ordered {
+            ctx.token()
+        } else {
+            let ty = [TensorType::token()];
+            ctx.op_full("stablehlo.create_token", &[], "", Vec::new(), &ty).remove(0)
         };
         for operand in operands {
             let ty = [TensorType::token()];

@@ -135,10 +135,7 @@ impl Elementwise for Real {
 /// for its rules.
 #[track_caller]
 pub fn real(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Real, [x]),
-        false => x.clone(),
-    }
+    if x.dtype().is_complex() { bind1(Real, [x]) } else { x.clone() }
 }
 
 /// Imaginary part of complex numbers.
@@ -181,10 +178,7 @@ impl Elementwise for Imag {
 /// rules.
 #[track_caller]
 pub fn imag(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Imag, [x]),
-        false => zeros_of(x.aval()),
-    }
+    if x.dtype().is_complex() { bind1(Imag, [x]) } else { zeros_of(x.aval()) }
 }
 
 /// Complex conjugation.
@@ -241,10 +235,7 @@ impl Elementwise for Conj {
 #[doc(alias = "conjugate")]
 #[track_caller]
 pub fn conj(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Conj, [x]),
-        false => x.clone(),
-    }
+    if x.dtype().is_complex() { bind1(Conj, [x]) } else { x.clone() }
 }
 
 /// Returns the angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for
@@ -254,10 +245,7 @@ pub fn conj(x: &Array) -> Array {
 #[track_caller]
 pub fn angle(x: &Array) -> Array {
     let x = inexact(x);
-    match x.dtype().is_complex() {
-        true => atan2(imag(&x), real(&x)),
-        false => atan2(zeros_like(&x), &x),
-    }
+    if x.dtype().is_complex() { atan2(imag(&x), real(&x)) } else { atan2(zeros_like(&x), &x) }
 }
 
 #[cfg(test)]

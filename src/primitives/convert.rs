@@ -34,9 +34,10 @@ impl ConvertElementType {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0]]);
         let smooth = self.dtype.is_inexact() && primals[0].dtype().is_inexact();
-        let dy = match smooth {
-            true => tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx])),
-            false => Tangent::zero_like(&y),
+        let dy = if smooth {
+            tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx]))
+        } else {
+            Tangent::zero_like(&y)
         };
         Ok((vec![y], vec![dy]))
     }
@@ -85,9 +86,10 @@ impl Elementwise for ConvertElementType {
 /// Converts `x` to a dtype and weakness; returns `x` itself if it has them.
 #[track_caller]
 pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
-    match x.dtype() == dtype && x.aval().weak == weak {
-        true => x.clone(),
-        false => bind1(ConvertElementType { dtype, weak }, [x]),
+    if x.dtype() == dtype && x.aval().weak == weak {
+        x.clone()
+    } else {
+        bind1(ConvertElementType { dtype, weak }, [x])
     }
 }
 

@@ -58,11 +58,12 @@ fn category(dtype: DType) -> &'static str {
 /// Returns the dtype of products of these dtypes.
 pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) -> RuleResult<DType> {
     let Some(preferred) = preferred else {
-        return match lhs == rhs {
-            true => Ok(lhs),
-            false => Err(RuleError::dtype(format!(
+        return if lhs == rhs {
+            Ok(lhs)
+        } else {
+            Err(RuleError::dtype(format!(
                 "operands must have one dtype unless preferred_element_type is set, got {lhs} and {rhs}"
-            ))),
+            )))
         };
     };
     if category(lhs) != category(rhs) {
@@ -86,9 +87,12 @@ pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) ->
 
 impl DotGeneral {
     fn describe(&self) -> String {
-        let pair = |lhs: &[usize], rhs: &[usize]| match lhs.is_empty() && rhs.is_empty() {
-            true => "none".to_string(),
-            false => format!("lhs {lhs:?} with rhs {rhs:?}"),
+        let pair = |lhs: &[usize], rhs: &[usize]| {
+            if lhs.is_empty() && rhs.is_empty() {
+                "none".to_string()
+            } else {
+                format!("lhs {lhs:?} with rhs {rhs:?}")
+            }
         };
         let contract = pair(&self.lhs_contracting, &self.rhs_contracting);
         format!("contract: {contract}; batch: {}", pair(&self.lhs_batch, &self.rhs_batch))
@@ -328,9 +332,12 @@ impl Primitive for DotGeneral {
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
         let (operand, product) = multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
-        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| match *x.ty() == ty {
-            true => x.clone(),
-            false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| {
+            if *x.ty() == ty {
+                x.clone()
+            } else {
+                ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
+            }
         };
         let mut factors = operands.to_vec();
         if let Some(dtype) = operand {

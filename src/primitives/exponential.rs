@@ -66,10 +66,8 @@ impl Exp2 {
     ) -> RuleResult<Vec<Value>> {
         let ty = operands[0].ty().clone();
         let dtype = results[0].dtype;
-        let (base, name) = match dtype.is_complex() {
-            true => (std::f64::consts::LN_2, "multiply"),
-            false => (2.0, "power"),
-        };
+        let (base, name) =
+            if dtype.is_complex() { (std::f64::consts::LN_2, "multiply") } else { (2.0, "power") };
         let base = ctx.constant(&Scalar::Float(base).stablehlo(dtype), &ty);
         let y = ctx.op(name, &[base, operands[0].clone()]);
         Ok(vec![if dtype.is_complex() { ctx.op("exponential", &[y]) } else { y }])

@@ -144,14 +144,12 @@ fn counted(numbers: [Scalar; 3], dtype: DType) -> Array {
         trace::throw_op(OpErrorKind::Value, "arange_step", message, Some(Location::caller()));
     }
     let positions = iota(dtype, count as usize);
-    let scaled = match step == 1.0 {
-        true => positions,
-        false => mul(&positions, fill_of(numbers[2], positions.aval())),
+    let scaled = if step == 1.0 {
+        positions
+    } else {
+        mul(&positions, fill_of(numbers[2], positions.aval()))
     };
-    match start == 0.0 {
-        true => scaled,
-        false => add(&scaled, fill_of(numbers[0], scaled.aval())),
-    }
+    if start == 0.0 { scaled } else { add(&scaled, fill_of(numbers[0], scaled.aval())) }
 }
 
 impl Registered for Iota {

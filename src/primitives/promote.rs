@@ -154,20 +154,16 @@ pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [A
 #[track_caller]
 pub(crate) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     let arrays = promote_arrays(name, operands);
-    match arrays[0].dtype().is_inexact() {
-        true => arrays,
-        false => {
-            let weak = arrays[0].aval().weak;
-            trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
-        }
+    if arrays[0].dtype().is_inexact() {
+        arrays
+    } else {
+        let weak = arrays[0].aval().weak;
+        trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
     }
 }
 
 /// Converts integers and booleans to `f32`; returns float and complex arrays unchanged.
 #[track_caller]
 pub(crate) fn inexact(x: &Array) -> Array {
-    match x.dtype().is_inexact() {
-        true => x.clone(),
-        false => convert_to(x, DType::F32, x.aval().weak),
-    }
+    if x.dtype().is_inexact() { x.clone() } else { convert_to(x, DType::F32, x.aval().weak) }
 }

@@ -230,10 +230,7 @@ impl Spmd for Reshape {
 /// Reshapes `x` to this shape; returns `x` itself if it has it.
 #[track_caller]
 pub(crate) fn reshape_to(x: &Array, shape: &Shape) -> Array {
-    match x.shape() == shape {
-        true => x.clone(),
-        false => bind1(Reshape { shape: shape.to_vec() }, [x]),
-    }
+    if x.shape() == shape { x.clone() } else { bind1(Reshape { shape: shape.to_vec() }, [x]) }
 }
 
 /// Reshapes `x` to `shape`, in row-major order. See [`Reshape`] for its rules; the method
@@ -338,9 +335,10 @@ impl Spmd for Transpose {
 #[doc(alias = "permute_dims")]
 #[track_caller]
 pub fn transpose(x: &Array, permutation: &[usize]) -> Array {
-    match permutation.len() == x.rank() && permutation.iter().copied().eq(0..x.rank()) {
-        true => x.clone(),
-        false => bind1(Transpose { permutation: permutation.to_vec() }, [x]),
+    if permutation.len() == x.rank() && permutation.iter().copied().eq(0..x.rank()) {
+        x.clone()
+    } else {
+        bind1(Transpose { permutation: permutation.to_vec() }, [x])
     }
 }
 

@@ -176,10 +176,7 @@ fn lower_canonical(ctx: &mut LowerCtx<'_>, x: Value) -> Value {
         "f64" => x.ty().clone(),
         _ => x.ty().with_element("f32"),
     };
-    let x = match x.ty() == &ty {
-        true => x,
-        false => ctx.op_as("convert", &[x], "", &ty),
-    };
+    let x = if x.ty() == &ty { x } else { ctx.op_as("convert", &[x], "", &ty) };
     let dtype = if ty.element() == "f64" { DType::F64 } else { DType::F32 };
     let number = |ctx: &mut LowerCtx<'_>, value: f64| {
         ctx.constant(&crate::core::Scalar::Float(value).stablehlo(dtype), &ty)

@@ -137,9 +137,10 @@ pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Che
         let along = directions.iter().filter_map(Tangent::array).collect();
         let backward = pair(results.of(pulled)?, along)?;
         let scale = forward.abs().max(backward.abs()).max(1.0);
-        match (forward - backward).abs() <= 1e-9 * scale || !forward.is_finite() {
-            true => Ok(()),
-            false => fail(format!("<Jv, u> is {forward}, <v, J'u> is {backward}")),
+        if (forward - backward).abs() <= 1e-9 * scale || !forward.is_finite() {
+            Ok(())
+        } else {
+            fail(format!("<Jv, u> is {forward}, <v, J'u> is {backward}"))
         }
     }))
 }

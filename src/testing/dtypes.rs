@@ -135,11 +135,16 @@ fn wide(dtype: DType) -> Option<DType> {
 
 /// Returns the operands with `to` in place of `from`.
 fn replaced(operands: &[Sample], from: DType, to: DType) -> Vec<Sample> {
-    let each = operands.iter().map(|one| match one.aval.dtype == from {
-        true => Sample { aval: one.aval.with_dtype(to), ..one.clone() },
-        false => one.clone(),
-    });
-    each.collect()
+    operands
+        .iter()
+        .map(|one| {
+            if one.aval.dtype == from {
+                Sample { aval: one.aval.with_dtype(to), ..one.clone() }
+            } else {
+                one.clone()
+            }
+        })
+        .collect()
 }
 
 impl Variant {
@@ -179,9 +184,12 @@ impl Variant {
         };
         let wide = match wide {
             Some(wide) => {
-                let to_wide = |x: &Array| match x.dtype() == self.dtype {
-                    true => array(&x.aval().with_dtype(wide.dtype), &numbers(x)?.0),
-                    false => Ok(x.clone()),
+                let to_wide = |x: &Array| {
+                    if x.dtype() == self.dtype {
+                        array(&x.aval().with_dtype(wide.dtype), &numbers(x)?.0)
+                    } else {
+                        Ok(x.clone())
+                    }
                 };
                 let operands = operands.iter().map(to_wide).collect::<Result<_, _>>()?;
                 Some(jobs.add(&wide.program, operands))

@@ -65,10 +65,7 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
     }
     failures.extend(edges::check(entry, &exemplars, ALWAYS));
     failures.extend(narrow::check(entry, &exemplars));
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(failures.join("\n")),
-    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
 /// Checks every law on one exemplar of the primitive of `entry`. Returns the failures.

@@ -45,10 +45,12 @@ pub(super) fn check(entry: &Entry, exemplars: &[Exemplar]) -> Vec<String> {
         };
         failures.extend(outcome.err().map(|message| (position, law, message)));
     }
-    let said = failures.into_iter().map(|(position, law, message)| {
-        format!("{} exemplar {position} in bf16: law {law}: {message}", entry.name)
-    });
-    said.collect()
+    failures
+        .into_iter()
+        .map(|(position, law, message)| {
+            format!("{} exemplar {position} in bf16: law {law}: {message}", entry.name)
+        })
+        .collect()
 }
 
 /// An exemplar in `bf16`, and in `f64` with the same numbers.
@@ -66,9 +68,12 @@ impl Pair {
     /// Returns `None` if the primitive rejects such operands.
     fn new(entry: &Entry, position: usize, exemplar: &Exemplar) -> Option<Pair> {
         let of = |dtype: DType| {
-            let each = exemplar.operands.iter().map(|one| match one.aval.dtype.is_float() {
-                true => Sample { aval: one.aval.with_dtype(dtype), ..one.clone() },
-                false => one.clone(),
+            let each = exemplar.operands.iter().map(|one| {
+                if one.aval.dtype.is_float() {
+                    Sample { aval: one.aval.with_dtype(dtype), ..one.clone() }
+                } else {
+                    one.clone()
+                }
             });
             let subject =
                 attempt(|| Subject::new(entry, exemplar, &each.collect::<Vec<_>>())).ok()?;

@@ -87,9 +87,8 @@ pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error>
             Array::from_slice(&elements, aval.shape.clone())
         }};
     }
-    let whole = |value: &Complex64| match value.re >= 9.3e18 {
-        true => value.re as u64 as i64,
-        false => value.re.floor() as i64,
+    let whole = |value: &Complex64| {
+        if value.re >= 9.3e18 { value.re as u64 as i64 } else { value.re.floor() as i64 }
     };
     let small = |keep: fn(i64) -> u8| {
         let bytes: Vec<u8> = elements.iter().map(|value| keep(whole(value))).collect();
@@ -152,9 +151,12 @@ pub fn sample(sample: &Sample, seed: u64) -> Result<Array, Error> {
     let elements: Vec<Complex64> = real
         .into_iter()
         .enumerate()
-        .map(|(at, re)| match aval.dtype.is_complex() {
-            true => Complex64::new(re, element(at + aval.size())),
-            false => Complex64::new(re, 0.0),
+        .map(|(at, re)| {
+            if aval.dtype.is_complex() {
+                Complex64::new(re, element(at + aval.size()))
+            } else {
+                Complex64::new(re, 0.0)
+            }
         })
         .collect();
     array(aval, &elements)

@@ -71,11 +71,10 @@ pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
     // or result.
     let sizes = [subject.program.avals_in(), subject.program.avals_out()].concat();
     let size = sizes.iter().map(Aval::bytes).min().unwrap_or_default();
-    match cost.bytes >= size as u64 || subject.operands.is_empty() {
-        true => Ok(Box::new(|_| Ok(()))),
-        false => {
-            fail(format!("{} bytes moved, the smallest operand or result has {size}", cost.bytes))
-        }
+    if cost.bytes >= size as u64 || subject.operands.is_empty() {
+        Ok(Box::new(|_| Ok(())))
+    } else {
+        fail(format!("{} bytes moved, the smallest operand or result has {size}", cost.bytes))
     }
 }
 

@@ -101,11 +101,17 @@ impl Subject {
 
     /// Returns random tangents, dense for inexact operands.
     pub(super) fn directions(&self, seed: u64) -> Result<Vec<Tangent>, Error> {
-        let each = self.operands.iter().enumerate().map(|(at, x)| match x.dtype().is_inexact() {
-            true => Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?)),
-            false => Ok(Tangent::zero_like(x)),
-        });
-        each.collect()
+        self.operands
+            .iter()
+            .enumerate()
+            .map(|(at, x)| {
+                if x.dtype().is_inexact() {
+                    Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?))
+                } else {
+                    Ok(Tangent::zero_like(x))
+                }
+            })
+            .collect()
     }
 
     /// Moves the inexact operands along the directions by `step`.

@@ -83,12 +83,11 @@ impl IntegerPow {
             Some(product) => product,
             None => one(ctx),
         };
-        Ok(vec![match self.exponent < 0 {
-            true => {
-                let one = one(ctx);
-                ctx.op("divide", &[one, power])
-            }
-            false => power,
+        Ok(vec![if self.exponent < 0 {
+            let one = one(ctx);
+            ctx.op("divide", &[one, power])
+        } else {
+            power
         }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -186,9 +185,10 @@ impl Pow {
         let [x, y] = operands else {
             return Err(RuleError::value(format!("takes 2 operands, got {}", operands.len())));
         };
-        let y = match y.ty() == x.ty() {
-            true => y.clone(),
-            false => ctx.op_as("convert", std::slice::from_ref(y), "", &results[0].stablehlo()),
+        let y = if y.ty() == x.ty() {
+            y.clone()
+        } else {
+            ctx.op_as("convert", std::slice::from_ref(y), "", &results[0].stablehlo())
         };
         Ok(vec![ctx.op("power", &[x.clone(), y])])
     }

@@ -47,10 +47,7 @@ impl Elementwise for Floor {
 /// [`Floor`] for its rules.
 #[track_caller]
 pub fn floor(x: &Array) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Floor, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Floor, [x]) }
 }
 
 /// Rounds every element up to an integer.
@@ -83,10 +80,7 @@ impl Elementwise for Ceil {
 /// for its rules.
 #[track_caller]
 pub fn ceil(x: &Array) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Ceil, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Ceil, [x]) }
 }
 
 /// Rounding of numbers halfway between two integers.
@@ -151,10 +145,7 @@ impl Elementwise for Round {
 
 #[track_caller]
 fn round_by(x: &Array, rounding_method: RoundingMethod) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Round { rounding_method }, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Round { rounding_method }, [x]) }
 }
 
 /// Rounds each element of `x` to the nearest integer, ties to even as in NumPy. Integer arrays are

@@ -45,14 +45,14 @@ impl Abs {
 impl Elementwise for Abs {
     const NAME: &'static str = "abs";
     const TYPE: TypeRule<Abs> = TypeRule::Custom(Abs::abstract_eval);
-    const DERIVATIVE: Derivative<Abs> =
-        Derivative::Unary(|_, x, y, dx| match x.dtype().is_complex() {
-            true => {
-                let length = select(&eq(y, 0.0), &ones_like(y), y);
-                real(&mul(dx, div(conj(x), complex(&length, 0.0))))
-            }
-            false => select(&ge(x, 0.0), dx, &neg(dx)),
-        });
+    const DERIVATIVE: Derivative<Abs> = Derivative::Unary(|_, x, y, dx| {
+        if x.dtype().is_complex() {
+            let length = select(&eq(y, 0.0), &ones_like(y), y);
+            real(&mul(dx, div(conj(x), complex(&length, 0.0))))
+        } else {
+            select(&ge(x, 0.0), dx, &neg(dx))
+        }
+    });
     const LOWERING: Lowering<Abs> = Lowering::Op("abs");
     const COST: CostRule<Abs> = CostRule::Arithmetic;
     fn exemplars() -> Vec<Exemplar> {
@@ -74,10 +74,7 @@ impl Elementwise for Abs {
 #[doc(alias = "absolute")]
 #[track_caller]
 pub fn abs(x: &Array) -> Array {
-    match x.dtype().is_unsigned() || x.dtype().is_bool() {
-        true => x.clone(),
-        false => bind1(Abs, [x]),
-    }
+    if x.dtype().is_unsigned() || x.dtype().is_bool() { x.clone() } else { bind1(Abs, [x]) }
 }
 
 /// Elementwise sign: -1, 0 or 1.

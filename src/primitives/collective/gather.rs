@@ -41,9 +41,10 @@ impl Primitive for AllGather {
         let places = x.rank() + usize::from(!self.tiled);
         ensure_shape!(at < places, "dimension {at} must lie below {places}");
         let mut shape = x.shape.to_vec();
-        match self.tiled {
-            true => shape[at] *= self.axis_size,
-            false => shape.insert(at, self.axis_size),
+        if self.tiled {
+            shape[at] *= self.axis_size
+        } else {
+            shape.insert(at, self.axis_size)
         }
         Ok(vec![x.with_shape(shape)])
     }
@@ -73,12 +74,11 @@ impl Primitive for AllGather {
     ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let (at, result) = (self.all_gather_dimension, &results[0]);
-        let own = match self.tiled {
-            true => operands[0].clone(),
-            false => {
-                let own = result.with_shape(result.shape.remove(at).insert(at, 1));
-                lowering::shaped(ctx, &operands[0], &own)
-            }
+        let own = if self.tiled {
+            operands[0].clone()
+        } else {
+            let own = result.with_shape(result.shape.remove(at).insert(at, 1));
+            lowering::shaped(ctx, &operands[0], &own)
         };
         Ok(vec![lowering::gather(ctx, &groups, &own, at, result.dtype)])
     }

@@ -94,10 +94,8 @@ impl Primitive for PSum {
         let (tracked, summed): (Vec<String>, Vec<String>) =
             self.axis_names.iter().cloned().partition(|name| before.contains(name));
         let ct = one_cotangent(cts)?;
-        let ct = match summed.is_empty() {
-            true => ct.clone(),
-            false => bind1(PSum { axis_names: summed }, [ct]),
-        };
+        let ct =
+            if summed.is_empty() { ct.clone() } else { bind1(PSum { axis_names: summed }, [ct]) };
         Ok(vec![Some(vary(&ct, &Varying::over(tracked)).into())])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {

@@ -61,9 +61,10 @@ impl Primitive for PVary {
         let before = &operands[0].aval().varying;
         let added: Vec<String> =
             self.axis_names.iter().filter(|name| !before.contains(name)).cloned().collect();
-        Ok(vec![Some(match added.is_empty() {
-            true => ct.clone().into(),
-            false => bind1(PSum { axis_names: added }, [ct]).into(),
+        Ok(vec![Some(if added.is_empty() {
+            ct.clone().into()
+        } else {
+            bind1(PSum { axis_names: added }, [ct]).into()
         })])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {

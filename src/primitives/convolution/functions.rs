@@ -181,15 +181,13 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTranspose) -> Array {
         precision: how.precision,
         ..ConvGeneralDilated::default()
     };
-    let kernel = match how.transpose_kernel {
-        true => {
-            let turned: Vec<isize> =
-                numbers.rhs_spec[2..].iter().map(|&axis| axis as isize).collect();
-            let mut order: Vec<usize> = (0..rank).collect();
-            order.swap(numbers.rhs_spec[0], numbers.rhs_spec[1]);
-            transpose(&rev(rhs, &turned), &order)
-        }
-        false => rhs.clone(),
+    let kernel = if how.transpose_kernel {
+        let turned: Vec<isize> = numbers.rhs_spec[2..].iter().map(|&axis| axis as isize).collect();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(numbers.rhs_spec[0], numbers.rhs_spec[1]);
+        transpose(&rev(rhs, &turned), &order)
+    } else {
+        rhs.clone()
     };
     named("conv_transpose", lhs, &kernel, general)
 }
@@ -318,9 +316,10 @@ pub fn conv_general_dilated_local(
     let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);
     trace::from_caller(|| {
         // The lower index first, so that the second move does not undo the first.
-        match batch < features {
-            true => move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features),
-            false => move_axis(&move_axis(&product, rank - 1, features), rank - 1, batch),
+        if batch < features {
+            move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features)
+        } else {
+            move_axis(&move_axis(&product, rank - 1, features), rank - 1, batch)
         }
     })
 }

@@ -32,9 +32,10 @@ impl ConvGeneralDilated {
         let operand = operand.or_else(|| taken_as(ctx.platform(), lhs, product));
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
             let ty = x.ty().with_element(dtype.stablehlo());
-            match *x.ty() == ty {
-                true => x.clone(),
-                false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+            if *x.ty() == ty {
+                x.clone()
+            } else {
+                ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
             }
         };
         let mut factors = operands.to_vec();

@@ -40,10 +40,7 @@ pub(super) fn narrow_carry(dtype: DType) -> DType {
 
 fn convert(ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType) -> Value {
     let ty = x.ty().with_element(dtype.stablehlo());
-    match *x.ty() == ty {
-        true => x.clone(),
-        false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
-    }
+    if *x.ty() == ty { x.clone() } else { ctx.op_as("convert", std::slice::from_ref(x), "", &ty) }
 }
 
 /// Moves the axis to the front, or back from there.
@@ -52,9 +49,10 @@ fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, axis: usize, back: bool) -> Val
         return x.clone();
     }
     let rank = x.ty().dims().len();
-    let order: Vec<usize> = match back {
-        false => std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect(),
-        true => (1..=axis).chain([0]).chain(axis + 1..rank).collect(),
+    let order: Vec<usize> = if back {
+        (1..=axis).chain([0]).chain(axis + 1..rank).collect()
+    } else {
+        std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect()
     };
     let dims: Vec<usize> = order.iter().map(|&axis| x.ty().dims()[axis]).collect();
     let attributes = format!("permutation = {}", i64_array(order));
@@ -114,10 +112,8 @@ pub(super) fn lower_loop(
 
     let (outside, arguments) = ctx.open_region(&types);
     let [done, total, totals] = [0, 1, 2].map(|at| arguments[at].clone());
-    let place = match along.reverse {
-        true => ctx.op("subtract", &[final_place, done.clone()]),
-        false => done.clone(),
-    };
+    let place =
+        if along.reverse { ctx.op("subtract", &[final_place, done.clone()]) } else { done.clone() };
     let elements: Vec<Value> = xs.iter().map(|x| row_at(ctx, x, &place)).collect();
     let total = step(ctx, &total, &elements);
     let mut update = vec![totals, convert(ctx, &total, stored), place];
@@ -150,9 +146,10 @@ pub(super) fn lower_tree(
 /// Reference: Blelloch, "Prefix sums and their applications", 1990.
 pub(super) fn tree(xs: &[Array], along: Along, combine: Combine<'_>) -> Vec<Array> {
     let turned = |xs: &[Array]| -> Vec<Array> {
-        match along.reverse {
-            true => xs.iter().map(|x| rev(x, &[along.axis as isize])).collect(),
-            false => xs.to_vec(),
+        if along.reverse {
+            xs.iter().map(|x| rev(x, &[along.axis as isize])).collect()
+        } else {
+            xs.to_vec()
         }
     };
     turned(&forward(&turned(xs), along.axis, combine))

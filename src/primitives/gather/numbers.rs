@@ -181,9 +181,8 @@ impl GatherDimensionNumbers {
         }
         let mut slice = kept.iter().map(|&axis| sizes[axis]);
         let mut batch = indices[..indices.rank() - 1].iter().copied();
-        let size = |axis: usize| match self.offset_dims.contains(&axis) {
-            true => slice.next(),
-            false => batch.next(),
+        let size = |axis: usize| {
+            if self.offset_dims.contains(&axis) { slice.next() } else { batch.next() }
         };
         let shape: Option<Shape> = (0..rank).map(size).collect();
         Ok(shape.expect("offset_dims and the axes of the indices add up to the rank"))

@@ -136,10 +136,7 @@ impl Primitive for Svd {
 }
 
 fn empty_like(aval: &Aval) -> Array {
-    match aval.rank() < 2 {
-        true => zeros_of(aval),
-        false => identity(&zeros_of(aval)),
-    }
+    if aval.rank() < 2 { zeros_of(aval) } else { identity(&zeros_of(aval)) }
 }
 
 /// Returns the q of the taller of `a` and its adjoint, and the state of the loop: the number of
@@ -256,17 +253,19 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let phases = diagonal(&r);
     let phases = where_(&eq(&phases, 0), 1, sign(&phases));
     let left = product(q, &(&left * as_columns(&phases, &left)));
-    let complete = |x: &Array, size: usize| match full && sizes(x).1 < size {
-        false => x.clone(),
-        true => {
+    let complete = |x: &Array, size: usize| {
+        if full && sizes(x).1 < size {
             let (basis, _) = qr(x, true);
             let rest = slice_in_dim(&basis, sizes(x).1 as isize, size as isize, 1, -1);
             concatenate(&[x.clone(), rest], -1)
+        } else {
+            x.clone()
         }
     };
-    match m >= n {
-        true => vec![complete(&left, m), lengths, adjoint(&v)],
-        false => vec![v, lengths, adjoint(&complete(&left, n))],
+    if m >= n {
+        vec![complete(&left, m), lengths, adjoint(&v)]
+    } else {
+        vec![v, lengths, adjoint(&complete(&left, n))]
     }
 }
 

@@ -57,10 +57,7 @@ impl TriangularSolve {
     /// Returns the elements of `a` that are read.
     fn read(&self, a: &Array) -> Array {
         let off = i32::from(self.unit_diagonal);
-        match self.lower {
-            true => lower_part(a, -off),
-            false => upper_part(a, off),
-        }
+        if self.lower { lower_part(a, -off) } else { upper_part(a, off) }
     }
 
     /// Returns the transpose of the solve with respect to `b`, and its matrix.
@@ -105,10 +102,7 @@ impl Primitive for TriangularSolve {
         let of_b = tangents[1].map(x.aval(), |db| bind1(self.clone(), [a, db]));
         let of_a = tangents[0].map(x.aval(), |da| {
             let da = self.op(&self.read(da));
-            let change = match self.left_side {
-                true => product(&da, &x),
-                false => product(&x, &da),
-            };
+            let change = if self.left_side { product(&da, &x) } else { product(&x, &da) };
             bind1(self.clone(), [a, &neg(&change)])
         });
         Ok((vec![x], vec![add_tangents(&of_b, &of_a)]))

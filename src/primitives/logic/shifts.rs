@@ -118,9 +118,10 @@ pub fn shift_right_arithmetic(x: impl ArrayLike, by: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn shift_right(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     let [x, by] = promote_arrays("shift_right", [x.like(), by.like()]);
-    match x.dtype().is_unsigned() {
-        true => bind1(ShiftRightLogical, [&x, &by]),
-        false => bind1(ShiftRightArithmetic, [&x, &by]),
+    if x.dtype().is_unsigned() {
+        bind1(ShiftRightLogical, [&x, &by])
+    } else {
+        bind1(ShiftRightArithmetic, [&x, &by])
     }
 }
 

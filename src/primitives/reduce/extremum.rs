@@ -53,9 +53,10 @@ fn chosen_tangent(x: &Array, y: &Array, dx: &Array, axes: &[usize]) -> Array {
 
 /// Returns the tangent like [`chosen_tangent`]; zero for an empty axis.
 fn extremum_tangent(x: &Array, y: &Array, dx: &Tangent, axes: &[usize]) -> Tangent {
-    match axes.iter().any(|&axis| x.shape()[axis] == 0) {
-        true => Tangent::zero_like(y),
-        false => dx.map(y.aval(), |dx| chosen_tangent(x, y, dx, axes)),
+    if axes.iter().any(|&axis| x.shape()[axis] == 0) {
+        Tangent::zero_like(y)
+    } else {
+        dx.map(y.aval(), |dx| chosen_tangent(x, y, dx, axes))
     }
 }
 

@@ -68,9 +68,10 @@ impl Primitive for ReduceProd {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let empty = self.axes.iter().any(|&axis| x.shape()[axis] == 0);
-        let dy = match empty {
-            true => Tangent::zero_like(&y),
-            false => tangents[0].map(y.aval(), |dx| product_tangent(x, dx, &self.axes)),
+        let dy = if empty {
+            Tangent::zero_like(&y)
+        } else {
+            tangents[0].map(y.aval(), |dx| product_tangent(x, dx, &self.axes))
         };
         Ok((vec![y], vec![dy]))
     }

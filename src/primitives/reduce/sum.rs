@@ -79,10 +79,7 @@ impl Spmd for ReduceSum {
 #[track_caller]
 pub fn reduce_sum(x: &Array, axes: &[isize]) -> Array {
     let axes = resolve_axes("reduce_sum", x, axes);
-    match axes.is_empty() {
-        true => x.clone(),
-        false => bind1(ReduceSum { axes }, [x]),
-    }
+    if axes.is_empty() { x.clone() } else { bind1(ReduceSum { axes }, [x]) }
 }
 
 impl Registered for ReduceSum {

@@ -196,10 +196,7 @@ impl Primitive for Scatter {
             _ => Ok(self.inverse(ct, indices, shape)),
         };
         let to_x = x.is_linear().then(|| to_x().into());
-        let to_updates = match updates.is_linear() {
-            true => Some(to_updates()?.into()),
-            false => None,
-        };
+        let to_updates = if updates.is_linear() { Some(to_updates()?.into()) } else { None };
         Ok(vec![to_x, None, to_updates])
     }
 }
@@ -220,12 +217,13 @@ impl Scatter {
     }
 
     fn require_unique(&self) -> RuleResult<()> {
-        match self.unique_indices {
-            true => Ok(()),
-            false => Err(RuleError::unsupported(
+        if self.unique_indices {
+            Ok(())
+        } else {
+            Err(RuleError::unsupported(
                 "the derivative of a product with its updates takes unique indices",
             )
-            .help("set `unique_indices` if no two windows overlap")),
+            .help("set `unique_indices` if no two windows overlap"))
         }
     }
 

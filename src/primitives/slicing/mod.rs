@@ -94,12 +94,11 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
             ))),
             Like::Array(start) => {
                 let start = convert_to(start, dtype, false);
-                Ok(match dtype.is_signed() {
-                    true => {
-                        let size = Scalar::Int(size as i128);
-                        select(&lt(&start, 0), &add(&start, size), &start)
-                    }
-                    false => start,
+                Ok(if dtype.is_signed() {
+                    let size = Scalar::Int(size as i128);
+                    select(&lt(&start, 0), &add(&start, size), &start)
+                } else {
+                    start
                 })
             }
         }

@@ -155,9 +155,10 @@ impl Primitive for DynamicUpdateSlice {
 /// ```
 #[track_caller]
 pub fn dynamic_update_slice(x: &Array, update: &Array, start_indices: &[impl ArrayLike]) -> Array {
-    let update = match update.aval().weak {
-        true => convert_to(update, x.dtype(), x.aval().weak),
-        false => update.clone(),
+    let update = if update.aval().weak {
+        convert_to(update, x.dtype(), x.aval().weak)
+    } else {
+        update.clone()
     };
     match resolve_starts(x, start_indices) {
         Ok(starts) => apply(x, &update, &starts),

@@ -154,9 +154,10 @@ fn lower_series(
         let h = add(h, div(one, place));
         let step = neg(&mul(&term, &h));
         let by_a = select(open, &add(by_a, &step), by_a);
-        let open = match slope {
-            true => still_open(open, &[(&term, &sum), (&step, &by_a)]),
-            false => still_open(open, &[(&term, &sum)]),
+        let open = if slope {
+            still_open(open, &[(&term, &sum), (&step, &by_a)])
+        } else {
+            still_open(open, &[(&term, &sum)])
         };
         vec![n, open, term, h, sum, by_a, a.clone(), x.clone()]
     };
@@ -211,9 +212,10 @@ fn lower_fraction(
         let next_dd = neg(&mul(mul(&next_d, &next_d), inner));
         let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
         let next_by_a = select(open, &add(by_a, &log_step), by_a);
-        let open = match slope {
-            true => still_open(open, &[(&step, &one), (&log_step, &next_by_a)]),
-            false => still_open(open, &[(&step, &one)]),
+        let open = if slope {
+            still_open(open, &[(&step, &one), (&log_step, &next_by_a)])
+        } else {
+            still_open(open, &[(&step, &one)])
         };
         vec![k, open, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
     };

@@ -152,9 +152,10 @@ pub fn concatenate(xs: &[impl Borrow<Array>], axis: isize) -> Array {
             // Arrays of one dtype may differ in weakness.
             let mut converted = Vec::with_capacity(xs.len());
             for x in xs {
-                converted.push(match x.dtype() == dtype {
-                    true => x.clone(),
-                    false => convert_to(x, dtype, weak),
+                converted.push(if x.dtype() == dtype {
+                    x.clone()
+                } else {
+                    convert_to(x, dtype, weak)
                 });
             }
             Concatenate { dimension }.apply(&converted)

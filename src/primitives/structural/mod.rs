@@ -74,9 +74,12 @@ pub fn expand_dims(x: &Array, axes: &[isize]) -> Array {
     match distinct_axes(axes, rank) {
         Ok(added) => {
             let mut sizes = x.shape().iter().copied();
-            let size = |axis| match added.contains(&axis) {
-                true => 1,
-                false => sizes.next().expect("as many axes are not added as the operand has"),
+            let size = |axis| {
+                if added.contains(&axis) {
+                    1
+                } else {
+                    sizes.next().expect("as many axes are not added as the operand has")
+                }
             };
             reshape_to(x, &(0..rank).map(size).collect())
         }

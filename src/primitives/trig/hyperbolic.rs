@@ -116,10 +116,7 @@ pub fn asinh(x: &Array) -> Array {
 /// cancels. For complex numbers only the product of two roots has the branch cut of the function.
 fn acosh_slope(x: &Array) -> Array {
     let (low, high) = (sub(x, 1.0), add(x, 1.0));
-    match x.dtype().is_complex() {
-        true => mul(rsqrt(&low), rsqrt(&high)),
-        false => rsqrt(&mul(low, high)),
-    }
+    if x.dtype().is_complex() { mul(rsqrt(&low), rsqrt(&high)) } else { rsqrt(&mul(low, high)) }
 }
 
 /// Elementwise inverse hyperbolic cosine.

@@ -76,9 +76,10 @@ mod tpu {
             let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?;
             let program = Program::mlir(&text).map_err(|e| e.to_string())?;
             // What speaks of a mesh needs the partitioner, for one device too.
-            let options = match text.contains("sdy.") {
-                true => CompileOptions::spmd(1),
-                false => CompileOptions::default(),
+            let options = if text.contains("sdy.") {
+                CompileOptions::spmd(1)
+            } else {
+                CompileOptions::default()
             };
             let compiled = topology.compile(&program, &options);
             compiled.map(|_| ()).map_err(|e| e.to_string())

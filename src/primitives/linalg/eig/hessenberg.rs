@@ -18,10 +18,7 @@ pub(super) fn start(a: &Array, with_basis: bool) -> Vec<Array> {
     let a = convert_element_type(&reshape(a, [b, n, n]), dtype);
     let finite = reduce_and(&is_finite(&abs(&a)), &[1, 2]);
     let a = where_(&broadcast_in_dim(&finite, a.shape().clone(), &[0]), &a, 0);
-    let both = match with_basis {
-        true => concatenate(&[a.clone(), identity(&a)], 1),
-        false => a,
-    };
+    let both = if with_basis { concatenate(&[a.clone(), identity(&a)], 1) } else { a };
     vec![zeros([], DType::I32), both]
 }
 

@@ -52,10 +52,7 @@ impl Primitive for Eig {
             RuleError::dtype(format!("there is no complex dtype with parts of {}", a.dtype))
         })?;
         let w = Aval { dtype, ..a.with_shape(a.shape.remove(a.rank() - 1)) };
-        Ok(match self.eigenvectors {
-            true => vec![w, Aval { dtype, ..a.clone() }],
-            false => vec![w],
-        })
+        Ok(if self.eigenvectors { vec![w, Aval { dtype, ..a.clone() }] } else { vec![w] })
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let da = match &tangents[0] {
@@ -65,15 +62,12 @@ impl Primitive for Eig {
         let full = bind(Eig { eigenvectors: true }, &[&primals[0]]);
         let (w, v) = (&full[0], &full[1]);
         let da = convert_element_type(da, v.dtype());
-        Ok(match self.eigenvectors {
-            true => {
-                let (dw, dv) = derivative::of_vectors(w, v, &da);
-                (full, vec![dw.into(), dv.into()])
-            }
-            false => {
-                let dw = derivative::of_values(v, &da);
-                (vec![w.clone()], vec![dw.into()])
-            }
+        Ok(if self.eigenvectors {
+            let (dw, dv) = derivative::of_vectors(w, v, &da);
+            (full, vec![dw.into(), dv.into()])
+        } else {
+            let dw = derivative::of_values(v, &da);
+            (vec![w.clone()], vec![dw.into()])
         })
     }
     fn batch(
@@ -99,14 +93,13 @@ impl Primitive for Eig {
         let start = lower_by(ctx, operands, |a| hessenberg::start(&a[0], self.eigenvectors))?;
         let reduced = lower_while(ctx, &start, hessenberg::go_on, hessenberg::step)?;
         let triangular = sweeps::lower(ctx, &reduced[1])?;
-        let found = match self.eigenvectors {
-            false => vec![triangular.clone()],
-            true => {
-                let start =
-                    lower_by(ctx, std::slice::from_ref(&triangular), |m| vectors::start(&m[0]))?;
-                let end = lower_while(ctx, &start, vectors::go_on, vectors::step)?;
-                vec![triangular, end[2].clone()]
-            }
+        let found = if self.eigenvectors {
+            let start =
+                lower_by(ctx, std::slice::from_ref(&triangular), |m| vectors::start(&m[0]))?;
+            let end = lower_while(ctx, &start, vectors::go_on, vectors::step)?;
+            vec![triangular, end[2].clone()]
+        } else {
+            vec![triangular.clone()]
         };
         let all: Vec<Value> = operands.iter().cloned().chain(found).collect();
         lower_by(ctx, &all, |x| finish(x, results))
