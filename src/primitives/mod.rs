@@ -129,7 +129,7 @@ pub const PRIMITIVES: &[Entry] = &[
     // bitcast
     Entry::of::<BitcastConvertType>(),
     // callback
-    Entry { name: "callback", read: callback::make, exemplars: callback::exemplars },
+    Entry::new("callback", callback::make, callback::exemplars),
     // collective
     Entry::of::<AllGather>(),
     Entry::of::<AllToAll>(),

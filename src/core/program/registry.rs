@@ -31,13 +31,31 @@ pub struct Entry {
     /// Reads the primitive from its printed parameters.
     pub read: ReadPrimitive,
     /// Instances with sample operands, on which every law is checked.
+    #[cfg(feature = "testing")]
     pub exemplars: fn() -> Vec<Exemplar>,
 }
 
 impl Entry {
+    /// Builds the entry of a primitive. Exemplars are kept with the feature `testing`; without it
+    /// they are not compiled.
+    pub const fn new(
+        name: &'static str,
+        read: ReadPrimitive,
+        exemplars: fn() -> Vec<Exemplar>,
+    ) -> Entry {
+        #[cfg(not(feature = "testing"))]
+        let _ = exemplars;
+        Entry {
+            name,
+            read,
+            #[cfg(feature = "testing")]
+            exemplars,
+        }
+    }
+
     /// Returns the entry of a primitive whose parameters are plain fields.
     pub const fn of<P: Registered>() -> Entry {
-        Entry { name: P::NAME, read: read::<P>, exemplars: P::exemplars }
+        Entry::new(P::NAME, read::<P>, P::exemplars)
     }
 }
 
