@@ -1,4 +1,4 @@
-//! Sentences to vectors: a model, its words, and the compiled programs.
+//! Computes sentence vectors: the model, its tokenizer, and the compiled programs.
 
 use super::model::{Bert, Config, Texts};
 use super::text::WordPiece;
@@ -14,19 +14,19 @@ pub(crate) struct Encoder {
     program: Jit<(Bert, Texts), Array>,
 }
 
-/// The vectors of some sentences, and what they took.
+/// Sentence vectors, and the time spent computing them.
 pub(crate) struct Embedded {
     /// `f32[n, width]`, each of length 1.
     pub(crate) vectors: Array,
-    /// Programs compiled, one for each length, and the time it took.
+    /// Number of compiled programs, one per length, and the compile time.
     pub(crate) programs: u64,
     pub(crate) compiling: Duration,
-    /// All the time but that.
+    /// The remaining time.
     pub(crate) computing: Duration,
 }
 
 impl Encoder {
-    /// The model of a folder, computing as `policy` says, with sentences cut as [`WordPiece::open`] says.
+    /// Loads the model of a folder. `policy` sets the dtypes, `longest` truncates sentences.
     pub(crate) fn open(
         folder: &Path,
         longest: Option<usize>,
@@ -38,7 +38,7 @@ impl Encoder {
         Ok(Encoder { model, config, words, program: jit(embed).name("embed") })
     }
 
-    /// The vectors of sentences, in their order, computed in batches of `size`.
+    /// Returns the vectors of sentences in order, computed in batches of `size`.
     pub(crate) fn embed(&self, sentences: &[String], size: usize) -> anyhow::Result<Embedded> {
         let (start, before) = (Instant::now(), self.program.stats());
         let width = self.config.width;
@@ -47,7 +47,7 @@ impl Encoder {
             let (texts, numbers) = batch?;
             let found = self.program.call(&self.model, texts)?.to_vec::<f32>()?;
             for (number, vector) in numbers.to_vec::<i32>()?.into_iter().zip(found.chunks(width)) {
-                // Negative where the batch was filled up.
+                // Padding rows have a negative number.
                 if let Ok(number) = usize::try_from(number) {
                     vectors[number * width..][..width].copy_from_slice(vector);
                 }

@@ -1,48 +1,49 @@
-//! BERT: embeddings of tokens, positions and kinds, a stack of transformer layers that look both ways, and on top
-//! either the pooler that it was trained with or the mean that makes sentences comparable.
+//! The BERT encoder: embeddings of tokens, positions and segments, bidirectional transformer layers,
+//! and either the pooler from pretraining or a mean over tokens for sentence similarity.
 //!
-//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for language understanding
-//! (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using Siamese BERT-networks (2019).
+//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for language
+//! understanding (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using Siamese
+//! BERT-networks (2019).
 
 use oxidax::prelude::*;
 
-/// The sizes of a model, and what decides its formulas.
+/// The sizes of a model and its options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Config {
     pub(crate) vocabulary: usize,
-    /// The longest text that it can look at.
+    /// The longest text, in tokens.
     pub(crate) positions: usize,
-    /// How many kinds of tokens there are: those of a first text, those of a second.
+    /// Number of segments: tokens of a first and of a second text.
     pub(crate) kinds: usize,
     pub(crate) width: usize,
     pub(crate) heads: usize,
     pub(crate) layers: usize,
-    /// The width inside of a layer's two linear maps.
+    /// Width between the two linear maps of a layer.
     pub(crate) inner: usize,
     pub(crate) activation: nn::Activation,
     pub(crate) epsilon: f64,
     pub(crate) pooling: Pooling,
-    /// Whether the pooler's leaves are there.
+    /// The model has a pooler.
     pub(crate) pooler: bool,
 }
 
-/// What becomes of a text's tokens.
+/// How the vectors of a text's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Pooling {
     /// Their mean.
     Mean,
-    /// The first of them alone.
+    /// The first token.
     First,
 }
 
-/// Texts, padded to one length: tokens `i32[b, t]`, their kinds `i32[b, t]`, and how many of them count `i32[b]`.
+/// Texts padded to one length: tokens `i32[b, t]`, segments `i32[b, t]` and lengths `i32[b]`.
 pub(crate) type Texts = (Array, Array, Array);
 
 #[derive(Tree, Clone, Debug)]
 pub(crate) struct Bert {
     pub(crate) embeddings: Embeddings,
     pub(crate) layers: Vec<Layer>,
-    /// What training looked at the first token by, `tanh(pooler.forward(first))`; for heads of your own.
+    /// The pooler from pretraining: `tanh(pooler.forward(first_token))`. For task heads.
     pub(crate) pooler: Option<nn::Linear>,
     #[tree(static)]
     pub(crate) pooling: Pooling,
@@ -78,7 +79,7 @@ pub(crate) struct SelfAttention {
 }
 
 impl Bert {
-    /// Random weights as BERT draws them: deviation 0.02, biases zero.
+    /// Initializes weights as BERT does: normal with deviation 0.02, biases zero.
     pub(crate) fn new(key: random::Key, config: &Config) -> Bert {
         let [word, position, token_type, layers, pooler] = key.split();
         let table = |key, n| nn::Embedding::with_weight(normal(key, [n, config.width]));
@@ -96,14 +97,14 @@ impl Bert {
         }
     }
 
-    /// What the last layer says of each token, `[b, t, width]`.
+    /// Returns the last layer's vectors of all tokens, `[b, t, width]`.
     pub(crate) fn forward(&self, (tokens, kinds, lengths): &Texts) -> Array {
         let x = self.embeddings.forward(tokens, kinds);
         self.layers.iter().fold(x, |x, layer| layer.forward(&x, lengths))
     }
 
-    /// A vector of length 1 for each text, `[b, width]` in `f32`: the scalar product of two is their cosine. A row
-    /// without tokens has zeros.
+    /// Returns one vector of length 1 per text, `f32[b, width]`. The dot product of two vectors is
+    /// their cosine similarity. A row without tokens is zero.
     pub(crate) fn embed(&self, texts: &Texts) -> Array {
         let hidden = self.forward(texts).astype(DType::F32);
         let [_, t, _] = hidden.dims();
@@ -117,7 +118,7 @@ impl Bert {
             }
         };
         let squares = (&vectors * &vectors).sum_axes(axes(-1).keepdims());
-        // As PyTorch's `normalize` has it.
+        // As PyTorch's `normalize`.
         vectors / maximum(sqrt(&squares), 1e-12)
     }
 }
@@ -152,7 +153,7 @@ impl Layer {
         }
     }
 
-    /// `[b, t, width]` of the same. Unlike GPT-2's, these layers normalize behind each sum, not in front.
+    /// Maps `[b, t, width]` to the same shape. Unlike in GPT-2, the norms follow the residual sums.
     fn forward(&self, x: &Array, lengths: &Array) -> Array {
         let x = self.attention.forward(x, lengths);
         let inner = self.activation.forward(&self.up.forward(&x));
@@ -163,12 +164,13 @@ impl Layer {
 impl SelfAttention {
     fn forward(&self, x: &Array, lengths: &Array) -> Array {
         let [b, t, c] = x.dims();
-        let parted =
+        let split_heads =
             |layer: &nn::Linear| reshape(&layer.forward(x), [b, t, self.heads, c / self.heads]);
-        // Nobody looks at the padding.
-        let how = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
-        let (query, key, value) = (parted(&self.query), parted(&self.key), parted(&self.value));
-        let mixed = dot_product_attention(&query, &key, &value, &how);
+        // Masks the padding.
+        let options = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
+        let (query, key, value) =
+            (split_heads(&self.query), split_heads(&self.key), split_heads(&self.value));
+        let mixed = dot_product_attention(&query, &key, &value, &options);
         self.norm.forward(&(x + self.output.forward(&reshape(&mixed, [b, t, c]))))
     }
 }

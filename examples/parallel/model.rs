@@ -1,22 +1,22 @@
-//! The two models that the recipes spread: a small GPT, and a perceptron of residual blocks. Neither knows of any mesh.
+//! The models: a small GPT, and a perceptron of residual blocks. Neither depends on a mesh.
 
-use oxidax::ops::Attention as Attending;
+use oxidax::ops::Attention as AttentionOptions;
 use oxidax::prelude::*;
 
-/// What a model reads, and what it should say: tokens and those one place later, or images and labels.
+/// Inputs and targets: tokens and next tokens, or images and labels.
 pub(crate) type Batch = (Array, Array);
 
-/// A model that is a stack of equal blocks, with something in front and something behind.
+/// A model with an input layer, a stack of equal blocks, and an output layer.
 pub(crate) trait Model: Tree + Clone + Send + Sync + 'static {
     type Block: Tree + Clone + Send + Sync + 'static;
 
-    /// What the first block gets: `[b, …, width]`.
+    /// Computes the input of the first block, `[b, …, width]`.
     fn start(&self, input: &Array) -> Array;
     fn block(block: &Self::Block, x: &Array) -> Array;
-    /// The mean cross entropy, in nats, of what the last block gave.
+    /// Computes the mean cross entropy, in nats, from the output of the last block.
     fn finish(&self, x: &Array, target: &Array) -> Array;
     fn blocks(&self) -> &[Self::Block];
-    /// The same with these blocks.
+    /// Returns the model with other blocks.
     fn with_blocks(self, blocks: Vec<Self::Block>) -> Self;
 
     fn loss(&self, (input, target): &Batch) -> Array {
@@ -36,7 +36,7 @@ pub(crate) struct Sizes {
     pub(crate) layers: usize,
 }
 
-/// A GPT whose blocks look up each other's tokens, and then do what `F` does with each.
+/// A GPT whose blocks are attention followed by `F` on each token.
 #[derive(Tree, Clone, Debug)]
 pub(crate) struct Gpt<F> {
     pub(crate) tokens: nn::Embedding,
@@ -64,7 +64,7 @@ pub(crate) struct Attention {
 }
 
 impl<F: Tree> Gpt<F> {
-    /// Random weights of deviation 0.02; `feed` makes what stands behind the attention.
+    /// Initializes tables with deviation 0.02. `feed` builds the layer after the attention.
     pub(crate) fn with(key: random::Key, sizes: &Sizes, feed: impl Fn(random::Key) -> F) -> Gpt<F> {
         let Sizes { vocabulary, positions, width, heads, layers } = *sizes;
         let [tokens, places, blocks] = key.split();
@@ -95,13 +95,13 @@ impl<F: Tree> Gpt<F> {
         }
     }
 
-    /// `[b, t, width]` of tokens `i32[b, t]`, the first of which stands at position `from`.
+    /// Embeds tokens `i32[b, t]`, the first of which has position `from`: `[b, t, width]`.
     pub(crate) fn embed(&self, tokens: &Array, from: &Array) -> Array {
         let [_, t] = tokens.dims();
         self.tokens.forward(tokens) + self.positions.forward(&(iota(DType::I32, t) + from))
     }
 
-    /// The mean cross entropy of the next tokens `i32[b, t]`, read off `[b, t, width]`.
+    /// Computes the mean cross entropy of the next tokens `i32[b, t]` from `[b, t, width]`.
     pub(crate) fn read(&self, x: &Array, next: &Array) -> Array {
         let logits = self.tokens.attend(&self.norm.forward(x));
         nn::softmax_cross_entropy(&logits, next).mean()
@@ -109,7 +109,8 @@ impl<F: Tree> Gpt<F> {
 }
 
 impl<F: Tree> Block<F> {
-    /// `[b, t, width]` of the same. `attend` mixes values by queries and keys, `[b, t, heads, h]` each.
+    /// Maps `[b, t, width]` to the same shape. `attend` mixes values by queries and keys,
+    /// `[b, t, heads, h]` each.
     pub(crate) fn forward(
         &self,
         x: &Array,
@@ -131,13 +132,13 @@ impl Attention {
     }
 }
 
-/// Attention of every token to those up to itself.
+/// Causal attention.
 pub(crate) fn causal(query: &Array, key: &Array, value: &Array) -> Array {
-    let how = Attending { is_causal: true, ..Attending::default() };
-    dot_product_attention(query, key, value, &how)
+    let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    dot_product_attention(query, key, value, &options)
 }
 
-/// Two layers, `width` to `4 · width` and back.
+/// Two layers, from `width` to `4 · width` and back.
 pub(crate) fn feed_forward(key: random::Key, width: usize) -> nn::Mlp {
     let activation = nn::Activation::Gelu;
     nn::Mlp { activation, ..nn::Mlp::new(key, &[width, 4 * width, width]) }
@@ -173,7 +174,7 @@ impl Model for Gpt<nn::Mlp> {
     }
 }
 
-/// A perceptron: a layer in, residual blocks, a layer out.
+/// A perceptron: an input layer, residual blocks, an output layer.
 #[derive(Tree, Clone, Debug)]
 pub(crate) struct Perceptron {
     first: nn::Linear,
@@ -182,7 +183,7 @@ pub(crate) struct Perceptron {
 }
 
 impl Perceptron {
-    /// From `pixels` to ten classes.
+    /// Initializes a model from `pixels` to ten classes.
     pub(crate) fn new(key: random::Key, pixels: usize, width: usize, layers: usize) -> Perceptron {
         let [first, blocks, last] = key.split();
         let block = |key| feed_forward(key, width);
