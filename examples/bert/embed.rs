@@ -7,27 +7,27 @@ use oxidax::prelude::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(crate) struct Encoder {
-    pub(crate) model: Bert,
-    pub(crate) config: Config,
-    pub(crate) words: WordPiece,
+pub struct Encoder {
+    pub model: Bert,
+    pub config: Config,
+    pub words: WordPiece,
     program: Jit<(Bert, Texts), Array>,
 }
 
 /// Sentence vectors, and the time spent computing them.
-pub(crate) struct Embedded {
+pub struct Embedded {
     /// `f32[n, width]`, each of length 1.
-    pub(crate) vectors: Array,
+    pub vectors: Array,
     /// Number of compiled programs, one per length, and the compile time.
-    pub(crate) programs: u64,
-    pub(crate) compiling: Duration,
+    pub programs: u64,
+    pub compiling: Duration,
     /// The remaining time.
-    pub(crate) computing: Duration,
+    pub computing: Duration,
 }
 
 impl Encoder {
     /// Loads the model of a folder. `policy` sets the dtypes, `longest` truncates sentences.
-    pub(crate) fn open(
+    pub fn open(
         folder: &Path,
         longest: Option<usize>,
         policy: nn::DTypePolicy,
@@ -39,7 +39,7 @@ impl Encoder {
     }
 
     /// Returns the vectors of sentences in order, computed in batches of `size`.
-    pub(crate) fn embed(&self, sentences: &[String], size: usize) -> anyhow::Result<Embedded> {
+    pub fn embed(&self, sentences: &[String], size: usize) -> anyhow::Result<Embedded> {
         let (start, before) = (Instant::now(), self.program.stats());
         let width = self.config.width;
         let mut vectors = vec![0.0f32; sentences.len() * width];

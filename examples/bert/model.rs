@@ -9,27 +9,27 @@ use oxidax::prelude::*;
 
 /// The sizes of a model and its options.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Config {
-    pub(crate) vocabulary: usize,
+pub struct Config {
+    pub vocabulary: usize,
     /// The longest text, in tokens.
-    pub(crate) positions: usize,
+    pub positions: usize,
     /// Number of segments: tokens of a first and of a second text.
-    pub(crate) kinds: usize,
-    pub(crate) width: usize,
-    pub(crate) heads: usize,
-    pub(crate) layers: usize,
+    pub kinds: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub layers: usize,
     /// Width between the two linear maps of a layer.
-    pub(crate) inner: usize,
-    pub(crate) activation: nn::Activation,
-    pub(crate) epsilon: f64,
-    pub(crate) pooling: Pooling,
+    pub inner: usize,
+    pub activation: nn::Activation,
+    pub epsilon: f64,
+    pub pooling: Pooling,
     /// The model has a pooler.
-    pub(crate) pooler: bool,
+    pub pooler: bool,
 }
 
 /// How the vectors of a text's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Pooling {
+pub enum Pooling {
     /// Their mean.
     Mean,
     /// The first token.
@@ -37,50 +37,50 @@ pub(crate) enum Pooling {
 }
 
 /// Texts padded to one length: tokens `i32[b, t]`, segments `i32[b, t]` and lengths `i32[b]`.
-pub(crate) type Texts = (Array, Array, Array);
+pub type Texts = (Array, Array, Array);
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Bert {
-    pub(crate) embeddings: Embeddings,
-    pub(crate) layers: Vec<Layer>,
+pub struct Bert {
+    pub embeddings: Embeddings,
+    pub layers: Vec<Layer>,
     /// The pooler from pretraining: `tanh(pooler.forward(first_token))`. For task heads.
-    pub(crate) pooler: Option<nn::Linear>,
+    pub pooler: Option<nn::Linear>,
     #[tree(static)]
-    pub(crate) pooling: Pooling,
+    pub pooling: Pooling,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Embeddings {
-    pub(crate) word: nn::Embedding,
-    pub(crate) position: nn::Embedding,
-    pub(crate) token_type: nn::Embedding,
-    pub(crate) norm: nn::LayerNorm,
+pub struct Embeddings {
+    pub word: nn::Embedding,
+    pub position: nn::Embedding,
+    pub token_type: nn::Embedding,
+    pub norm: nn::LayerNorm,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Layer {
-    pub(crate) attention: SelfAttention,
-    pub(crate) up: nn::Linear,
-    pub(crate) down: nn::Linear,
-    pub(crate) norm: nn::LayerNorm,
+pub struct Layer {
+    pub attention: SelfAttention,
+    pub up: nn::Linear,
+    pub down: nn::Linear,
+    pub norm: nn::LayerNorm,
     #[tree(static)]
-    pub(crate) activation: nn::Activation,
+    pub activation: nn::Activation,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct SelfAttention {
-    pub(crate) query: nn::Linear,
-    pub(crate) key: nn::Linear,
-    pub(crate) value: nn::Linear,
-    pub(crate) output: nn::Linear,
-    pub(crate) norm: nn::LayerNorm,
+pub struct SelfAttention {
+    pub query: nn::Linear,
+    pub key: nn::Linear,
+    pub value: nn::Linear,
+    pub output: nn::Linear,
+    pub norm: nn::LayerNorm,
     #[tree(static)]
-    pub(crate) heads: usize,
+    pub heads: usize,
 }
 
 impl Bert {
     /// Initializes weights as BERT does: normal with deviation 0.02, biases zero.
-    pub(crate) fn new(key: random::Key, config: &Config) -> Bert {
+    pub fn new(key: random::Key, config: &Config) -> Bert {
         let [word, position, token_type, layers, pooler] = key.split();
         let table = |key, n| nn::Embedding::with_weight(normal(key, [n, config.width]));
         let layers = random::split(layers, config.layers);
@@ -98,14 +98,14 @@ impl Bert {
     }
 
     /// Returns the last layer's vectors of all tokens, `[b, t, width]`.
-    pub(crate) fn forward(&self, (tokens, kinds, lengths): &Texts) -> Array {
+    pub fn forward(&self, (tokens, kinds, lengths): &Texts) -> Array {
         let x = self.embeddings.forward(tokens, kinds);
         self.layers.iter().fold(x, |x, layer| layer.forward(&x, lengths))
     }
 
     /// Returns one vector of length 1 per text, `f32[b, width]`. The dot product of two vectors is
     /// their cosine similarity. A row without tokens is zero.
-    pub(crate) fn embed(&self, texts: &Texts) -> Array {
+    pub fn embed(&self, texts: &Texts) -> Array {
         let hidden = self.forward(texts).astype(DType::F32);
         let [_, t, _] = hidden.dims();
         let lengths = &texts.2;

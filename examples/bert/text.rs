@@ -16,7 +16,7 @@ const SHORTEST: usize = 16;
 
 /// A WordPiece tokenizer: Wu et al., Google's neural machine translation system (2016), section 4.1.
 #[derive(Clone)]
-pub(crate) struct WordPiece {
+pub struct WordPiece {
     tokenizer: Tokenizer,
     longest: usize,
 }
@@ -28,12 +28,12 @@ struct Sentences {
 }
 
 /// A sentence's tokens `i32[t]`, segments `i32[t]` and length `i32[]`.
-pub(crate) type Encoded = (HostArray, HostArray, HostArray);
+pub type Encoded = (HostArray, HostArray, HostArray);
 
 impl WordPiece {
     /// Loads the tokenizer of a folder. Sentences are truncated to `longest` tokens, or else to the
     /// length in `sentence_bert_config.json`, in the tokenizer's file, or of the model's positions.
-    pub(crate) fn open(
+    pub fn open(
         folder: &Path,
         positions: usize,
         longest: Option<usize>,
@@ -59,7 +59,7 @@ impl WordPiece {
     }
 
     /// Encodes a sentence, including its start and end tokens.
-    pub(crate) fn encode(&self, sentence: &str) -> Result<Encoded, Error> {
+    pub fn encode(&self, sentence: &str) -> Result<Encoded, Error> {
         let encoding_error = |error| Error::data("tokenizer", format!("{sentence:?}: {error}"));
         let encoding = self.tokenizer.encode(sentence, true).map_err(encoding_error)?;
         let row = |ids: &[u32]| {
@@ -71,7 +71,7 @@ impl WordPiece {
     }
 
     /// The padded lengths of batches, which limit the number of compiled programs.
-    pub(crate) fn boundaries(&self) -> Vec<usize> {
+    pub fn boundaries(&self) -> Vec<usize> {
         let doubled = std::iter::successors(Some(SHORTEST), |length| Some(2 * length));
         let shorter = doubled.take_while(|&length| length < self.longest);
         shorter.chain([self.longest]).collect()
@@ -79,7 +79,7 @@ impl WordPiece {
 
     /// Returns batches of `size` sentences with their numbers `i32[size]`. Padding rows of an incomplete
     /// batch have no tokens and the number -1.
-    pub(crate) fn batches(&self, sentences: Vec<String>, size: usize) -> Stream<(Texts, Array)> {
+    pub fn batches(&self, sentences: Vec<String>, size: usize) -> Stream<(Texts, Array)> {
         let words = self.clone();
         let boundaries = self.boundaries();
         let padding = Padding::with(0.0).remainder(Remainder::Keep);

@@ -67,7 +67,7 @@ struct Modes {
 }
 
 /// Loads a model from a folder, in `f32`.
-pub(crate) fn load(folder: &Path) -> anyhow::Result<(Bert, Config)> {
+pub fn load(folder: &Path) -> anyhow::Result<(Bert, Config)> {
     let config = config(folder)?;
     let stored = checkpoint::open(folder)?
         // Full language models store the encoder under `bert.`, beside task heads.
@@ -173,7 +173,7 @@ fn pooling(folder: &Path) -> anyhow::Result<Pooling> {
     }
 }
 
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}", path.display()))
 }

@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 use std::time::Instant;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// The smallest batch per device. It is doubled up to `--largest`.
     #[arg(long, default_value_t = 8)]
     smallest: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         let Options { smallest, largest, steps, gain } = *self;
         ensure!(
             smallest > 0 && smallest <= largest && steps > 0,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     #[arg(long, default_value_t = 1024)]
     batch: usize,
     #[arg(long, default_value_t = 40)]
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 type Example = (HostArray, HostArray);
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         let Options { batch, steps, file, .. } = self;
         ensure!(*batch > 0 && *steps > 0, "a batch and steps of at least 1 are needed");
         if let Some(folder) = file.parent() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ALL: [&str; 3] = ["cpu", "tpu", "cuda"];
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Measure only these: cpu, tpu, cuda [all that have a plugin].
     #[arg(long, num_args = 1..)]
     platform: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         ensure!(self.batch > 0 && self.steps > 0, "a batch and steps of at least 1 are needed");
         if self.here {
             return self.measure();

@@ -11,7 +11,7 @@ const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.cs
 
 /// Returns the vocabulary size and batches of characters and next characters, `i32[b, t]` each, from
 /// the whole text. The vocabulary size is rounded up to a multiple of 16, so that tables can be split.
-pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
+pub fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
     let mut text = String::new();
     MultiGzDecoder::new(std::fs::File::open(TEXT)?).read_to_string(&mut text)?;
     let mut known: Vec<char> = text.chars().collect();
@@ -34,7 +34,7 @@ pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, V
 }
 
 /// Returns images `f32[b, 64]` and labels `i32[b]` in file order, repeating the file.
-pub(crate) fn digits(steps: usize, b: usize) -> anyhow::Result<Vec<Batch>> {
+pub fn digits(steps: usize, b: usize) -> anyhow::Result<Vec<Batch>> {
     let digits = data::digits(DIGITS)?;
     let batch = |at: usize| -> Result<Batch, Error> {
         let rows = (at * b..(at + 1) * b).map(|row| row % digits.len());

@@ -8,7 +8,7 @@ use super::train::Recipe;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
-pub(crate) fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
+pub fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
     Ok(Recipe {
         mesh: Mesh::new(devices, [("data", devices.len())])?,
         rules: PartitionRules::default(),

@@ -28,7 +28,7 @@ const CAPACITY: f64 = 1.25;
 const BALANCE: f64 = 0.01;
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Experts {
+pub struct Experts {
     /// `[width, experts]`
     router: nn::Linear,
     /// `[experts, width, 4 · width]`
@@ -37,7 +37,7 @@ pub(crate) struct Experts {
     down: Array,
 }
 
-pub(crate) fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Experts> {
+pub fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Experts> {
     let width = sizes.width;
     Gpt::with(key, sizes, |key| {
         let [router, up, down] = key.split();
@@ -53,7 +53,7 @@ pub(crate) fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Expe
     })
 }
 
-pub(crate) fn recipe(
+pub fn recipe(
     devices: &[Device],
     model: &Gpt<Experts>,
 ) -> Result<Recipe<Gpt<Experts>>, Error> {
@@ -75,7 +75,7 @@ pub(crate) fn recipe(
 }
 
 /// The loss on one device, with tokens routed in `groups` groups.
-pub(crate) fn plain_loss(model: &Gpt<Experts>, batch: &Batch, groups: usize) -> Array {
+pub fn plain_loss(model: &Gpt<Experts>, batch: &Batch, groups: usize) -> Array {
     loss(model, batch, |experts, x| experts.together(x, groups))
 }
 

@@ -13,7 +13,7 @@ use super::train::Recipe;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
-pub(crate) fn recipe<M: Model>(devices: &[Device], model: &M) -> Result<Recipe<M>, Error> {
+pub fn recipe<M: Model>(devices: &[Device], model: &M) -> Result<Recipe<M>, Error> {
     let mesh = Mesh::new(devices, [("data", devices.len())])?;
     let whole = mesh.replicated();
     Ok(Recipe {

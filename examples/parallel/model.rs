@@ -4,10 +4,10 @@ use oxidax::ops::Attention as AttentionOptions;
 use oxidax::prelude::*;
 
 /// Inputs and targets: tokens and next tokens, or images and labels.
-pub(crate) type Batch = (Array, Array);
+pub type Batch = (Array, Array);
 
 /// A model with an input layer, a stack of equal blocks, and an output layer.
-pub(crate) trait Model: Tree + Clone + Send + Sync + 'static {
+pub trait Model: Tree + Clone + Send + Sync + 'static {
     type Block: Tree + Clone + Send + Sync + 'static;
 
     /// Computes the input of the first block, `[b, …, width]`.
@@ -28,44 +28,44 @@ pub(crate) trait Model: Tree + Clone + Send + Sync + 'static {
 
 /// The sizes of a GPT.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
-    pub(crate) vocabulary: usize,
-    pub(crate) positions: usize,
-    pub(crate) width: usize,
-    pub(crate) heads: usize,
-    pub(crate) layers: usize,
+pub struct Sizes {
+    pub vocabulary: usize,
+    pub positions: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub layers: usize,
 }
 
 /// A GPT whose blocks are attention followed by `F` on each token.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Gpt<F> {
-    pub(crate) tokens: nn::Embedding,
-    pub(crate) positions: nn::Embedding,
-    pub(crate) blocks: Vec<Block<F>>,
-    pub(crate) norm: nn::LayerNorm,
+pub struct Gpt<F> {
+    pub tokens: nn::Embedding,
+    pub positions: nn::Embedding,
+    pub blocks: Vec<Block<F>>,
+    pub norm: nn::LayerNorm,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Block<F> {
-    pub(crate) norm_1: nn::LayerNorm,
-    pub(crate) attention: Attention,
-    pub(crate) norm_2: nn::LayerNorm,
-    pub(crate) feed: F,
+pub struct Block<F> {
+    pub norm_1: nn::LayerNorm,
+    pub attention: Attention,
+    pub norm_2: nn::LayerNorm,
+    pub feed: F,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Attention {
-    pub(crate) query: nn::Linear,
-    pub(crate) key: nn::Linear,
-    pub(crate) value: nn::Linear,
-    pub(crate) out: nn::Linear,
+pub struct Attention {
+    pub query: nn::Linear,
+    pub key: nn::Linear,
+    pub value: nn::Linear,
+    pub out: nn::Linear,
     #[tree(static)]
-    pub(crate) heads: usize,
+    pub heads: usize,
 }
 
 impl<F: Tree> Gpt<F> {
     /// Initializes tables with deviation 0.02. `feed` builds the layer after the attention.
-    pub(crate) fn with(key: random::Key, sizes: &Sizes, feed: impl Fn(random::Key) -> F) -> Gpt<F> {
+    pub fn with(key: random::Key, sizes: &Sizes, feed: impl Fn(random::Key) -> F) -> Gpt<F> {
         let Sizes { vocabulary, positions, width, heads, layers } = *sizes;
         let [tokens, places, blocks] = key.split();
         let table = |key, n| {
@@ -96,13 +96,13 @@ impl<F: Tree> Gpt<F> {
     }
 
     /// Embeds tokens `i32[b, t]`, the first of which has position `from`: `[b, t, width]`.
-    pub(crate) fn embed(&self, tokens: &Array, from: &Array) -> Array {
+    pub fn embed(&self, tokens: &Array, from: &Array) -> Array {
         let [_, t] = tokens.dims();
         self.tokens.forward(tokens) + self.positions.forward(&(iota(DType::I32, t) + from))
     }
 
     /// Computes the mean cross entropy of the next tokens `i32[b, t]` from `[b, t, width]`.
-    pub(crate) fn read(&self, x: &Array, next: &Array) -> Array {
+    pub fn read(&self, x: &Array, next: &Array) -> Array {
         let logits = self.tokens.attend(&self.norm.forward(x));
         nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
     }
@@ -111,7 +111,7 @@ impl<F: Tree> Gpt<F> {
 impl<F: Tree> Block<F> {
     /// Maps `[b, t, width]` to the same shape. `attend` mixes values by queries and keys,
     /// `[b, t, heads, h]` each.
-    pub(crate) fn forward(
+    pub fn forward(
         &self,
         x: &Array,
         attend: impl Fn(&Array, &Array, &Array) -> Array,
@@ -133,19 +133,19 @@ impl Attention {
 }
 
 /// Causal attention.
-pub(crate) fn causal(query: &Array, key: &Array, value: &Array) -> Array {
+pub fn causal(query: &Array, key: &Array, value: &Array) -> Array {
     let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
     dot_product_attention(query, key, value, &options)
 }
 
 /// Two layers, from `width` to `4 · width` and back.
-pub(crate) fn feed_forward(key: random::Key, width: usize) -> nn::Mlp {
+pub fn feed_forward(key: random::Key, width: usize) -> nn::Mlp {
     let activation = nn::Activation::Gelu;
     nn::Mlp { activation, ..nn::Mlp::new(key, &[width, 4 * width, width]) }
 }
 
 impl Gpt<nn::Mlp> {
-    pub(crate) fn new(key: random::Key, sizes: &Sizes) -> Gpt<nn::Mlp> {
+    pub fn new(key: random::Key, sizes: &Sizes) -> Gpt<nn::Mlp> {
         Gpt::with(key, sizes, |key| feed_forward(key, sizes.width))
     }
 }
@@ -176,7 +176,7 @@ impl Model for Gpt<nn::Mlp> {
 
 /// A perceptron: an input layer, residual blocks, an output layer.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Perceptron {
+pub struct Perceptron {
     first: nn::Linear,
     blocks: Vec<nn::Mlp>,
     last: nn::Linear,
@@ -184,7 +184,7 @@ pub(crate) struct Perceptron {
 
 impl Perceptron {
     /// Initializes a model from `pixels` to ten classes.
-    pub(crate) fn new(key: random::Key, pixels: usize, width: usize, layers: usize) -> Perceptron {
+    pub fn new(key: random::Key, pixels: usize, width: usize, layers: usize) -> Perceptron {
         let [first, blocks, last] = key.split();
         let block = |key| feed_forward(key, width);
         Perceptron {

@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 /// A model with its blocks stacked along a leading axis, which can be split.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Stacked<M, B> {
+pub struct Stacked<M, B> {
     /// The model without its blocks.
     ends: M,
     blocks: B,
 }
 
-pub(crate) fn stacked<M: Model>(model: M) -> Stacked<M, M::Block> {
+pub fn stacked<M: Model>(model: M) -> Stacked<M, M::Block> {
     let leaves: Vec<Vec<Array>> = model.blocks().iter().map(tree::leaves).collect();
     let layers = |at: usize| stack(leaves.iter().map(|block| &block[at]).collect::<Vec<_>>(), 0);
     let blocks = tree::unflatten(&model.blocks()[0], (0..leaves[0].len()).map(layers));
     Stacked { ends: model.with_blocks(Vec::new()), blocks }
 }
 
-pub(crate) fn recipe<M: Model>(
+pub fn recipe<M: Model>(
     devices: &[Device],
     model: &Stacked<M, M::Block>,
     stages: usize,

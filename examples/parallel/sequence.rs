@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const AXIS: &str = "sequence";
 
-pub(crate) fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> {
+pub fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> {
     let mesh = Mesh::new(devices, [(AXIS, devices.len())])?;
     let cut = p![None, AXIS];
     Ok(Recipe {

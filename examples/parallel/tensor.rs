@@ -28,7 +28,7 @@ fn rules() -> PartitionRules {
 }
 
 /// All devices share every layer and process the whole batch.
-pub(crate) fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
+pub fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
     Ok(Recipe {
         mesh: Mesh::new(devices, [("model", devices.len())])?,
         rules: rules(),
@@ -39,7 +39,7 @@ pub(crate) fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
 
 /// Groups of `model` devices share the layers, and each group has a part of the batch. This suits a
 /// cluster of machines with several devices each, which communicate faster within a machine.
-pub(crate) fn with_data<M: Model>(devices: &[Device], model: usize) -> Result<Recipe<M>, Error> {
+pub fn with_data<M: Model>(devices: &[Device], model: usize) -> Result<Recipe<M>, Error> {
     Ok(Recipe {
         mesh: Mesh::new(devices, [("data", devices.len() / model), ("model", model)])?,
         rules: rules(),

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The mean loss of a batch.
-pub(crate) type Loss<P> = Arc<dyn Fn(&P, &Batch) -> Array + Send + Sync>;
+pub type Loss<P> = Arc<dyn Fn(&P, &Batch) -> Array + Send + Sync>;
 
 /// How a training run is split over a mesh.
-pub(crate) struct Recipe<P> {
-    pub(crate) mesh: Mesh,
+pub struct Recipe<P> {
+    pub mesh: Mesh,
     /// Shardings of parameters and optimizer state.
-    pub(crate) rules: PartitionRules,
+    pub rules: PartitionRules,
     /// Sharding of both arrays of a batch.
-    pub(crate) batch: PartitionSpec,
-    pub(crate) loss: Loss<P>,
+    pub batch: PartitionSpec,
+    pub loss: Loss<P>,
 }
 
 /// Maps parameters, optimizer state and a batch to new parameters, new state and the loss.
 type Step<P> = Jit<(P, optim::State, Batch), (P, optim::State, Array)>;
 
-pub(crate) fn optimizer() -> optim::Optimizer {
+pub fn optimizer() -> optim::Optimizer {
     optim::Adam { weight_decay: 0.1, ..optim::Adam::new(1e-3) }.optimizer()
 }
 
@@ -40,8 +40,8 @@ fn step<P: Tree>(loss: Loss<P>) -> Step<P> {
 }
 
 /// A compiled step with the shardings of its arguments.
-pub(crate) struct Placed<P: Tree> {
-    pub(crate) step: Step<P>,
+pub struct Placed<P: Tree> {
+    pub step: Step<P>,
     parameters: TreeSharding,
     state: TreeSharding,
     batch: NamedSharding,
@@ -49,7 +49,7 @@ pub(crate) struct Placed<P: Tree> {
 
 impl<P: Tree> Recipe<P> {
     /// Computes the shardings and builds the step. The arrays may be avals without elements.
-    pub(crate) fn place(self, parameters: &P, state: &optim::State) -> Result<Placed<P>, Error> {
+    pub fn place(self, parameters: &P, state: &optim::State) -> Result<Placed<P>, Error> {
         let Recipe { mesh, rules, batch, loss } = self;
         // Paths in the state end in the parameter's path, so the same rules match both.
         let parameters = rules.shardings(parameters, &mesh)?;
@@ -65,25 +65,25 @@ impl<P: Tree> Recipe<P> {
 }
 
 /// Measurements of a run.
-pub(crate) struct Run {
-    pub(crate) losses: Vec<f32>,
+pub struct Run {
+    pub losses: Vec<f32>,
     /// The mean time of all steps except the first.
-    pub(crate) step: Duration,
+    pub step: Duration,
 }
 
 /// A run on a mesh.
-pub(crate) struct Spread {
-    pub(crate) run: Run,
+pub struct Spread {
+    pub run: Run,
     /// Shardings of parameters and optimizer state.
-    pub(crate) parameters: TreeSharding,
-    pub(crate) state: TreeSharding,
+    pub parameters: TreeSharding,
+    pub state: TreeSharding,
     /// Bytes of both on the first device after the run.
-    pub(crate) held: usize,
-    pub(crate) collectives: Collectives,
+    pub held: usize,
+    pub collectives: Collectives,
 }
 
 /// Trains one step per batch on the default device.
-pub(crate) fn on_one_device<P: Tree>(
+pub fn on_one_device<P: Tree>(
     parameters: P,
     loss: Loss<P>,
     batches: &[Batch],
@@ -97,7 +97,7 @@ pub(crate) fn on_one_device<P: Tree>(
 }
 
 /// Trains one step per batch on the recipe's mesh.
-pub(crate) fn on_mesh<P: Tree>(
+pub fn on_mesh<P: Tree>(
     parameters: P,
     recipe: Recipe<P>,
     batches: &[Batch],

@@ -14,11 +14,11 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// The recorded folder, in Hugging Face's layout.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     fixture("bert_transformers")
 }
 
-pub(crate) fn notes(folder: &Path) -> Value {
+pub fn notes(folder: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join("recorded.json")).unwrap()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn arrays(folder: &Path) -> BTreeMap<String, Array> {
 }
 
 /// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for `layers[0].norm.scale`.
-pub(crate) fn name_of(path: &str) -> String {
+pub fn name_of(path: &str) -> String {
     let mut name = path.replace("layers[", "encoder.layer.").replace(']', "");
     for (ours, theirs) in [
         (".attention.norm.", ".attention.output.norm."),
