@@ -53,10 +53,7 @@ pub fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Experts> {
     })
 }
 
-pub fn recipe(
-    devices: &[Device],
-    model: &Gpt<Experts>,
-) -> Result<Recipe<Gpt<Experts>>, Error> {
+pub fn recipe(devices: &[Device], model: &Gpt<Experts>) -> Result<Recipe<Gpt<Experts>>, Error> {
     let mesh = Mesh::new(devices, [(AXIS, devices.len())])?;
     let rules = PartitionRules::new([("*feed.up", p![AXIS]), ("*feed.down", p![AXIS])]);
     let parameters = rules.shardings(model, &mesh)?;
