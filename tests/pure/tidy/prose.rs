@@ -86,7 +86,8 @@ fn doc_comments_use_plain_phrases() {
         }
         for (number, text, is_first) in documentation(&source) {
             let place = format!("{}:{number}", source.path);
-            if let Some(opener) = OPENERS.iter().find(|opener| is_first && text.starts_with(**opener))
+            if let Some(opener) =
+                OPENERS.iter().find(|opener| is_first && text.starts_with(**opener))
             {
                 wrong.push(format!("{place}: begins with `{}`: name the thing", opener.trim()));
             }
@@ -122,7 +123,8 @@ fn lines_end_at_100_columns() {
     }
     for path in files_below("").iter().filter(|path| path.ends_with(".md") && is_revised(path)) {
         let mut is_output = false;
-        for (number, line) in std::fs::read_to_string(root().join(path)).unwrap().lines().enumerate()
+        for (number, line) in
+            std::fs::read_to_string(root().join(path)).unwrap().lines().enumerate()
         {
             is_output ^= line.trim_start().starts_with("```");
             let is_exempt = is_output || line.starts_with('|') || line.contains("://");

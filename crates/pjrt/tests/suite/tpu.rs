@@ -95,7 +95,9 @@ const MEETING: &str = "OXIDAX_TEST_TPU_MEETING";
 fn start(test: &str, meeting: &Path) -> std::process::Child {
     let this = std::env::current_exe().expect("this program");
     let mut command = Command::new(this);
-    command.args(["--exact", &format!("tpu::{test}"), "--ignored", "--nocapture"]).env(MEETING, meeting);
+    command
+        .args(["--exact", &format!("tpu::{test}"), "--ignored", "--nocapture"])
+        .env(MEETING, meeting);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("started")
 }
