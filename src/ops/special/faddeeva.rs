@@ -120,7 +120,7 @@ fn scaled_complement(x: &Array) -> Array {
     let f = |x: &Array| {
         let size = abs(x);
         let far = super::super::isinf(&size);
-        let value = upper(&neg(&where_(&far, full_like(x, 1), &size)));
+        let value = upper_half_plane(&neg(&where_(&far, full_like(x, 1), &size)));
         let value = where_(&far, zeros_like(x), value);
         let low = where_(&lt(x, 0.0), x, zeros_like(x));
         where_(&lt(x, 0.0), sub(mul(exp(&mul(&low, &low)), 2.0), &value), &value)
@@ -151,7 +151,7 @@ pub fn erfcx(x: &Array) -> Array {
     trace::from_caller(|| {
         let x = inexact(x);
         if x.dtype().is_complex() {
-            return faddeeva(&turned(&x));
+            return faddeeva(&times_i(&x));
         }
         let [y] = in_wide([x], |[x]| [scaled_complement(&x)]);
         y
@@ -174,7 +174,7 @@ fn dawson(x: &Array) -> Array {
         // The result is the imaginary part of w on the real axis, which is inaccurate near 0.
         let (near, far) = (lt(abs(x), 0.5), super::super::isinf(x));
         let axis = where_(&far, zeros_like(x), x);
-        let value = mul(imag(&upper(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
+        let value = mul(imag(&upper_half_plane(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
         let small = where_(&near, x, zeros_like(x));
         where_(&near, dawson_series(&small), where_(&far, div(0.5, x), value))
     };
@@ -208,7 +208,7 @@ pub fn dawsn(x: impl ArrayLike) -> Array {
 pub(super) fn fresnel_rest(x: &Array, cosine: &Array, sine: &Array) -> Array {
     let place = mul(x, PI.sqrt() / 2.0);
     // i·(1+i)·place.
-    let scaled = upper(&complex(neg(&place), &place));
+    let scaled = upper_half_plane(&complex(neg(&place), &place));
     let phase = complex(cosine, sine);
     mul(mul(phase, scaled), complex(full_like(x, 0.5), 0.5))
 }

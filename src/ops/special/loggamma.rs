@@ -83,7 +83,7 @@ pub fn loggamma(z: &Array) -> Array {
         let y = where_(&unknown, full_like(&y, 0), abs(&y));
         let left = lt(&x, 0.5);
         let reflected = complex(sub(1.0, &x), neg(&y));
-        let value = right(&where_(&left, reflected, complex(&x, &y)));
+        let value = lanczos(&where_(&left, reflected, complex(&x, &y)));
         let half = full_like(&x, 0.5);
         let sine = log_sine(&where_(&left, &x, half), &where_(&left, &y, zeros_like(&y)));
         let value = where_(&left, sub(sub(PI.ln(), sine), &value), value);
