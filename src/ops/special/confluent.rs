@@ -16,7 +16,8 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
     let otherwise = where_(&eq(a, b), exp(x), full_like(x, f64::INFINITY));
     let at_pole = where_(&eq(a, 0.0), &one, otherwise);
     let b = &where_(&pole, &one, b);
-    // Terms cancel for negative `x`, so it is reflected, except where the reflection would overflow.
+    // Terms cancel for negative `x`, so it is reflected, except where the reflection would
+    // overflow.
     let limit = if x.dtype().bits() == 64 { -600.0 } else { -80.0 };
     let flip = lt(x, 0.0) & !(is_polynomial & lt(x, limit));
     let a = &where_(&flip, sub(b, a), a);
@@ -40,8 +41,9 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
 
 /// Returns Kummer's function `₁F₁(a; b; x) = Σ (a)ₖ/(b)ₖ xᵏ/k!`, with promotion and broadcasting.
 ///
-/// Integers become floats. It is differentiable in all operands, to every order. For an integer `b` of
-/// at most 0 it is infinite, except for `a = 0` (1), `a = b` (`exp(x)`) and polynomials that end before.
+/// Integers become floats. It is differentiable in all operands, to every order. For an integer `b`
+/// of at most 0 it is infinite, except for `a = 0` (1), `a = b` (`exp(x)`) and polynomials that end
+/// before.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -53,9 +55,9 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 13.2.2, 13.2.39 for negative `x`, 13.7.1 for large `x`. Pearson, Olver and Porter, "Numerical
-/// methods for the computation of the confluent and Gauss hypergeometric functions", 2017, for the
-/// choice among them.
+/// DLMF 13.2.2, 13.2.39 for negative `x`, 13.7.1 for large `x`. Pearson, Olver and Porter,
+/// "Numerical methods for the computation of the confluent and Gauss hypergeometric functions",
+/// 2017, for the choice among them.
 #[doc(alias = "kummer")]
 #[track_caller]
 pub fn hyp1f1(a: impl ArrayLike, b: impl ArrayLike, x: impl ArrayLike) -> Array {

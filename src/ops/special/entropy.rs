@@ -51,7 +51,8 @@ pub fn entr(x: &Array) -> Array {
 
 /// Returns `x * log(x / y)` in nats. The sum is the relative entropy of two distributions.
 ///
-/// It is 0 where `x` is 0 and `y` is not negative, and `inf` where either is negative or only `y` is 0.
+/// It is 0 where `x` is 0 and `y` is not negative, and `inf` where either is negative or only `y`
+/// is 0.
 #[track_caller]
 pub fn rel_entr(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("rel_entr", [x.like(), y.like()]);

@@ -12,8 +12,8 @@ use crate::primitives::{
 /// Euler's constant.
 pub(super) const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// Returns `(-x)ⁿ⁻¹/(n-1)!·(ψ(n) - log x)` minus the sum of `(-x)ᵏ/(k!(1-n+k))` over `k` except `n - 1`,
-/// for `x` of at most 1.
+/// Returns `(-x)ⁿ⁻¹/(n-1)!·(ψ(n) - log x)` minus the sum of `(-x)ᵏ/(k!(1-n+k))` over `k` except `n
+/// - 1`, for `x` of at most 1.
 fn near_zero(n: &Array, x: &Array) -> Array {
     let zero = zeros_like(x);
     let summand = |term: &Array, place: &Array| {
@@ -69,11 +69,12 @@ fn expn_of(n: &Array, x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns the exponential integral `Eₙ(x) = ∫ exp(-x·t)/tⁿ dt` from 1 to infinity, with promotion and
-/// broadcasting.
+/// Returns the exponential integral `Eₙ(x) = ∫ exp(-x·t)/tⁿ dt` from 1 to infinity, with promotion
+/// and broadcasting.
 ///
-/// `n` is an integer of at least 0 and `x` at least 0; other values give NaN. `Eₙ(0)` is infinite for `n`
-/// below 2, otherwise `1/(n-1)`. Integers become floats. It is differentiable in `x`, not in `n`.
+/// `n` is an integer of at least 0 and `x` at least 0; other values give NaN. `Eₙ(0)` is infinite
+/// for `n` below 2, otherwise `1/(n-1)`. Integers become floats. It is differentiable in `x`, not
+/// in `n`.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -148,8 +149,8 @@ fn expi_of(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns the exponential integral `Ei(x)`, the principal value of the integral of `exp(t)/t` from `-∞`
-/// to `x`.
+/// Returns the exponential integral `Ei(x)`, the principal value of the integral of `exp(t)/t` from
+/// `-∞` to `x`.
 ///
 /// It is `-∞` at 0. Integers become floats.
 ///

@@ -12,8 +12,9 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 /// `√(40/√2)`, the scale of the rational series of 40 terms.
 const SCALE: f64 = 5.3182958969449885;
 
-/// The coefficients of the series, highest power first: the cosine transform of `exp(-t²)·(L² + t²)` at
-/// `t = L·tan(θ/2)`, computed with 50 digits. In `f64` the sum is exact to a few units in the last place.
+/// The coefficients of the series, highest power first: the cosine transform of `exp(-t²)·(L² +
+/// t²)` at `t = L·tan(θ/2)`, computed with 50 digits. In `f64` the sum is exact to a few units in
+/// the last place.
 ///
 /// Reference: Weideman, "Computation of the complex error function", 1994, section 4.
 const WEIDEMAN: [f64; 40] = [
@@ -186,8 +187,8 @@ fn dawson(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns Dawson's integral, `exp(-x²)` times the integral of `exp(t²)` from 0 to `x`. Integers become
-/// floats.
+/// Returns Dawson's integral, `exp(-x²)` times the integral of `exp(t²)` from 0 to `x`. Integers
+/// become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -201,8 +202,8 @@ pub fn dawsn(x: impl ArrayLike) -> Array {
     y
 }
 
-/// Returns the integrals of the cosine and of the sine of `πt²/2` from `x` to infinity as one complex
-/// number, for `x` of at least 1.
+/// Returns the integrals of the cosine and of the sine of `πt²/2` from `x` to infinity as one
+/// complex number, for `x` of at least 1.
 ///
 /// Reference: DLMF 7.5.8 and 7.5.9.
 pub(super) fn fresnel_rest(x: &Array, cosine: &Array, sine: &Array) -> Array {

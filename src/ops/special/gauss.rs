@@ -21,7 +21,8 @@ fn spacing(x: &Array) -> f64 {
     if x.dtype().bits() == 64 { 0.01 } else { 0.04 }
 }
 
-/// Returns the quotient of gamma functions `Γ(above…)/Γ(below…)`, 0 where a denominator is infinite.
+/// Returns the quotient of gamma functions `Γ(above…)/Γ(below…)`, 0 where a denominator is
+/// infinite.
 fn gammas(above: &[&Array], below: &[&Array]) -> Array {
     let mut factor = full_like(above[0], 1);
     let mut power = zeros_like(above[0]);
@@ -115,12 +116,13 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     where_(&eq(x, 0.0), &one, value)
 }
 
-/// Returns Gauss's hypergeometric function `₂F₁(a, b; c; x) = Σ (a)ₖ(b)ₖ/(c)ₖ xᵏ/k!`, continued to all
-/// `x` below 1, with promotion and broadcasting.
+/// Returns Gauss's hypergeometric function `₂F₁(a, b; c; x) = Σ (a)ₖ(b)ₖ/(c)ₖ xᵏ/k!`, continued to
+/// all `x` below 1, with promotion and broadcasting.
 ///
-/// Integers become floats. It is differentiable in all operands, to every order. It is infinite for `x`
-/// above 1, at 1 unless `c - a - b` is positive, and for an integer `c` of at most 0. Polynomials, for
-/// which `a` or `b` is such an integer, are finite unless `c` ends the series first.
+/// Integers become floats. It is differentiable in all operands, to every order. It is infinite for
+/// `x` above 1, at 1 unless `c - a - b` is positive, and for an integer `c` of at most 0.
+/// Polynomials, for which `a` or `b` is such an integer, are finite unless `c` ends the series
+/// first.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///

@@ -16,7 +16,8 @@ fn rows(x: &Array, from: usize, to: usize) -> Array {
 
 /// Returns `J₀(z)` to `Jᵥ(z)` along a new first axis.
 ///
-/// Quotients of neighbouring orders follow from a downward recurrence, and `J₀` from `1 = J₀ + 2 Σ J₂ₖ`.
+/// Quotients of neighbouring orders follow from a downward recurrence, and `J₀` from `1 = J₀ + 2 Σ
+/// J₂ₖ`.
 ///
 /// Reference: DLMF 3.6.3 and 10.74.4 for the downward recurrence, 10.12.4 for the sum.
 fn by_quotients(z: &Array, v: usize, n_iter: usize) -> Array {
@@ -53,8 +54,8 @@ fn bessel_of(z: &Array, v: usize, n_iter: usize) -> Array {
 /// Returns the Bessel functions of the first kind `J₀(z)` to `Jᵥ(z)` along a new first axis,
 /// `[…] → [v + 1, …]`. Integers become floats.
 ///
-/// `n_iter` is the order at which the downward recurrence starts. It must be well above `|z|`. JAX's
-/// default, 50, is exact in `f64` up to `|z|` of about 20, and in `f32` up to 30.
+/// `n_iter` is the order at which the downward recurrence starts. It must be well above `|z|`.
+/// JAX's default, 50, is exact in `f64` up to `|z|` of about 20, and in `f32` up to 30.
 ///
 /// Throws `Op` (value) if `n_iter` is not above `v`, (dtype) for complex operands.
 ///
@@ -78,11 +79,11 @@ pub fn bessel_jn(z: impl ArrayLike, v: usize, n_iter: usize) -> Array {
     })
 }
 
-/// Returns the associated Legendre function of degree `n` and order `m` at `cos θ`, normalized as in
-/// spherical harmonics.
+/// Returns the associated Legendre function of degree `n` and order `m` at `cos θ`, normalized as
+/// in spherical harmonics.
 ///
-/// Reference: DLMF 14.30.1; Holmes and Featherstone, "A unified approach to the Clenshaw summation", 2002,
-/// equations 11 and 12, for the normalized recurrence.
+/// Reference: DLMF 14.30.1; Holmes and Featherstone, "A unified approach to the Clenshaw
+/// summation", 2002, equations 11 and 12, for the normalized recurrence.
 fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) -> Array {
     let step = |degree: Array, (before, value): (Array, Array)| {
         let l = convert_element_type(&degree, cosine.dtype());
@@ -110,11 +111,11 @@ fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) ->
     fori_loop(1, last as i32, step, (zeros_like(cosine), first)).1
 }
 
-/// Returns the spherical harmonic of degree `n` and order `m` at colatitude `theta` and longitude `phi`,
-/// in radians, with broadcasting.
+/// Returns the spherical harmonic of degree `n` and order `m` at colatitude `theta` and longitude
+/// `phi`, in radians, with broadcasting.
 ///
-/// The result is complex, orthonormal on the sphere, with the Condon-Shortley phase. `n` and `m` are
-/// integers. Degrees above `n_max` count as `n_max`. The result is 0 for `|m|` above `n`.
+/// The result is complex, orthonormal on the sphere, with the Condon-Shortley phase. `n` and `m`
+/// are integers. Degrees above `n_max` count as `n_max`. The result is 0 for `|m|` above `n`.
 ///
 /// Throws `Op` (dtype) if `n` or `m` is not an integer or an angle is complex.
 ///

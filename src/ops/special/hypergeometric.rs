@@ -1,8 +1,8 @@
 //! Hypergeometric series with derivatives of every order in the argument and the parameters.
 //!
 //! A term is the one before, multiplied or divided by factors that are linear in each variable. The
-//! derivatives of a term follow from those of the one before, even where an integer parameter ends the
-//! series. One loop sums them all.
+//! derivatives of a term follow from those of the one before, even where an integer parameter ends
+//! the series. One loop sums them all.
 
 use crate::control_flow::{custom_jvp, while_loop};
 use crate::core::Array;
@@ -13,8 +13,8 @@ use crate::primitives::{
 use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
-/// A set of mixed derivatives, each with its order in every variable: numerator parameters, denominator
-/// parameters, argument. All lower orders are included, and precede it.
+/// A set of mixed derivatives, each with its order in every variable: numerator parameters,
+/// denominator parameters, argument. All lower orders are included, and precede it.
 #[derive(Clone, Debug)]
 struct Derivatives(Vec<Vec<usize>>);
 
@@ -35,7 +35,8 @@ impl Derivatives {
         found.expect("with every derivative there are all lower ones")
     }
 
-    /// Returns the derivatives of the product of `term` and a factor whose slope in `variable` is 1.
+    /// Returns the derivatives of the product of `term` and a factor whose slope in `variable` is
+    /// 1.
     fn times(&self, term: &[Array], variable: usize, factor: &Array) -> Vec<Array> {
         let part = |(orders, own): (&Vec<usize>, &Array)| {
             let product = mul(own, factor);
@@ -133,8 +134,9 @@ fn differentiated(n_above: usize, wanted: Vec<Vec<usize>>, variables: &Vec<Array
 /// Returns `Σ (a₁)ₖ(a₂)ₖ…/((b₁)ₖ…) xᵏ/k!` for the numerator parameters `above` and the denominator
 /// parameters `below`, all of one float dtype and shape.
 ///
-/// A series that does not end must converge, or, if it is asymptotic, reach the precision of the dtype.
-/// A denominator parameter must not be an integer of at most 0, unless the series ends before.
+/// A series that does not end must converge, or, if it is asymptotic, reach the precision of the
+/// dtype. A denominator parameter must not be an integer of at most 0, unless the series ends
+/// before.
 ///
 /// Reference: DLMF 16.2.1.
 pub(super) fn hypergeometric(above: &[&Array], below: &[&Array], x: &Array) -> Array {
@@ -149,7 +151,8 @@ pub(super) fn ends(parameter: &Array) -> Array {
     eq(parameter, floor(parameter)) & le(parameter, 0.0)
 }
 
-/// Returns `1/Γ(x)` as a factor and the logarithm of another one. The factor is smooth, and 0 at the poles.
+/// Returns `1/Γ(x)` as a factor and the logarithm of another one. The factor is smooth, and 0 at
+/// the poles.
 ///
 /// Reference: DLMF 5.5.3.
 pub(super) fn reciprocal_gamma(x: &Array) -> (Array, Array) {

@@ -53,11 +53,11 @@ fn both(x: &Array) -> (Array, Array) {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns the sine integral, of `sin(t)/t` from 0 to `x`, and the cosine integral, `γ + log|x|` plus
-/// that of `(cos(t) - 1)/t`.
+/// Returns the sine integral, of `sin(t)/t` from 0 to `x`, and the cosine integral, `γ + log|x|`
+/// plus that of `(cos(t) - 1)/t`.
 ///
-/// Integers become floats. The cosine integral is its real part for negative `x`, `-∞` at 0 and NaN at
-/// `-∞`.
+/// Integers become floats. The cosine integral is its real part for negative `x`, `-∞` at 0 and NaN
+/// at `-∞`.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -77,8 +77,8 @@ pub fn sici(x: impl ArrayLike) -> (Array, Array) {
     (si, ci)
 }
 
-/// Returns the sine and cosine of `πx²/2`, accurate for large `|x|`: full periods are subtracted before
-/// rounding.
+/// Returns the sine and cosine of `πx²/2`, accurate for large `|x|`: full periods are subtracted
+/// before rounding.
 fn of_half_square(x: &Array) -> (Array, Array) {
     // With s = |x| mod 2, x²/2 and s·(|x| - s/2) are congruent modulo 2.
     let size = abs(x);
@@ -95,7 +95,8 @@ fn of_half_square(x: &Array) -> (Array, Array) {
     (where_(&minus_a, neg(&a), &a), where_(&minus_b, neg(&b), &b))
 }
 
-/// Returns `Σ (-1)ᵏ (π/2)^(2k+odd) t^k / ((2k+odd)!·(4k+2·odd+1))` for `t`, the fourth power of `x`.
+/// Returns `Σ (-1)ᵏ (π/2)^(2k+odd) t^k / ((2k+odd)!·(4k+2·odd+1))` for `t`, the fourth power of
+/// `x`.
 fn power_series(fourth: &Array, odd: usize) -> Array {
     let mut coefficients = Vec::new();
     let mut factor = FRAC_PI_2.powi(odd as i32);
@@ -132,8 +133,8 @@ fn fresnel_of(x: &Array) -> (Array, Array) {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns Fresnel's integrals `S` and `C`, of the sine and the cosine of `πt²/2` from 0 to `x`. Integers
-/// become floats.
+/// Returns Fresnel's integrals `S` and `C`, of the sine and the cosine of `πt²/2` from 0 to `x`.
+/// Integers become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///

@@ -9,8 +9,8 @@ use std::f64::consts::{LN_2, PI};
 
 /// The parameter of Lanczos's approximation.
 ///
-/// Reference: Lanczos, "A precision approximation of the gamma function", 1964; these coefficients are those of
-/// the GNU Scientific Library.
+/// Reference: Lanczos, "A precision approximation of the gamma function", 1964; these coefficients
+/// are those of the GNU Scientific Library.
 const LANCZOS: (f64, [f64; 9]) = (
     7.0,
     [
@@ -50,10 +50,11 @@ fn log_sine(x: &Array, y: &Array) -> Array {
     add(linear, log(&neg(&rest)))
 }
 
-/// Returns the logarithm of Γ, continued from the positive axis to the plane cut along the negative axis.
+/// Returns the logarithm of Γ, continued from the positive axis to the plane cut along the negative
+/// axis.
 ///
-/// On the cut the values are those from above, or from below for an imaginary part of `-0.0`. Poles and
-/// real numbers that are not positive give NaN. Integers become floats.
+/// On the cut the values are those from above, or from below for an imaginary part of `-0.0`. Poles
+/// and real numbers that are not positive give NaN. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -63,8 +64,8 @@ fn log_sine(x: &Array, y: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 5.5.3 for the reflection. Hare, "Computing the principal branch of log-Gamma", 1997, for its
-/// branches.
+/// DLMF 5.5.3 for the reflection. Hare, "Computing the principal branch of log-Gamma", 1997, for
+/// its branches.
 #[track_caller]
 pub fn loggamma(z: &Array) -> Array {
     trace::from_caller(|| {

@@ -1,10 +1,10 @@
 //! Special functions (`jax.scipy.special`) that are composed of primitives.
 //!
-//! They include entropies, the normal distribution, integrals and hypergeometric functions. Functions
-//! with their own rules, such as `erf`, are primitives.
+//! They include entropies, the normal distribution, integrals and hypergeometric functions.
+//! Functions with their own rules, such as `erf`, are primitives.
 //!
-//! Loops and approximations define their derivatives with `custom_jvp`. Floats of fewer than 32 bits are
-//! computed in `f32`.
+//! Loops and approximations define their derivatives with `custom_jvp`. Floats of fewer than 32
+//! bits are computed in `f32`.
 
 mod confluent;
 mod entropy;

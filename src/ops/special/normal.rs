@@ -8,7 +8,8 @@ use crate::primitives::{
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
-/// Returns the probability that a standard normal number is at most `x`, accurate in the lower tail.
+/// Returns the probability that a standard normal number is at most `x`, accurate in the lower
+/// tail.
 ///
 /// Throws `Op` (dtype) for complex operands.
 #[track_caller]

@@ -10,7 +10,8 @@ use std::f64::consts::PI;
 
 /// Returns `B₂ₖ/(2k)!` for `k` from 1 to `n`.
 ///
-/// Reference: DLMF 25.6.2, with 25.6.16 for the zeta function: no term of its recurrence is negative.
+/// Reference: DLMF 25.6.2, with 25.6.16 for the zeta function: no term of its recurrence is
+/// negative.
 fn scaled_numbers(n: usize) -> Vec<f64> {
     // ζ(2k)/π²ᵏ, which does not depend on a rounded π.
     let mut zeta: Vec<f64> = vec![1.0 / 6.0];
@@ -66,7 +67,8 @@ fn dilogarithm(x: &Array) -> Array {
     let f = |x: &Array| {
         let (one, zero) = (full_like(x, 1), zeros_like(x));
         let (high, negative) = (gt(x, 2.0), lt(x, 0.0));
-        // One reflection maps large numbers to their inverses, the other small numbers to those near 1.
+        // One reflection maps large numbers to their inverses, the other small numbers to those
+        // near 1.
         let y = where_(&high, div(1.0, where_(&high, x, &one)), x);
         let (low, nothing) = (lt(&y, 0.5), eq(&y, 0.0));
         let logarithm = log(&where_(&(&nothing | &negative), &one, &y));
@@ -87,7 +89,8 @@ fn dilogarithm(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Returns Spence's function, the dilogarithm of `1 - x`: the integral of `log(t)/(1 - t)` from 1 to `x`.
+/// Returns Spence's function, the dilogarithm of `1 - x`: the integral of `log(t)/(1 - t)` from 1
+/// to `x`.
 ///
 /// It is NaN for negative `x`. Integers become floats.
 ///
@@ -101,8 +104,8 @@ fn dilogarithm(x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 25.12.3 and 25.12.6 for the reflections. 't Hooft and Veltman, "Scalar one-loop integrals", 1979,
-/// appendix A, for the series.
+/// DLMF 25.12.3 and 25.12.6 for the reflections. 't Hooft and Veltman, "Scalar one-loop integrals",
+/// 1979, appendix A, for the series.
 #[track_caller]
 pub fn spence(x: impl ArrayLike) -> Array {
     let operands = real("spence", [x.like()]);

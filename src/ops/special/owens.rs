@@ -102,8 +102,8 @@ fn owen(h: &Array, a: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// Owen, "Tables for computing bivariate normal probabilities", 1956, equations 2.1 and 2.3. Patefield
-/// and Tandy, "Fast and accurate calculation of Owen's T function", 2000, method T5.
+/// Owen, "Tables for computing bivariate normal probabilities", 1956, equations 2.1 and 2.3.
+/// Patefield and Tandy, "Fast and accurate calculation of Owen's T function", 2000, method T5.
 #[track_caller]
 pub fn owens_t(h: impl ArrayLike, a: impl ArrayLike) -> Array {
     let operands = real("owens_t", [h.like(), a.like()]);

@@ -6,7 +6,8 @@ use crate::primitives::{
     zeros_like,
 };
 
-/// Returns `log(p / (1 - p))`, the inverse of [`sigmoid`](super::super::sigmoid). Integers become floats.
+/// Returns `log(p / (1 - p))`, the inverse of [`sigmoid`](super::super::sigmoid). Integers become
+/// floats.
 #[track_caller]
 pub fn logit(p: &Array) -> Array {
     let p = inexact(p);

@@ -18,8 +18,8 @@ fn all_open(x: &Array) -> Array {
 
 /// Sums a series until no summand changes the sum.
 ///
-/// `first` is the first term and the first summand. `next(k, term)`, for `k` from 1, returns the next
-/// term and its summand.
+/// `first` is the first term and the first summand. `next(k, term)`, for `k` from 1, returns the
+/// next term and its summand.
 pub(super) fn sum_terms(
     first: (Array, Array),
     next: impl Fn(&Array, &Array) -> (Array, Array),
@@ -40,8 +40,8 @@ pub(super) fn sum_terms(
 /// Returns `exp(z)·Eₙ(z)` for real or complex `z`, by Lentz's method for the continued fraction
 /// `1/(z+n - n/(z+n+2 - 2(n+1)/(z+n+4 - …)))`.
 ///
-/// Reference: DLMF 8.19.17, the even part of that fraction. Thompson and Barnett, "Coulomb and Bessel
-/// functions of complex arguments and order", 1986.
+/// Reference: DLMF 8.19.17, the even part of that fraction. Thompson and Barnett, "Coulomb and
+/// Bessel functions of complex arguments and order", 1986.
 pub(super) fn exponential_fraction(n: &Array, z: &Array) -> Array {
     type State = (Array, Array, Array, Array, Array, Array);
     let first = add(z, n);
