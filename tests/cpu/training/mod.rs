@@ -2,7 +2,7 @@
 
 mod blocks;
 mod layers;
-mod loop_of_design;
+mod training_loop;
 mod optimizers;
 mod precision;
 mod quantized;
