@@ -40,7 +40,7 @@ fn rematerialized_steps_keep_their_operands_alone() {
             let layer = |h: &Array| sin(&sin(&sin(&h.matmul(w))));
             let step = |h: Array, x: Array| {
                 let h = match &policy {
-                    Some(policy) => remat_with(policy.clone(), layer)(&h),
+                    Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
                     None => layer(&h),
                 };
                 (h + x, ())
@@ -180,7 +180,9 @@ mod on_cpu {
         let loss = |w: &Array, policy: Option<Policy>| {
             let layer = |h: &Array| sin(&exp(&h.matmul(w)));
             let step = |h: Array, x: Array| match &policy {
-                Some(policy) => (remat_with(policy.clone(), layer)(&(h + x)), ()),
+                Some(policy) => {
+                    (remat_with(layer, RematOptions { policy: policy.clone() })(&(h + x)), ())
+                }
                 None => (layer(&(h + x)), ()),
             };
             scan(step, zeros([2], DType::F64), &xs).0.sum()

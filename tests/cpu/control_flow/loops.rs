@@ -59,9 +59,10 @@ mod on_cpu {
 
     #[test]
     fn every_way_of_going_equals_the_loop_written_out() {
-        let ways: [(usize, bool, &[usize]); 3] =
-            [(1, false, &[1]), (3, false, &[1, 2]), (5, true, &[1, 2, 0])];
-        for (n, reverse, unrolls) in ways {
+        let (one, two) = (Unroll::Steps(1), Unroll::Steps(2));
+        let cases: [(usize, bool, &[Unroll]); 3] =
+            [(1, false, &[one]), (3, false, &[one, two]), (5, true, &[one, two, Unroll::All])];
+        for (n, reverse, unrolls) in cases {
             let options = ScanOptions { reverse, ..ScanOptions::default() };
             let expected = everything(written_out, n, options);
             for &unroll in unrolls {
@@ -327,7 +328,10 @@ mod on_cpu {
             let expected = map(f, &xs);
             close(&row(&expected.0, n - 1), &f((row(&xs.0, n - 1), row(&xs.1, n - 1))).0);
             for batch_size in [1, 2, 3, 100] {
-                all_close(&map_batched(f, &xs, batch_size), &expected);
+                all_close(
+                    &map_with(f, &xs, MapOptions { batch_size: Some(batch_size) }),
+                    &expected,
+                );
             }
         }
         for n in [0, 1, 2, 3, 6, 7] {

@@ -125,7 +125,7 @@ fn a_scan_lowers_to_a_while_with_a_counter() {
 
 #[test]
 fn unrolled_steps_stand_one_after_the_other() {
-    let by = |unroll: usize| {
+    let by = |unroll: Unroll| {
         let options = ScanOptions { unroll, ..steps(5) };
         let text = module(
             move |x: Array| scan_with(|c: Array, ()| (sin(&c), ()), x, (), options).0,
@@ -134,10 +134,10 @@ fn unrolled_steps_stand_one_after_the_other() {
         (text.matches("stablehlo.sine").count(), text.matches("stablehlo.while").count())
     };
     // In the loop and behind it.
-    assert_eq!(by(1), (1, 1));
-    assert_eq!(by(2), (3, 1));
-    assert_eq!(by(5), (5, 0));
-    assert_eq!(by(0), (5, 0));
+    assert_eq!(by(Unroll::Steps(1)), (1, 1));
+    assert_eq!(by(Unroll::Steps(2)), (3, 1));
+    assert_eq!(by(Unroll::Steps(5)), (5, 0));
+    assert_eq!(by(Unroll::All), (5, 0));
 }
 
 #[test]

@@ -16,9 +16,11 @@ fn block(x: &Array, w: &(Array, Array)) -> Array {
 /// The blocks one after the other, each of them under the policy; as a loop or spelt out.
 fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Array) -> Array {
     let step = |x: &Array, w: &(Array, Array)| match policy {
-        Some(policy) => remat_with(policy.clone(), |(x, w): &(Array, (Array, Array))| block(x, w))(
-            &(x.clone(), w.clone()),
-        ),
+        Some(policy) => {
+            let options = RematOptions { policy: policy.clone() };
+            let layer = |(x, w): &(Array, (Array, Array))| block(x, w);
+            remat_with(layer, options)(&(x.clone(), w.clone()))
+        }
         None => block(x, w),
     };
     if looped {

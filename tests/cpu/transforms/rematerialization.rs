@@ -12,7 +12,7 @@ fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array 
         let mut h = x.clone();
         for _ in 0..n {
             h = match &policy {
-                Some(policy) => remat_with(policy.clone(), layer)(&h),
+                Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
                 None => layer(&h),
             };
         }
@@ -55,7 +55,10 @@ fn the_policy_says_what_is_computed_twice() {
 fn policies_see_into_calls() {
     let product = jit(|w: Array, x: Array| x.matmul(&w));
     let f = move |w: &Array, x: &Array| {
-        let block = remat_with(Policy::Dots, |x: &Array| sin(&product.apply(w, x)));
+        let block = remat_with(
+            |x: &Array| sin(&product.apply(w, x)),
+            RematOptions { policy: Policy::Dots },
+        );
         block(&block(x)).sum()
     };
     let program = make_program(
