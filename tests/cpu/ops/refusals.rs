@@ -2,6 +2,7 @@
 //! line.
 
 use oxidax::prelude::*;
+use oxidax::primitives::{DotGeneral};
 
 #[track_caller]
 fn refused(f: fn(&Array) -> Array, phrases: &[&str]) {

@@ -2,6 +2,7 @@
 
 use crate::ops::support::{assert_close, counting, f32s, f64s, scattered, vector};
 use oxidax::prelude::*;
+use oxidax::primitives::{Window};
 
 mod on_cpu {
     use super::*;

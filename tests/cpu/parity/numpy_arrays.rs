@@ -3,6 +3,7 @@
 use crate::parity::numpy::{along, axis, signed};
 use crate::parity::ops::{dtype, list, whole};
 use oxidax::prelude::*;
+use oxidax::primitives::{fill_of};
 use serde_json::Value;
 
 fn index(params: &Value, arrays: &[Array]) -> Vec<Index> {
