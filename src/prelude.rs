@@ -4,6 +4,8 @@
 //! training program. The types of primitives, such as [`DotGeneral`](crate::primitives::DotGeneral),
 //! are in [`primitives`](crate::primitives).
 
+#[cfg(feature = "checkpoint")]
+pub use crate::checkpoint;
 pub use crate::control_flow::{
     AssociativeScanOptions, Policy, ScanOptions, TransposeSolve, associative_scan,
     associative_scan_with, cond, custom_jvp, custom_linear_solve, custom_linear_solve_aux,
@@ -14,6 +16,8 @@ pub use crate::core::{
     Array, Aval, AxisNames, DType, Device, Element, Error, Mesh, NamedSharding, PartitionSpec,
     Scalar, Shape, axis_size, catch, with_matmul_precision,
 };
+#[cfg(feature = "data")]
+pub use crate::data;
 pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit, pmap};
 pub use crate::ops::*;
 pub use crate::parallel::{
@@ -43,7 +47,9 @@ pub use crate::primitives::{
     sort_multi, sqrt, square, squeeze, stop_gradient, sub, svd, tan, tanh, top_k, transpose,
     triangular_solve, where_, zeros, zeros_like, zeta,
 };
+#[cfg(feature = "train")]
+pub use crate::train;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree};
-pub use crate::{checkpoint, data, debug, nn, optim, random, train};
+pub use crate::{debug, nn, optim, random};
 pub use crate::{i, p};

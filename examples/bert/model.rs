@@ -166,9 +166,10 @@ impl SelfAttention {
         let parted =
             |layer: &nn::Linear| reshape(&layer.forward(x), [b, t, self.heads, c / self.heads]);
         // Nobody looks at the padding.
-        let how = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
+        let options =
+            AttentionOptions { key_lengths: Some(lengths.clone()), ..AttentionOptions::default() };
         let (query, key, value) = (parted(&self.query), parted(&self.key), parted(&self.value));
-        let mixed = dot_product_attention(&query, &key, &value, &how);
+        let mixed = dot_product_attention_with(&query, &key, &value, &options);
         self.norm.forward(&(x + self.output.forward(&reshape(&mixed, [b, t, c]))))
     }
 }

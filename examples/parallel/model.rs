@@ -1,6 +1,5 @@
 //! The two models that the recipes spread: a small GPT, and a perceptron of residual blocks. Neither knows of any mesh.
 
-use oxidax::ops::Attention as Attending;
 use oxidax::prelude::*;
 
 /// What a model reads, and what it should say: tokens and those one place later, or images and labels.
@@ -104,7 +103,7 @@ impl<F: Tree> Gpt<F> {
     /// The mean cross entropy of the next tokens `i32[b, t]`, read off `[b, t, width]`.
     pub(crate) fn read(&self, x: &Array, next: &Array) -> Array {
         let logits = self.tokens.attend(&self.norm.forward(x));
-        nn::softmax_cross_entropy(&logits, next).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
     }
 }
 
@@ -133,8 +132,8 @@ impl Attention {
 
 /// Attention of every token to those up to itself.
 pub(crate) fn causal(query: &Array, key: &Array, value: &Array) -> Array {
-    let how = Attending { is_causal: true, ..Attending::default() };
-    dot_product_attention(query, key, value, &how)
+    let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    dot_product_attention_with(query, key, value, &options)
 }
 
 /// Two layers, `width` to `4 · width` and back.
@@ -206,7 +205,7 @@ impl Model for Perceptron {
     }
 
     fn finish(&self, x: &Array, labels: &Array) -> Array {
-        nn::softmax_cross_entropy(&self.last.forward(x), labels).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&self.last.forward(x), labels).mean()
     }
 
     fn blocks(&self) -> &[nn::Mlp] {

@@ -72,12 +72,7 @@ pub fn interp(x: impl ArrayLike, xp: &Array, fp: &Array) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn interp_with(
-    x: impl ArrayLike,
-    xp: &Array,
-    fp: &Array,
-    options: InterpOptions<'_>,
-) -> Array {
+pub fn interp_with(x: impl ArrayLike, xp: &Array, fp: &Array, options: InterpOptions<'_>) -> Array {
     expect_samples("interp", xp, fp);
     if let Some(period) = options.period {
         return interp_periodic(x.like(), xp, fp, period);
@@ -98,7 +93,11 @@ pub fn interp_with(
         let below = where_(&lt(&x, &xp), left, value);
         return where_(&gt(&x, &xp), right, below);
     }
-    let upper = clip(&searchsorted_with(&xp, &x, SearchsortedOptions { side: Side::Right }), 1, n as i32 - 1);
+    let upper = clip(
+        &searchsorted_with(&xp, &x, SearchsortedOptions { side: Side::Right }),
+        1,
+        n as i32 - 1,
+    );
     let lower = sub(&upper, 1);
     let (x0, y0) = (take(&xp, &lower, 0), take(&fp, &lower, 0));
     let (width, rise) = (sub(take(&xp, &upper, 0), &x0), sub(take(&fp, &upper, 0), &y0));

@@ -216,10 +216,7 @@ pub fn meshgrid<'a>(vectors: impl AsRef<[&'a Array]>) -> Vec<Array> {
 
 /// Returns the coordinate arrays of a grid, as [`meshgrid`], with another order of axes.
 #[track_caller]
-pub fn meshgrid_with<'a>(
-    vectors: impl AsRef<[&'a Array]>,
-    options: MeshgridOptions,
-) -> Vec<Array> {
+pub fn meshgrid_with<'a>(vectors: impl AsRef<[&'a Array]>, options: MeshgridOptions) -> Vec<Array> {
     let vectors = vectors.as_ref();
     if let Some(other) = vectors.iter().find(|x| x.rank() != 1) {
         let message = format!("takes vectors, got {}", other.aval());

@@ -8,7 +8,13 @@ use crate::primitives::{
 
 /// Returns the window over all axes, of size 1 along the first and the last.
 #[track_caller]
-fn spatial_window(name: &str, x: &Array, window: &[usize], strides: &[usize], padding: Padding) -> Window {
+fn spatial_window(
+    name: &str,
+    x: &Array,
+    window: &[usize],
+    strides: &[usize],
+    padding: Padding,
+) -> Window {
     let n = window.len();
     let fits = x.rank() == n + 2 && (strides.is_empty() || strides.len() == n);
     if !fits {
@@ -31,7 +37,12 @@ fn spatial_window(name: &str, x: &Array, window: &[usize], strides: &[usize], pa
         }
         other => other,
     };
-    Window { dimensions: extended(window), strides: extended(strides), padding, ..Window::default() }
+    Window {
+        dimensions: extended(window),
+        strides: extended(strides),
+        padding,
+        ..Window::default()
+    }
 }
 
 /// Returns the largest element in each window over the spatial axes of `x`, `[n, spatial…, channels]`.

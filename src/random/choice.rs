@@ -124,7 +124,9 @@ pub fn choice_with(
             }
         };
         match array {
-            Some(x) => unflatten_axis(&take(x, &reshape(&indices, [count]), axis as isize), axis, &shape),
+            Some(x) => {
+                unflatten_axis(&take(x, &reshape(&indices, [count]), axis as isize), axis, &shape)
+            }
             None => reshape(&indices, &shape),
         }
     })
@@ -139,7 +141,9 @@ fn choice_error(n: usize, count: usize, options: &ChoiceOptions<'_>) -> Option<R
         return Some(RuleError::shape(message));
     }
     if n == 0 && count > 0 {
-        return Some(RuleError::value(format!("cannot choose {count} elements from an empty array")));
+        return Some(RuleError::value(format!(
+            "cannot choose {count} elements from an empty array"
+        )));
     }
     if !options.replace && count > n {
         let message = format!("cannot choose {count} of {n} elements without replacement");

@@ -88,11 +88,7 @@ pub fn permutation_with(key: Key, x: impl ArrayLike, options: PermutationOptions
     let axis = axis_of(NAME, x, options.axis);
     let words = key.words(NAME);
     draw(|| {
-        if options.independent {
-            shuffled(&words, x, axis)
-        } else {
-            raw_permuted(&words, x, axis)
-        }
+        if options.independent { shuffled(&words, x, axis) } else { raw_permuted(&words, x, axis) }
     })
 }
 

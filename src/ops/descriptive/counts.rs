@@ -3,8 +3,8 @@
 use super::super::{Index, clip, isnan, take};
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
-    ArrayLike, Like, convert_element_type, full_like, ge, gt, lt, maximum, ones, promote_arrays, reshape, rev,
-    scalar, select, shift_right, sub, where_, zeros,
+    ArrayLike, Like, convert_element_type, full_like, ge, gt, lt, maximum, ones, promote_arrays,
+    reshape, rev, scalar, select, shift_right, sub, where_, zeros,
 };
 
 /// Side of equal elements at which a value is inserted.

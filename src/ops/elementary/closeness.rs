@@ -108,11 +108,7 @@ fn constant(x: &Array, value: bool) -> Array {
 #[doc(alias = "isrealobj")]
 #[track_caller]
 pub fn isreal(x: &Array) -> Array {
-    if x.dtype().is_complex() {
-        eq(imag(x), zeros_like(&imag(x)))
-    } else {
-        constant(x, true)
-    }
+    if x.dtype().is_complex() { eq(imag(x), zeros_like(&imag(x))) } else { constant(x, true) }
 }
 
 /// Returns true for each element whose imaginary part is not 0; false for real dtypes.

@@ -36,11 +36,7 @@ pub fn copysign(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn trunc(x: &Array) -> Array {
     reject_complex("trunc", x);
-    if x.dtype().is_float() {
-        where_(&lt(x, zeros_like(x)), ceil(x), floor(x))
-    } else {
-        x.clone()
-    }
+    if x.dtype().is_float() { where_(&lt(x, zeros_like(x)), ceil(x), floor(x)) } else { x.clone() }
 }
 
 /// Returns the fraction and the integer part of each element, both with its sign; integers become
@@ -89,11 +85,7 @@ pub fn float_power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 /// Rounds to integers, halves to even, in both parts of complex numbers.
 #[track_caller]
 fn round_parts(x: &Array) -> Array {
-    if x.dtype().is_complex() {
-        complex(round(&real(x)), round(&imag(x)))
-    } else {
-        round(x)
-    }
+    if x.dtype().is_complex() { complex(round(&real(x)), round(&imag(x))) } else { round(x) }
 }
 
 /// Options of [`round_with`].

@@ -48,7 +48,8 @@ fn solve_by(name: &str, a: &Array, b: &Array, solve: impl Fn(&Array, &Array) -> 
     let vector = b.rank() == 1;
     let b = if vector { expand_dims(&b, &[-1]) } else { b };
     if b.rank() == 0 || matrix_sizes(&b).0 != n {
-        let message = format!("the right-hand side of {n} equations must have {n} rows, got {}", b.aval());
+        let message =
+            format!("the right-hand side of {n} equations must have {n} rows, got {}", b.aval());
         throw_operands(name, RuleError::shape(message), &[&a, &b]);
     }
     let (a, b) = same_batch(name, &a, &b);
@@ -296,8 +297,10 @@ pub fn tensorinv(a: &Array, ind: usize) -> Array {
     let (first, last) = a.shape().split_at(ind.min(a.rank()));
     let n: usize = first.iter().product();
     if n != last.iter().product::<usize>() {
-        let message =
-            format!("the first {ind} axes of {} and the others differ in their number of elements", a.aval());
+        let message = format!(
+            "the first {ind} axes of {} and the others differ in their number of elements",
+            a.aval()
+        );
         throw_operands("tensorinv", RuleError::shape(message), &[a]);
     }
     let shape: Vec<usize> = last.iter().chain(first).copied().collect();
