@@ -201,7 +201,7 @@ pub struct LogsumexpOptions<'a> {
 ///
 /// Throws `Op` for factors that do not broadcast.
 #[track_caller]
-pub fn logsumexp_with(x: &Array, axes: impl Into<Axes>, options: LogsumexpOptions) -> Array {
+pub fn logsumexp_with(x: &Array, axes: impl Into<Axes>, options: LogsumexpOptions<'_>) -> Array {
     const NAME: &str = "logsumexp";
     let (x, factors) = match options.b {
         None => (inexact(x), None),

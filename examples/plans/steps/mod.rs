@@ -12,6 +12,7 @@ mod resnet;
 use oxidax::doctor::{self, Report};
 use oxidax::jit::Planned;
 use oxidax::prelude::*;
+use oxidax::primitives::Slice;
 use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
 

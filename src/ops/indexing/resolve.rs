@@ -159,8 +159,10 @@ impl Array {
     #[doc(alias = "getitem")]
     #[track_caller]
     pub fn index(&self, indices: impl AsRef<[Index]>) -> Array {
-        match plan(indices.as_ref(), self) {
-            Ok((slices, actions)) => self.at_places(&cuts, &places, GatherScatterMode::Clip),
+        match resolve(indices.as_ref(), self) {
+            Ok((slices, actions)) => {
+                self.gather_resolved(&slices, &actions, GatherScatterMode::Clip)
+            }
             Err(error) => trace::throw_operands("index", error, &[self]),
         }
     }
