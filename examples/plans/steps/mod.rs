@@ -12,7 +12,6 @@ mod resnet;
 use oxidax::doctor::{self, Report};
 use oxidax::jit::Planned;
 use oxidax::prelude::*;
-use oxidax::primitives::Slice;
 use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
 

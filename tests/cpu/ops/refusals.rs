@@ -52,8 +52,13 @@ fn values_out_of_range() {
     refused(|x| delete(x, [4], 1), &["delete: position 4 is out of range for an axis of 4"]);
     refused(|x| partition(x, -5, 1), &["partition: position -5", "size 4"]);
     refused(|x| histogram(x, 0).0, &["histogram_bin_edges: takes at least one bin"]);
-    let periodic = InterpOptions { period: Some(0.0), ..Default::default() };
-    refused(|x| interp_with(x, &arange(3), &arange(3), periodic), &["interp", "positive, got 0"]);
+    refused(
+        |x| {
+            let options = InterpOptions { period: Some(0.0), ..Default::default() };
+            interp_with(x, &arange(3), &arange(3), options)
+        },
+        &["interp", "positive, got 0"],
+    );
     refused(|x| rot90(x, 1, [1, -1]), &["rot90: takes two different axes, got axis 1 twice"]);
     refused(
         |x| vectorize("(n)->", |xs| xs.to_vec())(&[x]).swap_remove(0),

@@ -81,7 +81,9 @@ fn sample(case: Case<'_>) -> Vec<Array> {
             }
         }
         "bernoulli" => random::bernoulli(key(case), case.dims("shape"), case.input(1)),
-        "permutation" if case.n_inputs() == 1 => random::permutation(key(case), case.integer("n")),
+        "permutation" if case.n_inputs() == 1 => {
+            random::permutation(key(case), case.integer("n") as i64)
+        }
         "permutation" => {
             let axis = case.integer("axis") as isize;
             let independent = case.param("independent").as_bool() == Some(true);
@@ -99,7 +101,7 @@ fn sample(case: Case<'_>) -> Vec<Array> {
         }
         "choice_without_replacement" => {
             let [count] = case.dims("shape")[..] else { panic!("one count") };
-            let order = random::permutation(key(case), case.integer("n"));
+            let order = random::permutation(key(case), case.integer("n") as i64);
             slice(&order, &[0], &[count], &[1])
         }
         other => panic!("no function for {other}"),
