@@ -14,11 +14,11 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// The recorded folder, in Hugging Face's layout.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     fixture("bert_transformers")
 }
 
-pub(crate) fn notes(folder: &Path) -> Value {
+pub fn notes(folder: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join("recorded.json")).unwrap()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn arrays(folder: &Path) -> BTreeMap<String, Array> {
 }
 
 /// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for `layers[0].norm.scale`.
-pub(crate) fn name_of(path: &str) -> String {
+pub fn name_of(path: &str) -> String {
     let mut name = path.replace("layers[", "encoder.layer.").replace(']', "");
     for (ours, theirs) in [
         (".attention.norm.", ".attention.output.norm."),
@@ -61,7 +61,7 @@ fn pooled(model: &Bert, hidden: &Array) -> Array {
     tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
-/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it something that
+/// Each even text is to be nearest to the unsupported one behind it (van den Oord et al., 2018); beside it something that
 /// reaches the pooler's leaves.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);
@@ -107,13 +107,13 @@ mod on_cpu {
         let (recorded, notes) = (arrays(&folder()), notes(&folder()));
         let number = |name: &str| notes["adamw"][name].as_f64().unwrap();
         let scale = notes["scale"].as_f64().unwrap();
-        let optimizer = optim::Adam {
+        let options = optim::AdamWOptions {
             b1: number("b1"),
             b2: number("b2"),
             weight_decay: number("weight_decay"),
-            ..optim::Adam::new(number("learning_rate"))
-        }
-        .optimizer();
+            ..optim::AdamWOptions::default()
+        };
+        let optimizer = optim::adamw_with(number("learning_rate"), options);
         let mut model = weights::load(&folder()).unwrap().0;
         let mut state = optimizer.init(&model);
         let step = jit(move |model: Bert, state: optim::State, texts: Texts, probe: Array| {
