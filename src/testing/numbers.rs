@@ -86,7 +86,7 @@ pub fn numbers(x: &Array) -> Result<Numbers, Error> {
 /// # Errors
 /// If the array cannot be created.
 pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error> {
-    macro_rules! created {
+    macro_rules! from_elements {
         ($to:expr) => {{
             let elements: Vec<_> = elements.iter().map($to).collect();
             Array::from_slice(&elements, aval.shape.clone())
@@ -100,21 +100,21 @@ pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error>
         Array::from_bytes(&bytes, aval.dtype, aval.shape.clone())
     };
     match aval.dtype {
-        DType::C128 => made!(|value| *value),
-        DType::C64 => made!(|value| Complex32::new(value.re as f32, value.im as f32)),
-        DType::F64 => made!(|value| value.re),
-        DType::F32 => made!(|value| value.re as f32),
-        DType::F16 => made!(|value| f16::from_f64(value.re)),
-        DType::BF16 => made!(|value| bf16::from_f64(value.re)),
-        DType::Bool => made!(|value| value.re >= 0.5),
-        DType::U64 => made!(|value| whole(value) as u64),
-        DType::I64 => made!(whole),
-        DType::U32 => made!(|value| whole(value) as u32),
-        DType::I32 => made!(|value| whole(value) as i32),
-        DType::U16 => made!(|value| whole(value) as u16),
-        DType::I16 => made!(|value| whole(value) as i16),
-        DType::U8 => made!(|value| whole(value) as u8),
-        DType::I8 => made!(|value| whole(value) as i8),
+        DType::C128 => from_elements!(|value| *value),
+        DType::C64 => from_elements!(|value| Complex32::new(value.re as f32, value.im as f32)),
+        DType::F64 => from_elements!(|value| value.re),
+        DType::F32 => from_elements!(|value| value.re as f32),
+        DType::F16 => from_elements!(|value| f16::from_f64(value.re)),
+        DType::BF16 => from_elements!(|value| bf16::from_f64(value.re)),
+        DType::Bool => from_elements!(|value| value.re >= 0.5),
+        DType::U64 => from_elements!(|value| whole(value) as u64),
+        DType::I64 => from_elements!(whole),
+        DType::U32 => from_elements!(|value| whole(value) as u32),
+        DType::I32 => from_elements!(|value| whole(value) as i32),
+        DType::U16 => from_elements!(|value| whole(value) as u16),
+        DType::I16 => from_elements!(|value| whole(value) as i16),
+        DType::U8 => from_elements!(|value| whole(value) as u8),
+        DType::I8 => from_elements!(|value| whole(value) as i8),
         DType::U4 => small(|value| value as u8 & 0xF),
         DType::U2 => small(|value| value as u8 & 0x3),
         DType::I4 => small(|value| ((value as i8) << 4 >> 4).cast_unsigned()),
