@@ -51,7 +51,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn temporaries_fall_as_the_policy_says() {
+    fn remat_policies_reduce_temporary_memory() {
         // What a product in the middle of a block takes, in all blocks together.
         let hidden = (BATCH * HIDDEN * LAYERS * size_of::<f32>()) as u64 / 1024;
         for looped in [false, true] {
