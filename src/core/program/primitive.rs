@@ -4,6 +4,7 @@ use crate::core::array::array::Array;
 use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::program::cost::{Contraction, Cost};
+use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
 use crate::core::program::spmd::Spmd;
 use crate::core::program::tangent::Tangent;
@@ -145,6 +146,26 @@ pub trait Analysis {
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::None
     }
+
+    /// The operation on a loop counter, from which the number of iterations is computed.
+    fn counter_op(&self) -> Option<CounterOp> {
+        None
+    }
+}
+
+/// An operation on the integer counter of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterOp {
+    /// Adds two operands.
+    Add,
+    /// Compares: the first operand is less than the second.
+    Less,
+    /// Compares: the first operand is at most the second.
+    LessOrEqual,
+    /// Compares: the first operand is greater than the second.
+    Greater,
+    /// Compares: the first operand is at least the second.
+    GreaterOrEqual,
 }
 
 /// The property by which policies of [`remat`](crate::remat) select results to save.
@@ -310,6 +331,11 @@ impl dyn Primitive {
         self.analysis().and_then(|analysis| analysis.contraction(operands, results))
     }
 
+    /// The operation on a loop counter, if the primitive is one.
+    pub fn counter_op(&self) -> Option<CounterOp> {
+        self.analysis().and_then(Analysis::counter_op)
+    }
+
     /// The property by which policies of `remat` select results to save.
     pub fn save_hint(&self) -> SaveHint<'_> {
         self.analysis().map_or(SaveHint::None, Analysis::save_hint)
@@ -348,11 +374,11 @@ pub trait HigherOrder {
 
     /// Splits an equation into the part that the known operands determine and the rest. Returns
     /// `None` if the known operands determine nothing.
-    fn split(&self, known: &[bool]) -> Option<Split>;
+    fn split(&self, known: &Marks<Known>) -> Option<Split>;
 
     /// Removes equations, operands and loop carries that no used result needs. Returns `None` if
     /// everything is needed.
-    fn prune(&self, used: &[bool]) -> Option<Pruned>;
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned>;
 
     /// Runs on concrete operands and evaluates the programs equation by equation, as
     /// `disable_jit` requires.
