@@ -9,11 +9,11 @@ const HEADINGS: [&str; 9] = [
     "batch",
     "devices",
     "memory, GiB",
-    "of",
-    "TFLOPs a device",
+    "available, GiB",
+    "TFLOPs per device",
     "time, ms",
     "MFU",
-    "exchanges",
+    "collectives",
 ];
 
 /// Returns the newest rows as a table, by step, generation and batch.
