@@ -12,17 +12,11 @@ pub(crate) fn jvp_program(
     primals: &[Array],
     tangents: &[Tangent],
 ) -> (Vec<Array>, Vec<Tangent>) {
-    let mut env: Vec<Option<(Array, Tangent)>> = vec![None; program.avals().len()];
-    for (&var, (primal, tangent)) in program.inputs().iter().zip(primals.iter().zip(tangents)) {
-        env[var as usize] = Some((primal.clone(), tangent.clone()));
-    }
-    for eqn in program.eqns() {
-        let (primals, tangents): (Vec<Array>, Vec<Tangent>) = eqn
-            .operands
-            .iter()
-            .map(|&var| env[var as usize].clone().expect("operands are defined before their uses"))
-            .unzip();
-        let results = trace::at_location(eqn.location, || {
+    let inputs = primals.iter().cloned().zip(tangents.iter().cloned());
+    let outputs = program.interpret(inputs, |eqn, operands| {
+        let (primals, tangents): (Vec<Array>, Vec<Tangent>) =
+            operands.iter().map(|&operand| operand.clone()).unzip();
+        let (outputs, tangents) = trace::at_location(eqn.location, || {
             if tangents.iter().all(Tangent::is_zero) {
                 let operands: Vec<&Array> = primals.iter().collect();
                 let outputs = trace::bind_at(&eqn.primitive, &operands, eqn.location);
@@ -34,24 +28,24 @@ pub(crate) fn jvp_program(
                 Err(error) => throw_rule_of(eqn.primitive.name(), error, &primals, eqn.location),
             }
         });
-        for (&var, (primal, tangent)) in
-            eqn.results.iter().zip(results.0.into_iter().zip(results.1))
-        {
-            let tangent = rules::level(tangent, primal.aval());
-            debug_assert!(
-                primal.aval().same_type(program.aval(var))
-                    && tangent.aval().same_type(primal.aval()),
-                "`{}`, rule `jvp`: expected {}, found {} with a tangent of {}",
-                eqn.primitive.name(),
-                program.aval(var),
-                primal.aval(),
-                tangent.aval()
-            );
-            env[var as usize] = Some((primal, tangent));
-        }
-    }
-    let read = |&var: &u32| env[var as usize].clone().expect("outputs are defined");
-    program.outputs().iter().map(read).unzip()
+        let results = outputs.into_iter().zip(tangents).zip(&eqn.results);
+        results
+            .map(|((primal, tangent), &var)| {
+                let tangent = rules::level(tangent, primal.aval());
+                debug_assert!(
+                    primal.aval().same_type(program.aval(var))
+                        && tangent.aval().same_type(primal.aval()),
+                    "`{}`, rule `jvp`: expected {}, found {} with a tangent of {}",
+                    eqn.primitive.name(),
+                    program.aval(var),
+                    primal.aval(),
+                    tangent.aval()
+                );
+                (primal, tangent)
+            })
+            .collect()
+    });
+    outputs.into_iter().unzip()
 }
 
 pub(super) fn throw_rule_of(

@@ -1,7 +1,7 @@
 //! Transposition of linear programs: from cotangents of the outputs to those of the linear inputs.
 
 use super::jvp::throw_rule_of;
-use crate::core::{Array, Operand, Program, Tangent, trace};
+use crate::core::{Array, Eqn, Operand, Program, Tangent, trace};
 use crate::passes;
 use crate::primitives::rules::{self, add_tangents};
 
@@ -14,28 +14,28 @@ pub(crate) fn transpose_program(
     cts: &[Tangent],
 ) -> Vec<Tangent> {
     let program = passes::dce(program);
-    let mut values: Vec<Option<Array>> = vec![None; program.avals().len()];
     let mut known = known.iter();
-    for (&var, &linear) in program.inputs().iter().zip(linear) {
-        if !linear {
-            values[var as usize] = known.next().cloned();
+    let inputs = program.inputs().iter().zip(linear).map(|(&var, &linear)| match linear {
+        true => Operand::Linear(program.aval(var).clone()),
+        false => Operand::Known(known.next().expect("one value for each known input").clone()),
+    });
+    let mut backward: Vec<(&Eqn, Vec<Operand>)> = Vec::new();
+    program.interpret(inputs.collect::<Vec<_>>(), |eqn, operands| {
+        let values: Option<Vec<&Array>> = operands.iter().map(|operand| operand.known()).collect();
+        match values {
+            Some(values) => {
+                let results = trace::at_location(eqn.location, || {
+                    trace::bind_at(&eqn.primitive, &values, eqn.location)
+                });
+                results.into_iter().map(Operand::Known).collect()
+            }
+            None => {
+                backward.push((eqn, operands.iter().map(|&operand| operand.clone()).collect()));
+                let avals = program.avals_of(&eqn.results);
+                avals.into_iter().map(Operand::Linear).collect()
+            }
         }
-    }
-    let mut backward = Vec::new();
-    for eqn in program.eqns() {
-        let operands: Option<Vec<&Array>> =
-            eqn.operands.iter().map(|&var| values[var as usize].as_ref()).collect();
-        let Some(operands) = operands else {
-            backward.push(eqn);
-            continue;
-        };
-        let results = trace::at_location(eqn.location, || {
-            trace::bind_at(&eqn.primitive, &operands, eqn.location)
-        });
-        for (&var, result) in eqn.results.iter().zip(results) {
-            values[var as usize] = Some(result);
-        }
-    }
+    });
     let mut gathered: Vec<Option<Tangent>> = vec![None; program.avals().len()];
     let add = |gathered: &mut Vec<Option<Tangent>>, var: u32, ct: Tangent| {
         let slot = &mut gathered[var as usize];
@@ -49,7 +49,7 @@ pub(crate) fn transpose_program(
             add(&mut gathered, var, rules::level(ct.clone(), program.aval(var)));
         }
     }
-    for eqn in backward.into_iter().rev() {
+    for (eqn, operands) in backward.into_iter().rev() {
         let cts: Vec<Tangent> = eqn
             .results
             .iter()
@@ -61,14 +61,6 @@ pub(crate) fn transpose_program(
         if cts.iter().all(Tangent::is_zero) {
             continue;
         }
-        let operands: Vec<Operand> = eqn
-            .operands
-            .iter()
-            .map(|&var| match &values[var as usize] {
-                Some(value) => Operand::Known(value.clone()),
-                None => Operand::Linear(program.aval(var).clone()),
-            })
-            .collect();
         let operand_cts = trace::at_location(eqn.location, || {
             eqn.primitive.transpose(&cts, &operands).unwrap_or_else(|error| {
                 let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();

@@ -77,32 +77,20 @@ impl<'a> LowerCtx<'a> {
     /// Those of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
-        let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
-        for (&var, value) in program.inputs().iter().zip(inputs) {
-            values[var as usize] = Some(value.clone());
-        }
-        let read = |values: &[Option<Value>], var: u32| {
-            values[var as usize].clone().expect("operands are defined before they are used")
-        };
-        for eqn in program.eqns() {
-            let operands: Vec<Value> = eqn.operands.iter().map(|&var| read(&values, var)).collect();
-            let avals = program.avals_of(&eqn.results);
+        let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
+            let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
+            let results = program.avals_of(&eqn.results);
             let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
             self.writer.set_location(place);
             // Rules that are themselves traced name the user's line too.
-            let results = at_location(eqn.location, || {
+            let values = at_location(eqn.location, || {
                 refuse_two_bits(eqn, program, self.platform)?;
-                eqn.primitive.lower(self, &operands, &avals)
+                eqn.primitive.lower(self, &operands, &results)
             });
-            let results = results.inspect_err(|_| {
-                self.refused_at = self.refused_at.or(eqn.location);
-            })?;
-            for (&var, value) in eqn.results.iter().zip(results) {
-                values[var as usize] = Some(value);
-            }
-        }
+            values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.location))
+        })?;
         self.writer.restore_location(outer);
-        Ok(program.outputs().iter().map(|&var| read(&values, var)).collect())
+        Ok(outputs)
     }
 
     /// Writes a call of the program as a function; equal programs share one. A program with ordered side
