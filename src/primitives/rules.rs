@@ -2,7 +2,6 @@
 //! convention's name.
 
 use super::arithmetic::Add;
-use super::collective::vary;
 use super::shape::{broadcast_in_dim, transpose};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, DType, JvpResult, Primitive, RuleError, RuleResult, Shape,
@@ -177,15 +176,6 @@ pub fn dense(t: &Tangent) -> Array {
     match t {
         Tangent::Zero(aval) => super::constant::zeros_of(aval),
         Tangent::Dense(array) => array.clone(),
-    }
-}
-
-/// A tangent or cotangent of a value of type `aval`, made to vary over the axes of a mesh that the value varies over.
-pub(crate) fn level(t: Tangent, aval: &Aval) -> Tangent {
-    match t {
-        same if same.aval().varying == aval.varying => same,
-        Tangent::Zero(zero) => Tangent::Zero(zero.with_varying(aval.varying.clone())),
-        Tangent::Dense(array) => Tangent::Dense(vary(&array, &aval.varying)),
     }
 }
 

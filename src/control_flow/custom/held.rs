@@ -8,9 +8,9 @@ use crate::core::{Array, Aval, BatchAxis, Error, RuleError, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
-use crate::transforms::staging::{Traced, short_name, trace_rules};
-use crate::transforms::vmap::batch_program;
-use crate::tree::{Tree, TreeDef, expect_alike, leaves_of, paths, rebuild, rooted};
+use crate::transforms::batch::batch_program;
+use crate::transforms::staging::{Traced, trace_rules};
+use crate::tree::{Tree, TreeDef, expect_alike, leaves_of, paths, rooted};
 use serde::{Serialize, Serializer};
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -179,12 +179,6 @@ pub(super) fn logical(operands: &[Array], axes: &[Option<usize>]) -> Vec<Aval> {
     each.collect()
 }
 
-/// The tree with leaves that have types and no elements: what a held function needs to know of it.
-pub(super) fn template_of<T: Tree>(tree: &T) -> T {
-    let leaves = leaves_of(tree);
-    rebuild(tree, leaves.iter().map(|leaf| Array::of_type(leaf.aval().clone())).collect())
-}
-
 /// The traced arrays that a user's rule captures, as operands of the equation that holds it.
 pub(super) struct Captured {
     /// The operands.
@@ -302,11 +296,6 @@ pub(super) fn captured_varies(function: &str, name: &str) -> RuleError {
          `{function}` say nothing about that one"
     ))
     .help("make the array one of the function's arguments, or `stop_gradient` it")
-}
-
-/// A short name for the user's function.
-pub(super) fn name_of<F>() -> String {
-    short_name::<F>()
 }
 
 /// Evaluates a traced function in the current trace.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cost;
 pub(crate) mod host_function;
+pub(crate) mod marks;
 pub(crate) mod primitive;
 pub(crate) mod program;
 pub(crate) mod registry;
@@ -10,6 +11,7 @@ pub(crate) mod tangent;
 
 pub use cost::{Access, Contraction, Cost};
 pub use host_function::HostFunction;
+pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, DynKey, Effects, Half, HigherOrder, JvpResult, Operand,
     Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
