@@ -52,7 +52,7 @@ impl Norm {
 
     fn forward(&self, x: &Array) -> Array {
         let mean = x.mean_axes(axes(-1).keepdims());
-        let variance = x.var_axes(axes(-1).keepdims(), 0.0);
+        let variance = x.var_axes(axes(-1).keepdims());
         (x - &mean) * rsqrt(&(variance + 1e-5)) * &self.scale + &self.bias
     }
 }

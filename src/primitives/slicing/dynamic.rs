@@ -156,12 +156,49 @@ pub fn dynamic_slice_in_dim(x: &Array, start: impl ArrayLike, size: usize, axis:
     }
 }
 
-/// The element of `x` at `index` along one axis, which disappears; `index` as in [`dynamic_slice`].
+/// Options of [`dynamic_index_in_dim_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DynamicIndexOptions {
+    /// Keeps the indexed axis with size 1. The default is true.
+    pub keepdims: bool,
+}
+
+impl Default for DynamicIndexOptions {
+    fn default() -> Self {
+        DynamicIndexOptions { keepdims: true }
+    }
+}
+
+/// Returns the element of `x` at `index` along one axis, which stays with size 1. `index` is treated
+/// as in [`dynamic_slice`].
+///
+/// Throws `Op` (shape) if the axis is empty.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let row = |x: Array, i: Array| dynamic_index_in_dim(&x, &i, 0);
+/// let y = eval_shape(row, (Aval::new(DType::F32, [4, 3]), Aval::new(DType::I32, [])))?;
+/// assert_eq!(y.aval().to_string(), "f32[1,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn dynamic_index_in_dim(x: &Array, index: impl ArrayLike, axis: isize) -> Array {
+    dynamic_index_in_dim_with(x, index, axis, DynamicIndexOptions::default())
+}
+
+/// Returns the element of `x` at `index` along one axis, as [`dynamic_index_in_dim`] does. With
+/// `keepdims: false` the axis is dropped.
 ///
 /// Throws `Op` (shape) if the axis is empty.
 #[track_caller]
-pub fn dynamic_index_in_dim(x: &Array, index: impl ArrayLike, axis: isize) -> Array {
-    squeeze(&dynamic_slice_in_dim(x, index, 1, axis), &[axis])
+pub fn dynamic_index_in_dim_with(
+    x: &Array,
+    index: impl ArrayLike,
+    axis: isize,
+    options: DynamicIndexOptions,
+) -> Array {
+    let element = dynamic_slice_in_dim(x, index, 1, axis);
+    if options.keepdims { element } else { squeeze(&element, &[axis]) }
 }
 
 pub(in crate::primitives) fn exemplars_dynamic_slice() -> Vec<Exemplar> {
@@ -199,7 +236,7 @@ mod tests {
         let x = tracing.input(Aval::new(DType::F32, [4]));
         let i = tracing.input(Aval::new(DType::I64, []));
         let a = dynamic_slice(&x, &[-1], &[1]);
-        let b = dynamic_index_in_dim(&x, &i, 0);
+        let b = squeeze(&dynamic_index_in_dim(&x, &i, 0), &[0]);
         let (program, _) = tracing.finish(&[a, b]);
         expect![[r#"
             { lambda ; a:f32[4] b:i64[]. let

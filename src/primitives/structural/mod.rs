@@ -9,7 +9,7 @@ pub(super) use concatenate::exemplars_concatenate;
 pub use concatenate::{Concatenate, concatenate};
 pub(super) use pad::exemplars_pad;
 pub(crate) use pad::resize_axis;
-pub use pad::{Pad, PaddingDim, pad};
+pub use pad::{Pad, PaddingDim, lax_pad};
 pub(super) use rev::exemplars_rev;
 pub use rev::{Rev, rev};
 

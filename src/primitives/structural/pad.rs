@@ -159,7 +159,7 @@ impl Pad {
 pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
     let mut dims = vec![PaddingDim::default(); x.rank()];
     dims[axis].high = size as isize - x.shape()[axis] as isize;
-    pad(x, 0, &dims)
+    lax_pad(x, 0, &dims)
 }
 
 /// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per axis.
@@ -167,21 +167,22 @@ pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax::primitives::{PaddingDim, pad};
+/// use oxidax::primitives::{PaddingDim, lax_pad};
 /// let border = PaddingDim { low: 1, high: 1, interior: 0 };
-/// let y = eval_shape(move |x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// let y = eval_shape(move |x: Array| lax_pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
 /// assert_eq!(y.aval().to_string(), "f32[4,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "lax.pad")]
 #[track_caller]
-pub fn pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDim]) -> Array {
+pub fn lax_pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDim]) -> Array {
     let value = match padding_value.like() {
         Like::Scalar(number) => {
             let aval = x.aval().with_shape(Shape::scalar());
             if x.dtype().is_integer() && number.default_dtype().is_inexact() {
                 let message =
                     format!("{} does not hold the padding value {}", x.dtype(), number.as_f64());
-                trace::throw_operands("pad", RuleError::dtype(message), &[x]);
+                trace::throw_operands("lax_pad", RuleError::dtype(message), &[x]);
             }
             fill_of(number, &aval)
         }
@@ -234,7 +235,7 @@ mod tests {
         fn padding_crops_dilates_and_moves_out() {
             let padded = |x: &[f32], low, high, interior| {
                 let x = Array::from_slice(x, [x.len()]).unwrap();
-                pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
+                lax_pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
             };
             assert_eq!(padded(&[1.0, 2.0, 3.0], -1, 2, 1), [9.0, 2.0, 9.0, 3.0, 9.0, 9.0]);
             assert_eq!(padded(&[1.0], -2, 2, 0), [9.0]);

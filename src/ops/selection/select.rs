@@ -53,7 +53,7 @@ pub fn select_first<'a, 'b>(
 pub fn choose<'a>(which: &Array, choices: impl AsRef<[&'a Array]>, mode: IndexMode) -> Array {
     let choices = choices.as_ref();
     as_many("choose", ["choices", "choices"], [choices.len(), choices.len().max(1)], &[which]);
-    let which = mode.within(&wide("choose", which), choices.len());
+    let which = mode.apply(&wide("choose", which), choices.len());
     let mut chosen = choices[choices.len() - 1].clone();
     for (number, choice) in choices.iter().enumerate().rev().skip(1) {
         chosen = where_(&eq(&which, number as i64), choice, &chosen);

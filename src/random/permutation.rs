@@ -1,8 +1,8 @@
 //! Random orders.
 
 use super::bits::{raw, split_words};
-use super::draw::draw;
 use super::key::Key;
+use super::sampler::draw;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::take;
 use crate::primitives::rules::resolve_axis;

@@ -2,7 +2,7 @@
 
 use super::super::grids::{cycled, wide};
 use super::super::{Index, IndexMode};
-use super::wherever::{true_positions, truth};
+use super::nonzero::{true_positions, truth};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
@@ -48,7 +48,7 @@ pub fn put(x: &Array, positions: &Array, values: impl ArrayLike, mode: IndexMode
         return x.clone();
     }
     let count = positions.size();
-    let at = mode.within(&positions, x.size());
+    let at = mode.apply(&positions, x.size());
     let flat = reshape(x, [x.size()]);
     reshape(&flat.at([Index::Array(at)]).set(cycled(values, count)), x.shape())
 }

@@ -1,9 +1,9 @@
 //! Coin flips: as they fall, as signs, and how many it takes.
 
-use super::draw::{cast, constant, draw, expect_float, expect_integer, number_dtype, parameter};
 use super::gumbel::RandomMode;
 use super::key::Key;
-use super::prepared::{Prepared, SampleShape};
+use super::parameters::{Prepared, SampleShape};
+use super::sampler::{cast, constant, draw, expect_float, expect_integer, number_dtype, parameter};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::finfo;

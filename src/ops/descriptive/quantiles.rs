@@ -148,7 +148,7 @@ fn of(
             let place = mul(&list, (n - 1) as f64);
             let value = between(&sorted, &place, method);
             // NaN is sorted to the end.
-            let spoilt = isnan(&super::super::arrange::part(&sorted, last, n - 1, n));
+            let spoilt = isnan(&super::super::axis_slice::slice_axis(&sorted, last, n - 1, n));
             where_(&spoilt, full_like(&value, f64::NAN), &value)
         }
     };

@@ -1,11 +1,11 @@
 //! Random vectors and matrices made with linear algebra.
 
-use super::draw::{cast, draw, expect_float};
 use super::key::Key;
 use super::normal::{raw_any_normal, raw_normal};
-use super::prepared::{SampleShape, batch_shape, expect_castable};
+use super::parameters::{SampleShape, batch_shape, expect_castable};
+use super::sampler::{cast, draw, expect_float};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
-use crate::ops::{diagonal, einsum, linalg, result_type};
+use crate::ops::{DiagonalOptions, diagonal_with, einsum, linalg, result_type};
 use crate::primitives::{ArrayLike, add, inexact, mul, sign, sqrt};
 
 /// How [`multivariate_normal_by`] finds a square root of a covariance matrix.
@@ -137,7 +137,7 @@ pub fn semi_orthogonal(
     draw(|| {
         let linalg::Qr { q, r } = linalg::qr(&raw_any_normal(&words, &Shape::new(&dims), dtype));
         // A decomposition is free in the signs of the diagonal; a fair one has none.
-        let tall = mul(q, sign(&diagonal(&r, 0)).expand_dims(-2));
+        let tall = mul(q, sign(&diagonal_with(&r, DiagonalOptions::LAST_AXES)).expand_dims(-2));
         if n < m { tall.swapaxes(-1, -2) } else { tall }
     })
 }

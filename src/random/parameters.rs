@@ -1,7 +1,7 @@
 //! What samplers with parameters start from: shapes and parameters, checked.
 
-use super::draw::{expect_float, number_dtype, parameter};
 use super::key::Key;
+use super::sampler::{expect_float, number_dtype, parameter};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::promote_types;
 use crate::primitives::Like;

@@ -2,10 +2,10 @@
 
 use super::expect_square;
 use super::norms::{MatrixNorm, matrix_norm};
-use super::systems::{inv, solve};
+use super::solve::{inv, solve};
 use crate::control_flow::custom_jvp;
 use crate::core::{Array, DType, RuleError, from_caller, throw_operands};
-use crate::ops::{diagonal, eye, matmul, trace};
+use crate::ops::{DiagonalOptions, diagonal_with, eye, matmul, trace_with};
 use crate::primitives::{
     self, abs, ceil, convert_element_type, eq, expand_dims, gt, inexact, iota, log, lt, maximum,
     minimum, ne, real, reduce_max, reduce_prod, reduce_sum, sign, where_,
@@ -25,7 +25,7 @@ fn pivots(a: &Array) -> (Array, Array) {
     let count = reduce_sum(&swapped, &[-1]);
     let odd = eq(primitives::rem(&count, 2), 1);
     let parity = where_(&odd, -1, primitives::ones_like(&count));
-    (diagonal(&packed, 0), convert_element_type(&parity, a.dtype()))
+    (diagonal_with(&packed, DiagonalOptions::LAST_AXES), convert_element_type(&parity, a.dtype()))
 }
 
 /// The determinant of each matrix of `a`: `[…, n, n]` to `[…]`.
@@ -47,7 +47,7 @@ pub fn det(a: &Array) -> Array {
     };
     let rule = |a: &Array, da: &Array| {
         let value = det(a);
-        let change = trace(&solve(a, da), 0);
+        let change = trace_with(&solve(a, da), DiagonalOptions::LAST_AXES);
         (value.clone(), value * change)
     };
     from_caller(|| custom_jvp(f, rule)(&a))
@@ -65,7 +65,7 @@ pub fn slogdet(a: &Array) -> (Array, Array) {
     };
     let rule = |a: &Array, da: &Array| {
         let (sign, value) = slogdet(a);
-        let change = trace(&solve(a, da), 0);
+        let change = trace_with(&solve(a, da), DiagonalOptions::LAST_AXES);
         let turn = match a.dtype().is_complex() {
             // The imaginary part of the logarithm's change turns the sign.
             true => {

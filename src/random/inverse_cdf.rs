@@ -1,9 +1,9 @@
 //! Samplers that send a uniform number through the inverse of a distribution function.
 
-use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::gumbel::tiny;
 use super::key::Key;
-use super::prepared::{Prepared, SampleShape, expect_castable, exponent};
+use super::parameters::{Prepared, SampleShape, expect_castable, exponent};
+use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::{raw_uniform, raw_unit};
 use crate::core::{Array, DType, Shape};
 use crate::primitives::{

@@ -4,9 +4,9 @@ mod averages;
 mod counts;
 mod covariance;
 mod histograms;
-mod nan;
-mod nan_order;
-mod order;
+mod nan_extrema;
+mod nan_sums;
+mod partition;
 mod quantiles;
 
 pub use averages::{average, ptp};
@@ -16,9 +16,9 @@ pub use histograms::{
     Bins, histogram, histogram_bin_edges, histogram_density, histogram_weighted, histogram2d,
     histogramdd,
 };
-pub use nan::{nanmean, nanprod, nanstd, nansum, nanvar};
-pub use nan_order::{nanargmax, nanargmin, nanmax, nanmin};
-pub use order::{argpartition, lexsort, partition, sort_complex};
+pub use nan_extrema::{nanargmax, nanargmin, nanmax, nanmin};
+pub use nan_sums::{nanmean, nanprod, nanstd, nansum, nanvar};
+pub use partition::{argpartition, lexsort, partition, sort_complex};
 pub use quantiles::{
     QuantileMethod, median, nanmedian, nanpercentile, nanquantile, nanquantile_by, percentile,
     quantile, quantile_by,

@@ -101,7 +101,7 @@ pub fn corrcoef(x: &Array) -> Array {
     if c.rank() == 0 {
         return div(&c, &c);
     }
-    let deviation = sqrt(&real(&diagonal(&c, 0)));
+    let deviation = sqrt(&real(&diagonal(&c)));
     let column = deviation.index([Index::Ellipsis, Index::NewAxis]);
     let ratio = div(div(&c, column), &deviation);
     match ratio.dtype().is_complex() {

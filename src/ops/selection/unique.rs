@@ -1,7 +1,7 @@
 //! Different values, each once.
 
 use super::super::{isnan, stack, take, unstack};
-use super::wherever::true_positions;
+use super::nonzero::true_positions;
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{

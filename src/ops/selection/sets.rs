@@ -1,8 +1,8 @@
 //! Arrays as sets.
 
 use super::super::{result_type, searchsorted, take};
+use super::nonzero::extract;
 use super::unique::{Unique, unique, unique_all};
-use super::wherever::extract;
 use crate::core::{Array, DType, Scalar};
 use crate::primitives::{
     ArrayLike, concatenate, convert_element_type, eq, fill_of, gt, iota, lt, minimum, reshape,

@@ -1,9 +1,9 @@
 //! Random integers.
 
 use super::bits::{raw, split_words};
-use super::draw::{cast, constant, draw, expect_integer, number};
 use super::key::Key;
-use super::prepared::expect_broadcast;
+use super::parameters::expect_broadcast;
+use super::sampler::{cast, constant, draw, expect_integer, number};
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
     ArrayLike, Like, add, bitwise_and, broadcast_to, fill_of, gt, le, maximum, minimum, mul, rem,

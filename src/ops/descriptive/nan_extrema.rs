@@ -2,7 +2,7 @@
 
 use super::super::axes::Axes;
 use super::super::isnan;
-use super::nan::filled;
+use super::nan_sums::filled;
 use crate::core::Array;
 use crate::primitives::{full_like, where_};
 

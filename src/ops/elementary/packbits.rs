@@ -3,7 +3,7 @@
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    PaddingDim, bitwise_and, broadcast_to, convert_element_type, iota, mul, ne, pad, reshape,
+    PaddingDim, bitwise_and, broadcast_to, convert_element_type, iota, lax_pad, mul, ne, reshape,
     shift_left, shift_right_logical, sub, zeros_like,
 };
 
@@ -60,7 +60,7 @@ pub fn packbits(x: &Array, axis: isize, order: BitOrder) -> Array {
     let bytes = size.div_ceil(8);
     let mut padding = vec![PaddingDim { low: 0, high: 0, interior: 0 }; rank];
     padding[rank - 1].high = (8 * bytes - size) as isize;
-    let bits = pad(&bits, 0, &padding);
+    let bits = lax_pad(&bits, 0, &padding);
     let mut shape = bits.shape().to_vec();
     shape[rank - 1] = bytes;
     shape.push(8);
