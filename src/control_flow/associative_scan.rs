@@ -1,12 +1,11 @@
 //! `associative_scan`: all partial results of an associative operation, in logarithmic depth.
 
 use super::closure::{Caller, avals_of, throw_tree};
-use crate::core::{Array, OpErrorKind, trace};
+use crate::core::{Array, Loc, OpErrorKind, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{concatenate, reshape_to, rev, slice_in_dim};
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 
 /// How [`associative_scan_with`] goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub struct AssociativeScanOptions {
 /// ```
 #[track_caller]
 pub fn associative_scan<T: Tree, F: Fn(T, T) -> T>(f: F, elems: impl Arg<T>) -> T {
-    let caller = Caller::of::<F>("associative_scan", Location::caller());
+    let caller = Caller::of::<F>("associative_scan", Loc::caller());
     run(&caller, &f, elems.tree(), AssociativeScanOptions::default())
 }
 
@@ -60,7 +59,7 @@ pub fn associative_scan_with<T: Tree, F: Fn(T, T) -> T>(
     elems: impl Arg<T>,
     options: AssociativeScanOptions,
 ) -> T {
-    let caller = Caller::of::<F>("associative_scan", Location::caller());
+    let caller = Caller::of::<F>("associative_scan", Loc::caller());
     run(&caller, &f, elems.tree(), options)
 }
 
@@ -73,7 +72,7 @@ fn run<T: Tree>(
     let leaves = leaves_of(elems);
     let axes = checked_axes(caller, elems, &leaves, options.axis);
     staged(|| {
-        trace::at_location(caller.location, || {
+        caller.loc.scope(|| {
             let levels = Levels { caller, f, template: elems, axes: &axes };
             let reversed = |leaves: Vec<Array>| -> Vec<Array> {
                 match options.reverse {
@@ -89,15 +88,15 @@ fn run<T: Tree>(
 
 /// The axis of each leaf, along which all are equally long.
 fn checked_axes<T: Tree>(caller: &Caller, elems: &T, leaves: &[Array], axis: isize) -> Vec<usize> {
-    let &Caller { name, location, .. } = caller;
+    let &Caller { name, loc, .. } = caller;
     let structure = TreeDef::of(elems);
     let Some((first, _)) = leaves.split_first() else {
         let message = "there is nothing to go along: the tree has no leaves".into();
-        trace::throw_op(OpErrorKind::Value, name, message, location);
+        trace::throw_op(OpErrorKind::Value, name, message, loc);
     };
     let resolved = leaves.iter().zip(structure.paths()).map(|(x, path)| {
         resolve_axis(axis, x.rank()).unwrap_or_else(|error| {
-            throw_tree(path, format!("{name}: {}", error.message), None, location)
+            throw_tree(path, format!("{name}: {}", error.message), None, loc)
         })
     });
     let axes: Vec<usize> = resolved.collect();
@@ -110,7 +109,7 @@ fn checked_axes<T: Tree>(caller: &Caller, elems: &T, leaves: &[Array], axis: isi
                 x.shape()[at],
                 rooted(&structure.paths()[0])
             );
-            throw_tree(path, message, None, location);
+            throw_tree(path, message, None, loc);
         }
     }
     axes
@@ -128,11 +127,11 @@ impl<T: Tree> Levels<'_, T> {
     fn combine(&self, a: Vec<Array>, b: Vec<Array>) -> Vec<Array> {
         let avals = avals_of(&a);
         let c = (self.f)(rebuild(self.template, a), rebuild(self.template, b));
-        let &Caller { name, location, .. } = self.caller;
+        let &Caller { name, loc, .. } = self.caller;
         let structure = TreeDef::of(self.template);
         if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(&c)) {
             let message = format!("{name}: the function takes {a} here and gives {b}");
-            throw_tree(&place, message, None, location);
+            throw_tree(&place, message, None, loc);
         }
         let c = leaves_of(&c);
         for ((c, aval), path) in c.iter().zip(&avals).zip(structure.paths()) {
@@ -140,7 +139,7 @@ impl<T: Tree> Levels<'_, T> {
                 let message =
                     format!("{name}: the function takes {aval} here and gives {}", c.aval());
                 let help = "it combines many elements at once: leave the axis as it is";
-                throw_tree(path, message, Some(help.into()), location);
+                throw_tree(path, message, Some(help.into()), loc);
             }
         }
         c

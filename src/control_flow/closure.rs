@@ -7,7 +7,6 @@ use crate::passes;
 use crate::primitives::{convert_to, vary};
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
-use std::panic::Location;
 
 /// The user's call that control flow is built for.
 pub(super) struct Caller {
@@ -16,14 +15,14 @@ pub(super) struct Caller {
     /// The place in the path of transforms while the user's function is traced.
     pub(super) scope: String,
     /// Where it was called.
-    pub(super) location: Loc,
+    pub(super) loc: Loc,
 }
 
 impl Caller {
     /// A call of the function `name` with a user's function of type `F`.
-    pub(super) fn of<F>(name: &'static str, location: &'static Location<'static>) -> Caller {
+    pub(super) fn of<F>(name: &'static str, loc: Loc) -> Caller {
         let scope = format!("{name}({})", short_name::<F>());
-        Caller { name, scope, location: Some(location) }
+        Caller { name, scope, loc }
     }
 }
 
@@ -95,7 +94,7 @@ pub(super) fn expect_no_collectives<'a>(
     name: &str,
     programs: impl IntoIterator<Item = &'a Program>,
     varying: &Varying,
-    location: Loc,
+    loc: Loc,
 ) {
     let mut names = programs.into_iter().flat_map(Program::axis_names);
     let Some(axis) = names.find(|axis| varying.contains(axis)) else { return };
@@ -103,7 +102,7 @@ pub(super) fn expect_no_collectives<'a>(
         "what is done next differs along the axis `{axis}`, and it includes a collective over `{axis}`, which \
          all devices along it must come to"
     );
-    let error = trace::op_error(OpErrorKind::Unsupported, name, message, location);
+    let error = trace::op_error(OpErrorKind::Unsupported, name, message, loc);
     trace::throw(error.with_help(&format!(
         "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the collective outside"
     )));
@@ -115,8 +114,8 @@ pub(super) fn avals_of(arrays: &[Array]) -> Vec<Aval> {
 }
 
 /// Throws `Tree`: the values at `path` do not fit.
-pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, location: Loc) -> ! {
-    trace::throw(Error::Tree(Box::new(TreeError { path: rooted(path), message, location, help })))
+pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loc: Loc) -> ! {
+    trace::throw(Error::Tree(Box::new(TreeError { path: rooted(path), message, loc, help })))
 }
 
 /// Compares the carry that a body takes with the one that it gives.
@@ -129,28 +128,28 @@ pub(super) fn promoted_carry<C: Tree>(
     leaves: &[Array],
     given: &C,
 ) -> Option<Vec<Array>> {
-    let &Caller { name, location, .. } = caller;
+    let &Caller { name, loc, .. } = caller;
     let structure = TreeDef::of(taken);
     if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(given)) {
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );
         let help = "give back a carry that is built as the first one is".into();
-        throw_tree(&place, message, Some(help), location);
+        throw_tree(&place, message, Some(help), loc);
     }
     let given = avals_of(&leaves_of(given));
     let promoted: Vec<Array> = leaves
         .iter()
         .zip(&given)
         .map(|(leaf, given)| {
-            let leaf = &trace::at_location(location, || vary(leaf, &given.varying));
+            let leaf = &loc.scope(|| vary(leaf, &given.varying));
             let taken = leaf.aval();
             if !taken.weak || taken.dtype == given.dtype {
                 return leaf.clone();
             }
             match promote((taken.dtype, true), (given.dtype, given.weak)) {
                 Some((dtype, _)) if dtype != taken.dtype => {
-                    trace::at_location(location, || convert_to(leaf, dtype, false))
+                    loc.scope(|| convert_to(leaf, dtype, false))
                 }
                 _ => leaf.clone(),
             }
@@ -172,7 +171,7 @@ pub(super) fn promoted_carry<C: Tree>(
         for (path, (taken, given)) in &wrong[1..] {
             message.push_str(&format!("; {taken} and {given} at {}", rooted(path)));
         }
-        throw_tree(path, message, Some(remedy(taken, given)), location);
+        throw_tree(path, message, Some(remedy(taken, given)), loc);
     }
     None
 }

@@ -3,10 +3,9 @@
 use super::closure::Caller;
 use super::scan::{self, ScanOptions};
 use super::while_loop;
-use crate::core::{Array, Aval, DType, Error, OpErrorKind, Scalar, Shape, throw, trace};
+use crate::core::{Array, Aval, DType, Error, Loc, OpErrorKind, Scalar, Shape, throw, trace};
 use crate::primitives::{ArrayLike, Like, add, convert_to, fill_of, lt};
 use crate::tree::{Arg, Tree, Visitor};
-use std::panic::Location;
 
 /// Applies `body_fun` to the numbers from `lower` to `upper`, the latter excluded, and a value that it
 /// carries along: `for i in lower..upper { value = body_fun(i, value) }`.
@@ -33,33 +32,32 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    let caller = Caller::of::<F>("fori_loop", Location::caller());
+    let caller = Caller::of::<F>("fori_loop", Loc::caller());
     let (lower, upper) = (lower.like(), upper.like());
     let (dtype, weak) = common_type(&caller, lower, upper);
     let first = |value: Scalar| fill_of(value, &Aval { weak, ..Aval::new(dtype, Shape::scalar()) });
     let init = init.tree();
     let value = init.unflatten(&mut crate::tree::leaves_of(init).into_iter());
     let step = |Counted { number, value }: Counted<C>| {
-        let next = trace::at_location(caller.location, || add(&number, 1));
+        let next = caller.loc.scope(|| add(&number, 1));
         Counted { value: body_fun(number, value), number: next }
     };
     let known = known_bound(lower).zip(known_bound(upper));
     if let Some((lower, upper)) = known {
-        let number = trace::at_location(caller.location, || first(Scalar::Int(lower)));
+        let number = caller.loc.scope(|| first(Scalar::Int(lower)));
         let length = usize::try_from((upper - lower).max(0)).unwrap_or(usize::MAX);
         let options = ScanOptions { length: Some(length), ..ScanOptions::default() };
         let step = |carry: Counted<C>, ()| (step(carry), ());
         return scan::run(&caller, &step, &Counted { number, value }, &(), options).0.value;
     }
-    let (number, limit) = trace::at_location(caller.location, || {
+    let (number, limit) = caller.loc.scope(|| {
         let array = |bound: Like<'_>| match bound {
             Like::Array(x) => convert_to(x, dtype, weak),
             Like::Scalar(number) => first(number),
         };
         (array(lower), array(upper))
     });
-    let below =
-        |carry: Counted<C>| trace::at_location(caller.location, || lt(&carry.number, &limit));
+    let below = |carry: Counted<C>| caller.loc.scope(|| lt(&carry.number, &limit));
     while_loop::run(&caller, &below, &step, &Counted { number, value }).value
 }
 
@@ -84,7 +82,7 @@ impl<C: Tree> Tree for Counted<C> {
 fn common_type(caller: &Caller, lower: Like<'_>, upper: Like<'_>) -> (DType, bool) {
     let refuse = |message: String| -> ! {
         trace::throw(
-            trace::op_error(OpErrorKind::DType, caller.name, message, caller.location)
+            trace::op_error(OpErrorKind::DType, caller.name, message, caller.loc)
                 .with_help("convert one of the bounds with `astype`"),
         )
     };

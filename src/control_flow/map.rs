@@ -2,13 +2,12 @@
 
 use super::closure::{Caller, avals_of, close};
 use super::scan::{self, ScanOptions};
-use crate::core::{Array, BatchAxis, OpErrorKind, trace};
+use crate::core::{Array, BatchAxis, Loc, OpErrorKind, trace};
 use crate::primitives::rules::batch_at;
 use crate::primitives::{concatenate, reshape_to, slice_in_dim};
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
-use std::panic::Location;
 
 /// `f` of every element of `xs` along the first axis, one after the other; results are stacked.
 ///
@@ -26,7 +25,7 @@ use std::panic::Location;
 /// ```
 #[track_caller]
 pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
-    let caller = Caller::of::<F>("map", Location::caller());
+    let caller = Caller::of::<F>("map", Loc::caller());
     let step = |(), x: X| ((), f(x));
     scan::run(&caller, &step, &(), xs.tree(), ScanOptions::default()).1
 }
@@ -43,11 +42,11 @@ pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
 /// ```
 #[track_caller]
 pub fn map_batched<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, batch_size: usize) -> Y {
-    let caller = Caller::of::<F>("map_batched", Location::caller());
+    let caller = Caller::of::<F>("map_batched", Loc::caller());
     let xs = xs.tree();
     if batch_size == 0 {
         let message = "batch_size must be at least 1, got 0".into();
-        trace::throw_op(OpErrorKind::Value, caller.name, message, caller.location);
+        trace::throw_op(OpErrorKind::Value, caller.name, message, caller.loc);
     }
     let leaves = leaves_of(xs);
     let length = scan::common_length(&caller, xs, &leaves, None);

@@ -67,7 +67,7 @@ fn alike(a: &Program, b: &Program) -> bool {
             && a.eqns()
                 .iter()
                 .zip(b.eqns())
-                .all(|(a, b)| a.location == b.location && holds_alike(&a.primitive, &b.primitive)))
+                .all(|(a, b)| a.loc == b.loc && holds_alike(&a.primitive, &b.primitive)))
 }
 
 /// Whether the programs that two equal primitives hold are alike.
@@ -101,7 +101,7 @@ mod tests {
         let ask = |program: &Arc<Program>, question: u8| {
             memo.get_or_derive(program, question, |program, question| {
                 made.set(made.get() + 1);
-                (program.eqns()[0].location, *question)
+                (program.eqns()[0].loc, *question)
             })
         };
         let here: fn(&Array) -> Array = |x| sin(x);

@@ -5,15 +5,14 @@ use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    SplitOperand, Tangent, bind, trace,
+    Loc, LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample,
+    Split, SplitOperand, Tangent, bind, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Tree, leaves_of, rebuild};
 use serde::{Deserialize, Serialize};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program; differentiated, it keeps its operands and what the policy says, and computes the
@@ -173,16 +172,11 @@ pub fn remat<P: Tree, O: Tree>(f: impl Fn(&P) -> O) -> impl Fn(&P) -> O {
 /// ```
 #[track_caller]
 pub fn remat_with<P: Tree, O: Tree>(policy: Policy, f: impl Fn(&P) -> O) -> impl Fn(&P) -> O {
-    let location = Location::caller();
-    move |primals| apply(&policy, &f, primals, location)
+    let loc = Loc::caller();
+    move |primals| apply(&policy, &f, primals, loc)
 }
 
-fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
-    policy: &Policy,
-    f: &F,
-    primals: &P,
-    location: &'static Location<'static>,
-) -> O {
+fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(policy: &Policy, f: &F, primals: &P, loc: Loc) -> O {
     // With nothing under way that could ask for a derivative, the function is itself.
     if !trace::is_tracing() {
         return f(primals);
@@ -195,7 +189,7 @@ fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
     let operands: Vec<&Array> = leaves.iter().chain(&traced.captures).collect();
     let program = Arc::new(traced.program);
     let primitive = Remat { name, policy: policy.clone(), again: false, program };
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&traced.template, outputs)
 }
 

@@ -4,14 +4,13 @@ use super::closure::{Caller, Closure, avals_of, close};
 use super::custom::custom_jvp;
 use super::custom::held::expect_types;
 use super::linear_solve::Solver;
-use crate::core::{Array, Program, Tangent, trace};
+use crate::core::{Array, Loc, Program, Tangent};
 use crate::passes;
 use crate::primitives::{neg, zeros_like};
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::linearize;
 use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// The `x` with `f(x) = 0` that `solve` finds, starting from `initial_guess`.
@@ -49,7 +48,7 @@ pub fn custom_root<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> T {
-    let caller = Caller::of::<()>("custom_root", Location::caller());
+    let caller = Caller::of::<()>("custom_root", Loc::caller());
     let solve = |f: &dyn Fn(&T) -> T, guess: &T| (solve(f, guess), ());
     run(&caller, &f, initial_guess, &solve, &tangent_solve).0
 }
@@ -63,7 +62,7 @@ pub fn custom_root_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> (T, X) {
-    let caller = Caller::of::<()>("custom_root_aux", Location::caller());
+    let caller = Caller::of::<()>("custom_root_aux", Loc::caller());
     run(&caller, &f, initial_guess, &solve, &tangent_solve)
 }
 
@@ -89,9 +88,9 @@ fn run<T: Tree, X: Tree>(
     let leaves = leaves_of(guess);
     let (avals, n) = (avals_of(&leaves), leaves.len());
     let expect = |name: &str, found: &T| {
-        if let Some(location) = caller.location {
+        if let loc = caller.loc {
             let what = format!("{}: what `{name}` gives", caller.name);
-            expect_types(&what, guess, found, location);
+            expect_types(&what, guess, found, loc);
         }
     };
     let scope = |name: &str| format!("{}({name})", caller.name);
@@ -118,7 +117,7 @@ fn run<T: Tree, X: Tree>(
             [&of_f.captures[..], &of_solve.captures, &of_tangent.captures, &leaves].concat();
         let root =
             Root { f: of_f.program, solve: of_solve.program, tangent_solve: of_tangent.program, n };
-        let found = trace::at_location(caller.location, || root_of(Arc::new(root), &operands));
+        let found = caller.loc.scope(|| root_of(Arc::new(root), &operands));
         rebuild(&of_solve.template, found)
     })
 }

@@ -20,7 +20,7 @@ pub(crate) use array::{Kind, backend};
 pub(crate) use cache::Cache;
 pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
-    TreeError, catch, from_caller, throw,
+    TreeError, catch, throw,
 };
 pub use lowering::LowerCtx;
 pub(crate) use lowering::manual_axes;

@@ -3,7 +3,7 @@
 use super::Number;
 use super::fits::{expect_features, wide};
 use super::norm::{affine, checked, finished};
-use crate::core::{Array, from_caller};
+use crate::core::{Array, Loc};
 use crate::ops::{axes, pmean};
 use crate::primitives::{convert_element_type, rsqrt};
 use crate::tree::Tree;
@@ -127,7 +127,7 @@ impl BatchNorm {
     /// The running statistic after a batch, in its own dtype.
     #[track_caller]
     fn moved(&self, running: &Array, batch: &Array) -> Array {
-        from_caller(|| {
+        Loc::caller().scope(|| {
             let momentum = self.momentum.get();
             let batch = convert_element_type(batch, running.dtype());
             running * momentum + batch * (1.0 - momentum)

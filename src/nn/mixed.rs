@@ -1,6 +1,6 @@
 //! Mixed precision: which dtype is kept, which computed in, and how small gradients survive.
 
-use crate::core::{Array, DType, Error, RuleError, Shape, catch, from_caller, throw_operands};
+use crate::core::{Array, DType, Error, Loc, RuleError, Shape, catch, throw_operands};
 use crate::ops::isfinite;
 use crate::primitives::{
     bitwise_and, convert_element_type, full, ge, maximum, mul, reduce_and, scalar, where_,
@@ -79,7 +79,7 @@ impl DTypePolicy {
 
 #[track_caller]
 fn cast<T: Tree>(tree: &T, dtype: DType) -> T {
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(tree, |leaf| match leaf.dtype().is_float() {
             true => convert_element_type(leaf, dtype),
             false => leaf.clone(),
@@ -206,7 +206,7 @@ impl LossScale {
     /// again otherwise.
     #[track_caller]
     pub fn unscale<T: Tree>(&self, gradients: &T) -> T {
-        from_caller(|| {
+        Loc::caller().scope(|| {
             let inverse = 1.0 / &self.factor;
             tree::map(gradients, |leaf| match leaf.dtype().is_inexact() {
                 true => mul(leaf, convert_element_type(&inverse, leaf.dtype())),
@@ -243,7 +243,7 @@ impl LossScale {
 /// Whether every element of every leaf is finite: `bool[]`.
 #[track_caller]
 pub fn all_finite<T: Tree>(tree: &T) -> Array {
-    from_caller(|| {
+    Loc::caller().scope(|| {
         let each = tree::leaves(tree).into_iter().map(|leaf| {
             let axes: Vec<isize> = (0..leaf.rank() as isize).collect();
             reduce_and(&isfinite(&leaf), &axes)
@@ -258,5 +258,5 @@ pub fn all_finite<T: Tree>(tree: &T) -> Array {
 #[track_caller]
 pub fn select_tree<T: Tree>(condition: &Array, on_true: &T, on_false: &T) -> T {
     condition.expect_shape(Shape::scalar());
-    from_caller(|| tree::zip_map(on_true, on_false, |a, b| where_(condition, a, b)))
+    Loc::caller().scope(|| tree::zip_map(on_true, on_false, |a, b| where_(condition, a, b)))
 }

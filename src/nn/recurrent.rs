@@ -3,8 +3,7 @@
 use super::fits::{expect_features, promoted};
 use super::init;
 use crate::control_flow::{ScanOptions, scan_with};
-use crate::core::trace::{at_location, caller_place};
-use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::{matmul, sigmoid};
 use crate::primitives::{concatenate, convert_element_type, slice_in_dim, tanh, zeros};
 use crate::random::{self, Key};
@@ -96,9 +95,9 @@ impl LstmCell {
         let dtype = promoted("LstmCell", &xs, &self.leaves());
         let start = LstmState { c: start.c.astype(dtype), h: start.h.astype(dtype) };
         let options = ScanOptions { reverse, ..ScanOptions::default() };
-        let place = caller_place();
+        let place = Loc::caller();
         let step = |state: LstmState, x: Array| {
-            let next = at_location(place, || self.forward(&state, &x));
+            let next = place.scope(|| self.forward(&state, &x));
             let y = next.h.clone();
             (next, y)
         };
@@ -191,9 +190,9 @@ impl GruCell {
         let xs = times_first("GruCell", xs);
         let start = start.astype(promoted("GruCell", &xs, &self.leaves()));
         let options = ScanOptions { reverse, ..ScanOptions::default() };
-        let place = caller_place();
+        let place = Loc::caller();
         let step = |h: Array, x: Array| {
-            let next = at_location(place, || self.forward(&h, &x));
+            let next = place.scope(|| self.forward(&h, &x));
             (next.clone(), next)
         };
         let (last, ys) = scan_with(step, start, xs, options);

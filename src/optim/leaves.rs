@@ -1,12 +1,11 @@
 //! The leaves of models, gradients and states, matched by path.
 
 use super::state::Paths;
-use crate::core::{Array, Error, TreeError, throw};
+use crate::core::{Array, Error, Loc, TreeError, throw};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
-use std::panic::Location;
 
 /// Where the user called.
-pub(super) type Place = &'static Location<'static>;
+pub(super) type Place = Loc;
 
 /// A trained leaf of a model, with its gradient: on its way through a chain, its update.
 #[derive(Clone, Debug)]
@@ -79,7 +78,7 @@ pub(super) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
 }
 
 /// Throws if the two lists differ, naming the first leaf at which they do.
-pub(super) fn expect_same_paths(expected: &[String], found: &[String], what: &str, place: Place) {
+pub(super) fn expect_same_paths(expected: &[String], found: &[String], what: &str, loc: Place) {
     if expected == found {
         return;
     }
@@ -91,7 +90,7 @@ pub(super) fn expect_same_paths(expected: &[String], found: &[String], what: &st
     };
     let path = expected.get(at).or(found.get(at)).cloned().unwrap_or_default();
     let message = format!("the model has {}, {what} {}", say(expected), say(found));
-    throw_tree(&path, message, "make both from the model that is trained", place);
+    throw_tree(&path, message, "make both from the model that is trained", loc);
 }
 
 fn shown(path: &str) -> String {
@@ -102,11 +101,11 @@ fn shown(path: &str) -> String {
 }
 
 /// Throws `Tree`, about the leaf at `path`.
-pub(super) fn throw_tree(path: &str, message: String, help: &str, place: Place) -> ! {
+pub(super) fn throw_tree(path: &str, message: String, help: &str, loc: Place) -> ! {
     throw(Error::Tree(Box::new(TreeError {
         path: shown(path),
         message,
-        location: Some(place),
+        loc,
         help: Some(help.into()),
     })))
 }

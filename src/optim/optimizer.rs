@@ -4,12 +4,11 @@ use super::leaves::{Leaf, Leaves, Place, pair, rebuild, throw_tree};
 use super::memory::{Memory, Rule, Rules, Step};
 use super::schedule::Hyperparams;
 use super::state::{Paths, State, number};
-use crate::core::{Array, DType, Error, from_caller, throw};
+use crate::core::{Array, DType, Error, Loc, throw};
 use crate::jit::{Jit, jit};
 use crate::primitives::{convert_element_type, zeros, zeros_like};
 use crate::tree::{self, Tree};
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// Turns gradients into updates: a transformation, or a chain of them.
@@ -77,20 +76,20 @@ impl Optimizer {
     /// [`partition`](super::partition()) has no part for a leaf.
     #[track_caller]
     pub fn init<T: Tree>(&self, parameters: &T) -> State {
-        let place = Location::caller();
-        from_caller(|| {
-            let (leaves, _) = pair(parameters, parameters, place);
-            let mut memory = Memory::new(&[], place);
+        let loc = Loc::caller();
+        Loc::caller().scope(|| {
+            let (leaves, _) = pair(parameters, parameters, loc);
+            let mut memory = Memory::new(&[], loc);
             init_all(&self.rules, &leaves, &mut memory);
             State {
                 count: zeros([], DType::I32),
-                hyperparams: self.first_hyperparams(place),
+                hyperparams: self.first_hyperparams(loc),
                 slots: memory.finish(),
             }
         })
     }
 
-    fn first_hyperparams(&self, place: Place) -> Vec<(Arc<str>, Array)> {
+    fn first_hyperparams(&self, loc: Place) -> Vec<(Arc<str>, Array)> {
         let mut first: Vec<(Arc<str>, f64)> = Vec::new();
         for rule in self.rules.iter() {
             rule.schedules(&mut |schedule| schedule.hyperparams(&mut first));
@@ -103,7 +102,7 @@ impl Optimizer {
                 Some((_, other)) => {
                     let message = format!("it begins with {other} and with {value}");
                     let help = "one name is one number: give the other another name";
-                    throw_tree(&format!("hyperparams.{name}"), message, help, place);
+                    throw_tree(&format!("hyperparams.{name}"), message, help, loc);
                 }
             }
         }
@@ -118,24 +117,24 @@ impl Optimizer {
     /// Throws `Tree` if `gradients` or `state` do not belong to `parameters`, naming the leaf.
     #[track_caller]
     pub fn update<T: Tree>(&self, gradients: &T, state: &State, parameters: &T) -> (T, State) {
-        let place = Location::caller();
-        from_caller(|| {
-            let (list, trained) = pair(parameters, gradients, place);
+        let loc = Loc::caller();
+        Loc::caller().scope(|| {
+            let (list, trained) = pair(parameters, gradients, loc);
             let is_traced = tree::leaves(state).iter().any(Array::is_traced)
                 || list.iter().any(|leaf| leaf.update.is_traced() || leaf.parameter.is_traced());
             let (updates, state) = match is_traced {
-                true => updated(&self.rules, list, state, place),
+                true => updated(&self.rules, list, state, loc),
                 false => {
                     let rules = self.rules.clone();
                     let program = self.program.get_or_init(|| {
                         jit(move |leaves: Leaves, state: State| {
-                            updated(&rules, leaves.list, &state, Location::caller())
+                            updated(&rules, leaves.list, &state, Loc::caller())
                         })
                     });
                     let leaves = Leaves { paths: Paths::of(&list), list };
                     match program.call(&leaves, state) {
                         Ok(result) => result,
-                        Err(failed) => throw(blame(failed.error, place)),
+                        Err(failed) => throw(blame(failed.error, loc)),
                     }
                 }
             };
@@ -153,10 +152,10 @@ impl Optimizer {
 }
 
 /// The error with the user's place, which the program that was being compiled does not know.
-fn blame(error: Error, place: Place) -> Error {
+fn blame(error: Error, loc: Place) -> Error {
     match error {
         Error::Tree(mut about) => {
-            about.location = Some(place);
+            about.loc = loc;
             Error::Tree(about)
         }
         other => other,
@@ -180,14 +179,9 @@ pub(super) fn update_all(
     }
 }
 
-fn updated(
-    rules: &Rules,
-    mut leaves: Vec<Leaf>,
-    state: &State,
-    place: Place,
-) -> (Vec<Array>, State) {
+fn updated(rules: &Rules, mut leaves: Vec<Leaf>, state: &State, loc: Place) -> (Vec<Array>, State) {
     let step = Step::after(&state.count, Hyperparams::of(state));
-    let mut memory = Memory::new(&state.slots, place);
+    let mut memory = Memory::new(&state.slots, loc);
     update_all(rules, &step, &mut leaves, &mut memory);
     let next = State {
         count: step.count.clone(),
@@ -202,9 +196,9 @@ fn updated(
 /// Throws `Tree`, naming the leaf, if `updates` do not fit `parameters`.
 #[track_caller]
 pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
-    let place = Location::caller();
-    from_caller(|| {
-        let (leaves, trained) = pair(parameters, updates, place);
+    let loc = Loc::caller();
+    Loc::caller().scope(|| {
+        let (leaves, trained) = pair(parameters, updates, loc);
         let mut leaves = leaves.iter();
         let mut all = Vec::with_capacity(trained.len());
         for (parameter, trained) in tree::leaves(parameters).into_iter().zip(trained) {
@@ -229,9 +223,9 @@ pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
 /// Polyak, Juditsky: Acceleration of stochastic approximation by averaging (1992).
 #[track_caller]
 pub fn incremental_update<T: Tree>(new: &T, old: &T, step_size: f64) -> T {
-    let place = Location::caller();
-    from_caller(|| {
-        let (_, trained) = pair(old, new, place);
+    let loc = Loc::caller();
+    Loc::caller().scope(|| {
+        let (_, trained) = pair(old, new, loc);
         let pairs = tree::leaves(new).into_iter().zip(tree::leaves(old)).zip(trained);
         let mixed = pairs.map(|((new, old), trained)| match trained {
             true => {

@@ -1,7 +1,7 @@
 //! Numbers that change from step to step.
 
 use super::state::State;
-use crate::core::{Array, DType, from_caller};
+use crate::core::{Array, DType, Loc};
 use crate::primitives::{
     convert_element_type, cos, full_like, le, lt, maximum, minimum, pow, where_,
 };
@@ -155,7 +155,7 @@ impl Schedule {
     /// value here.
     #[track_caller]
     pub fn value(&self, count: &Array) -> Array {
-        from_caller(|| self.at(count, Hyperparams(&[])))
+        Loc::caller().scope(|| self.at(count, Hyperparams(&[])))
     }
 
     /// The number, if it never changes.

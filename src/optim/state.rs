@@ -1,11 +1,10 @@
 //! What an optimizer remembers between steps.
 
 use super::leaves::{Leaf, throw_tree};
-use crate::core::{Array, DType};
+use crate::core::{Array, DType, Loc};
 use crate::primitives::{convert_element_type, full};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// What an optimizer remembers between steps: a tree of arrays, named after the model's leaves.
@@ -117,7 +116,7 @@ impl State {
             let message =
                 format!("there is no hyper-parameter `{name}`, there are [{}]", names.join(", "));
             let help = "give the optimizer `optim::hyperparam(name, value)` in place of the number";
-            throw_tree("hyperparams", message, help, Location::caller());
+            throw_tree("hyperparams", message, help, Loc::caller());
         };
         self.hyperparams[at].1 = number(value);
     }
@@ -128,7 +127,7 @@ impl State {
     /// Throws `Tree` if the optimizer keeps none for a trained leaf of `parameters`.
     #[track_caller]
     pub fn params_ema<T: Tree>(&self, parameters: &T) -> T {
-        let place = Location::caller();
+        let loc = Loc::caller();
         let mut averages = Vec::new();
         for (path, leaf) in tree::paths(parameters).iter().zip(tree::leaves(parameters)) {
             let found = self.get("params_ema", path);
@@ -137,7 +136,7 @@ impl State {
                 None if !leaf.dtype().is_inexact() => leaf,
                 None => {
                     let message = "the state holds no average of it".to_owned();
-                    throw_tree(path, message, "chain `optim::params_ema(decay)` at the end", place)
+                    throw_tree(path, message, "chain `optim::params_ema(decay)` at the end", loc)
                 }
             });
         }

@@ -33,7 +33,7 @@ fn pruned<'a>(eqn: &'a Eqn, used: &[bool]) -> Cow<'a, Eqn> {
             primitive: pruned.primitive,
             operands: pruned.operands.iter().map(|&at| eqn.operands[at]).collect(),
             results: pruned.results.iter().map(|&at| eqn.results[at]).collect(),
-            location: eqn.location,
+            loc: eqn.loc,
         }),
     }
 }

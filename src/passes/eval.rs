@@ -26,5 +26,5 @@ pub(crate) fn inlined(eqn: &Eqn) -> Option<&Program> {
 
 /// Binds an equation's primitive again, for the equation's own line.
 pub(crate) fn bind(eqn: &Eqn, operands: &[&Array]) -> Vec<Array> {
-    trace::at_location(eqn.location, || trace::bind_at(&eqn.primitive, operands, eqn.location))
+    eqn.loc.scope(|| trace::bind_at(&eqn.primitive, operands, eqn.loc))
 }

@@ -89,14 +89,14 @@ pub(crate) fn lower_placed(
     }
 }
 
-fn explain(error: RuleError, name: &str, platform: &str, location: Loc) -> Error {
+fn explain(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: error.kind,
         primitive: format!("lower({name}) for {platform}"),
         message: error.message,
         operands: Vec::new(),
         note: None,
-        location,
+        loc,
         path: Vec::new(),
         help: error.help,
     }))

@@ -1,7 +1,9 @@
 //! Parsing what `print` writes.
 
 use crate::core::trace::result_avals;
-use crate::core::{Aval, DType, Entry, Eqn, Error, OpError, OpErrorKind, Program, Var, Varying};
+use crate::core::{
+    Aval, DType, Entry, Eqn, Error, Loc, OpError, OpErrorKind, Program, Var, Varying,
+};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::str::FromStr;
@@ -216,7 +218,7 @@ impl<'a> Parser<'a> {
         for (name, aval) in results {
             vars.push(scope.define(name, aval)?);
         }
-        Ok(Eqn { primitive, operands: operands.into(), results: vars.into(), location: None })
+        Ok(Eqn { primitive, operands: operands.into(), results: vars.into(), loc: Loc::UNKNOWN })
     }
 
     fn params(&mut self) -> Parsed<(Map<String, Value>, Vec<Program>)> {
@@ -253,7 +255,7 @@ impl<'a> Parser<'a> {
             message: format!("line {line}, column {column}: {message}"),
             operands: Vec::new(),
             note: None,
-            location: None,
+            loc: Loc::UNKNOWN,
             path: Vec::new(),
             help: None,
         }))

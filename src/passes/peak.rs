@@ -11,7 +11,7 @@ pub struct Live {
     /// The primitive that made it, or `None` for an argument.
     pub made_by: Option<&'static str>,
     /// Where the user wrote that.
-    pub location: Loc,
+    pub loc: Loc,
 }
 
 /// What a program holds in memory at its fullest moment. Made by [`peak`].
@@ -73,7 +73,7 @@ fn fullest<'a>(program: &'a Program, mut held: Vec<Made<'a>>) -> Peak {
         .map(|(var, maker)| Live {
             aval: program.aval(var).clone(),
             made_by: maker.map(|eqn| eqn.primitive.name()),
-            location: maker.and_then(|eqn| eqn.location),
+            loc: maker.map_or(Loc::UNKNOWN, |eqn| eqn.loc),
         })
         .chain(inside.values)
         .collect();
@@ -181,7 +181,7 @@ mod tests {
         assert!(found.bytes > 5 * 64 * 64 * 4, "{found:?}");
         let first = &found.values[0];
         assert_eq!(first.aval.bytes(), 64 * 64 * 4);
-        assert!(found.values.iter().any(|live| live.location.is_some()), "{found:?}");
+        assert!(found.values.iter().any(|live| live.loc.get().is_some()), "{found:?}");
         let sum: usize = found.values.iter().map(|live| live.aval.bytes()).sum();
         assert_eq!(sum as u64, found.bytes);
     }

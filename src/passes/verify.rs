@@ -12,16 +12,16 @@ use crate::core::{Aval, Error, Loc, OpError, OpErrorKind, Program};
 /// [`Error::Op`] of kind `Bug`, naming the equation: programs that oxidax makes always pass.
 pub fn verify(program: &Program) -> Result<(), Error> {
     let mut defined = vec![false; program.avals().len()];
-    let mut define = |var: u32, place: &str, location: Loc| match defined.get_mut(var as usize) {
+    let mut define = |var: u32, place: &str, loc: Loc| match defined.get_mut(var as usize) {
         Some(seen) if !*seen => {
             *seen = true;
             Ok(())
         }
-        Some(_) => Err(bug(place, format!("variable {var} is defined twice"), location)),
-        None => Err(bug(place, format!("variable {var} has no type"), location)),
+        Some(_) => Err(bug(place, format!("variable {var} is defined twice"), loc)),
+        None => Err(bug(place, format!("variable {var} has no type"), loc)),
     };
     for &var in program.inputs() {
-        define(var, "inputs", None)?;
+        define(var, "inputs", Loc::UNKNOWN)?;
     }
     for eqn in program.eqns() {
         let name = eqn.primitive.name();
@@ -29,21 +29,21 @@ pub fn verify(program: &Program) -> Result<(), Error> {
         for &var in &eqn.operands {
             match program.avals().get(var as usize) {
                 Some(aval) => avals.push(aval.clone()),
-                None => return Err(bug(name, format!("operand {var} has no type"), eqn.location)),
+                None => return Err(bug(name, format!("operand {var} has no type"), eqn.loc)),
             }
         }
         let expected = result_avals(&*eqn.primitive, &avals)
-            .map_err(|error| bug(name, error.message, eqn.location))?;
+            .map_err(|error| bug(name, error.message, eqn.loc))?;
         if expected.len() != eqn.results.len() {
             let message =
                 format!("gives {} results, bound to {}", expected.len(), eqn.results.len());
-            return Err(bug(name, message, eqn.location));
+            return Err(bug(name, message, eqn.loc));
         }
         for (&var, expected) in eqn.results.iter().zip(&expected) {
-            define(var, name, eqn.location)?;
+            define(var, name, eqn.loc)?;
             let found = program.aval(var);
             if found != expected {
-                return Err(bug(name, format!("expected {expected}, found {found}"), eqn.location));
+                return Err(bug(name, format!("expected {expected}, found {found}"), eqn.loc));
             }
         }
         for (_, inner) in eqn.primitive.as_higher_order().iter().flat_map(|h| h.programs()) {
@@ -55,24 +55,24 @@ pub fn verify(program: &Program) -> Result<(), Error> {
     for eqn in program.eqns() {
         if let Some(var) = eqn.operands.iter().find(|&&var| var >= first_result) {
             let message = format!("operand {var} is used before it is defined");
-            return Err(bug(eqn.primitive.name(), message, eqn.location));
+            return Err(bug(eqn.primitive.name(), message, eqn.loc));
         }
         first_result += eqn.results.len() as u32;
     }
     match program.outputs().iter().find(|&&var| var >= first_result) {
-        Some(var) => Err(bug("outputs", format!("variable {var} is not defined"), None)),
+        Some(var) => Err(bug("outputs", format!("variable {var} is not defined"), Loc::UNKNOWN)),
         None => Ok(()),
     }
 }
 
-fn bug(place: &str, message: String, location: Loc) -> Error {
+fn bug(place: &str, message: String, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: OpErrorKind::Bug,
         primitive: place.to_string(),
         message: format!("this is a bug in oxidax, a program does not verify: {message}"),
         operands: Vec::new(),
         note: None,
-        location,
+        loc,
         path: Vec::new(),
         help: None,
     }))

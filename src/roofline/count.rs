@@ -19,8 +19,8 @@ pub struct Place {
 }
 
 impl Place {
-    pub(super) fn of(location: Loc) -> Option<Place> {
-        location.map(|at| Place { file: at.file().into(), line: at.line() })
+    pub(super) fn of(loc: Loc) -> Option<Place> {
+        loc.get().map(|at| Place { file: at.file().into(), line: at.line() })
     }
 }
 

@@ -65,7 +65,7 @@ impl Walk<'_> {
             name: step.primitive.name(),
             operands: list(&step.operands),
             results: list(&step.results),
-            place: Place::of(step.location),
+            place: Place::of(step.loc),
             times: scope.times,
             devices: scope.devices,
             flops: step.cost.flops.saturating_mul(runs),
@@ -94,7 +94,7 @@ impl Walk<'_> {
             bytes,
             times: scope.times,
             pairs: says.pairs,
-            place: Place::of(step.location),
+            place: Place::of(step.loc),
         });
     }
 
@@ -132,7 +132,7 @@ impl Walk<'_> {
         let found = trips(region, step);
         let counted = found.unwrap_or(self.steps);
         if found.is_none() {
-            self.roofline.open_loops.push(OpenLoop { place: Place::of(step.location), counted });
+            self.roofline.open_loops.push(OpenLoop { place: Place::of(step.loc), counted });
         }
         for ((_, inner), layout) in step.inner.iter().zip(layouts) {
             let times = scope.times.saturating_mul(counted);

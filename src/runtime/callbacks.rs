@@ -2,7 +2,7 @@
 
 use super::buffer::element_type;
 use crate::core::host_function::{as_callback, find, put_aside};
-use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
+use crate::core::{Aval, DType, Error, HostArray, Loc, OpErrorKind, catch, trace};
 use oxidax_pjrt::ffi::{CallFrame, register};
 use oxidax_pjrt::{Client, ElementType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 fn failure(message: String) -> Error {
-    trace::op_error(OpErrorKind::Runtime, "callback", message, None)
+    trace::op_error(OpErrorKind::Runtime, "callback", message, Loc::UNKNOWN)
 }
 
 /// One call: the operands to host values, and what the function gives to the results.

@@ -128,11 +128,11 @@ impl Backend for Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => vec![put_default(&bytes, result)?],
-            _ => self.compiled(primitive, operands, results, location)?,
+            _ => self.compiled(primitive, operands, results, loc)?,
         };
         let Some(watch) = watched() else { return Ok(outputs) };
         let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
@@ -141,7 +141,7 @@ impl Backend for Evaluator {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
             catch(|| holder.interpret(&arguments))??;
         }
-        Err(made(primitive.name(), found, operands, location))
+        Err(made(primitive.name(), found, operands, loc))
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
@@ -169,7 +169,7 @@ impl Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let mut hasher = FxHasher::default();
         (**primitive).dyn_hash(&mut hasher);
@@ -189,7 +189,7 @@ impl Evaluator {
             where_to: where_to.clone(),
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single(key, results, location);
+            let program = single(key, results, loc);
             let plan = key.where_to.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), plan)
         })?;
@@ -239,7 +239,7 @@ pub(crate) fn blame(
 }
 
 /// The program of one operation.
-fn single(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
+fn single(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
     let n_operands = key.operands.len() as u32;
     let n_all = n_operands + results.len() as u32;
     let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
@@ -249,7 +249,7 @@ fn single(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
         primitive: key.primitive.clone(),
         operands: inputs.iter().copied().collect(),
         results: outputs.iter().copied().collect(),
-        location,
+        loc,
     };
     Program::new(&avals, &inputs, vec![eqn], &outputs)
 }

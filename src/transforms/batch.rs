@@ -15,18 +15,18 @@ pub(crate) fn batch_program(
     let outputs = program.interpret(inputs, |eqn, operands| {
         let (operands, axes): (Vec<Array>, Vec<Option<usize>>) =
             operands.iter().map(|&operand| operand.clone()).unzip();
-        let (outputs, axes) = trace::at_location(eqn.location, || {
+        let (outputs, axes) = eqn.loc.scope(|| {
             let uses_axis = || axis.name.is_some() && axis.is_among(&eqn.primitive.axis_names());
             if axes.iter().all(Option::is_none) && !uses_axis() {
                 let refs: Vec<&Array> = operands.iter().collect();
-                let outputs = trace::bind_at(&eqn.primitive, &refs, eqn.location);
+                let outputs = trace::bind_at(&eqn.primitive, &refs, eqn.loc);
                 let axes = vec![None; outputs.len()];
                 return (outputs, axes);
             }
             match eqn.primitive.batch(&operands, &axes, axis) {
                 Ok(batched) => (batched.outputs, batched.axes),
                 Err(error) => {
-                    throw_rule_error(eqn.primitive.name(), error, &operands, eqn.location)
+                    throw_rule_error(eqn.primitive.name(), error, &operands, eqn.loc)
                 }
             }
         });

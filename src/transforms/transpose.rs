@@ -1,7 +1,7 @@
 //! Transposition of linear programs: maps cotangents of the outputs to cotangents of linear inputs.
 
 use super::checks::throw_rule_error;
-use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var, trace};
+use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var};
 use crate::passes;
 
 /// Transposes a program with respect to the inputs that `known` does not mark.
@@ -34,7 +34,7 @@ pub(super) fn transpose_live_program(
         if cts.iter().all(Tangent::is_zero) {
             continue;
         }
-        trace::at_location(eqn.location, || {
+        eqn.loc.scope(|| {
             for (&var, ct) in eqn.operands.iter().zip(transpose_eqn(eqn, &cts, &operands)) {
                 let Some(ct) = ct else { continue };
                 debug_assert!(
@@ -78,7 +78,7 @@ fn eval_known<'a>(
 fn transpose_eqn(eqn: &Eqn, cts: &[Tangent], operands: &[Operand]) -> Vec<Option<Tangent>> {
     eqn.primitive.transpose(cts, operands).unwrap_or_else(|error| {
         let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();
-        throw_rule_error(eqn.primitive.name(), error, &dense, eqn.location)
+        throw_rule_error(eqn.primitive.name(), error, &dense, eqn.loc)
     })
 }
 

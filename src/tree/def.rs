@@ -1,12 +1,11 @@
 //! The structure of a tree as a value, and the walks that record it.
 
 use super::{Key, Tag, Tree, Visitor, Walk};
-use crate::core::{Array, Error, TreeError, trace};
+use crate::core::{Array, Error, Loc, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
 use std::fmt::{self, Debug, Write};
 use std::hash::Hash;
-use std::panic::Location;
 
 /// What a static value needs: equality, a hash, a copy and a printed form, through `dyn`.
 #[diagnostic::on_unimplemented(
@@ -300,7 +299,7 @@ pub(crate) fn rooted(path: &str) -> String {
 }
 
 /// Throws `Tree`, naming the first difference, unless the two have one structure.
-pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
+pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, loc: Loc) {
     // Nearly all are alike: the places, which take many strings, are for those that are not.
     let (mut left, mut right) = (Nodes::default(), Nodes::default());
     a.flatten(&mut left);
@@ -312,14 +311,14 @@ pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'s
         trace::throw(Error::Tree(Box::new(TreeError {
             path: rooted(&place),
             message: format!("the structures differ: the first tree has {a}, the second has {b}"),
-            location: Some(location),
+            loc,
             help: Some("build both trees the same way".into()),
         })));
     }
 }
 
 /// Throws `Tree` unless the tree has this number of leaves.
-pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static Location<'static>) {
+pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, loc: Loc) {
     let structure = TreeDef::of(tree);
     let expected = structure.n_leaves();
     if count != expected {
@@ -332,7 +331,7 @@ pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static L
         trace::throw(Error::Tree(Box::new(TreeError {
             path: rooted(""),
             message,
-            location: Some(location),
+            loc,
             help: None,
         })));
     }

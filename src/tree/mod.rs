@@ -24,6 +24,7 @@ pub(crate) use signature::Gathered;
 pub use signature::Signature;
 
 use crate::core::Array;
+use crate::core::Loc;
 use std::fmt::Display;
 
 /// A value made of arrays, which can be taken apart into leaves and rebuilt with others.
@@ -209,7 +210,7 @@ pub fn structure<T: Tree>(tree: &T) -> TreeDef {
 #[track_caller]
 pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>) -> T {
     let leaves: Vec<Array> = leaves.into_iter().collect();
-    def::expect_count(template, leaves.len(), std::panic::Location::caller());
+    def::expect_count(template, leaves.len(), Loc::caller());
     rebuild(template, leaves)
 }
 
@@ -266,7 +267,7 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {
-    def::expect_alike(a, b, std::panic::Location::caller());
+    def::expect_alike(a, b, Loc::caller());
     let new = leaves(a).iter().zip(leaves(b)).map(|(a, b)| f(a, &b)).collect();
     rebuild(a, new)
 }

@@ -11,7 +11,6 @@ use crate::core::{
 use crate::primitives::{clamp, convert_to, ne};
 use crate::transforms::staging::short_name;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// `true_fun` of the operand if `pred` is true, `false_fun` of it if not. Only one of them runs.
@@ -43,17 +42,17 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
     false_fun: F,
     operand: impl Arg<A>,
 ) -> O {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     if pred.rank() != 0 {
         let message = format!("the predicate must be a scalar, got {}", pred.aval());
         trace::throw(
-            trace::op_error(OpErrorKind::Shape, "cond", message, location).with_help(
+            trace::op_error(OpErrorKind::Shape, "cond", message, loc).with_help(
                 "use `where_` to choose element by element, or `vmap` over the examples",
             ),
         );
     }
     if trace::jit_disabled() && !trace::is_tracing() {
-        let taken = trace::at_location(location, || ne(pred, 0)).item::<bool>();
+        let taken = loc.scope(|| ne(pred, 0)).item::<bool>();
         let operand = operand.tree();
         let operand = rebuild(operand, leaves_of(operand));
         return match taken.unwrap_or_else(|error| trace::throw(error)) {
@@ -61,14 +60,14 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
             false => false_fun(operand),
         };
     }
-    let index = trace::at_location(location, || {
+    let index = loc.scope(|| {
         let pred = if pred.dtype().is_bool() { pred.clone() } else { ne(pred, 0) };
         convert_to(&pred, DType::I32, false)
     });
     let names = [format!("cond({})", short_name::<F>()), format!("cond({})", short_name::<T>())];
     let branches: [&dyn Fn(A) -> O; 2] = [&false_fun, &true_fun];
     let label = |number: usize| ["`false_fun`", "`true_fun`"][number].to_string();
-    choose("cond", &index, &names, &branches, label, operand.tree(), location)
+    choose("cond", &index, &names, &branches, label, operand.tree(), loc)
 }
 
 /// The branch of the operand that `index` says, counted from 0; an index beyond the ends is taken as
@@ -95,8 +94,8 @@ pub fn switch<A: Tree, O: Tree>(
     branches: &[&dyn Fn(A) -> O],
     operand: impl Arg<A>,
 ) -> O {
-    let location = Location::caller();
-    let (place, operand) = (Some(location), operand.tree());
+    let loc = Loc::caller();
+    let (place, operand) = (loc, operand.tree());
     if branches.is_empty() {
         let message = "there must be at least one branch, got none".into();
         trace::throw_op(OpErrorKind::Value, "switch", message, place);
@@ -108,7 +107,7 @@ pub fn switch<A: Tree, O: Tree>(
     if let [only] = branches {
         return only(rebuild(operand, leaves_of(operand)));
     }
-    let index = trace::at_location(place, || clamped(index, branches.len()));
+    let index = place.scope(|| clamped(index, branches.len()));
     if trace::jit_disabled() && !trace::is_tracing() {
         let number = index.item::<i32>().unwrap_or_else(|error| trace::throw(error));
         return branches[number as usize](rebuild(operand, leaves_of(operand)));
@@ -138,7 +137,7 @@ fn choose<A: Tree, O: Tree>(
     branches: &[&dyn Fn(A) -> O],
     label: impl Fn(usize) -> String,
     operand: &A,
-    location: Loc,
+    loc: Loc,
 ) -> O {
     let leaves = leaves_of(operand);
     let mut closures: Vec<Closure<O>> = branches
@@ -155,7 +154,7 @@ fn choose<A: Tree, O: Tree>(
             name,
             (&label(first), &closures[first].template),
             (&label(number), &closure.template),
-            location,
+            loc,
         );
     }
     // Every branch takes what any of them captures.
@@ -177,14 +176,14 @@ fn choose<A: Tree, O: Tree>(
     let joint = joint.unwrap_or_default();
     let programs: Vec<Program> =
         programs.into_iter().map(|program| levelled(program, &joint)).collect();
-    expect_no_collectives(name, &programs, over, location);
+    expect_no_collectives(name, &programs, over, loc);
     let chosen = Cond::of(programs);
     let operands: Vec<&Array> = std::iter::once(index).chain(&captures).chain(&leaves).collect();
     let found = match chosen.n_out() == 0 && chosen.effects() == Effects::None {
         true => Vec::new(),
         false => {
             let chosen: Arc<dyn Primitive> = Arc::new(chosen);
-            trace::bind_at(&chosen, &operands, location)
+            trace::bind_at(&chosen, &operands, loc)
         }
     };
     rebuild(&closures.swap_remove(0).template, found)
@@ -205,7 +204,7 @@ fn expect_same_results<O: Tree>(
     name: &str,
     (first, a): (&str, &O),
     (second, b): (&str, &O),
-    location: Loc,
+    loc: Loc,
 ) {
     let structure = TreeDef::of(a);
     if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(b)) {
@@ -213,7 +212,7 @@ fn expect_same_results<O: Tree>(
             "{name}: the results differ in structure: {first} gives {a} here, {second} {b}"
         );
         let help = "build the results of all branches the same way".into();
-        throw_tree(&place, message, Some(help), location);
+        throw_tree(&place, message, Some(help), loc);
     }
     let (a, b) = (avals_of(&leaves_of(a)), avals_of(&leaves_of(b)));
     let pairs = structure.paths().iter().zip(a.iter().zip(&b));
@@ -229,5 +228,5 @@ fn expect_same_results<O: Tree>(
         true => format!("convert one of them: `astype(DType::{:?})`", a.dtype),
         false => "give arrays of one shape from all branches".into(),
     };
-    throw_tree(path, message, Some(help), location);
+    throw_tree(path, message, Some(help), loc);
 }

@@ -4,7 +4,7 @@
 use crate::control_flow::Call;
 use crate::core::rebinding::{rebound_pairs, with_rebound};
 use crate::core::trace::same_variable;
-use crate::core::{Array, Aval, BatchAxis, Error, RuleError, TreeError, trace};
+use crate::core::{Array, Aval, BatchAxis, Error, Loc, RuleError, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
@@ -16,7 +16,6 @@ use std::any::TypeId;
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 
 type Flat = dyn Fn(&[Array]) -> Vec<Array> + Send + Sync;
@@ -271,16 +270,16 @@ pub(in crate::control_flow) fn expect_types<T: Tree>(
     what: &str,
     expected: &T,
     found: &T,
-    location: &'static Location<'static>,
+    loc: Loc,
 ) {
-    expect_alike(expected, found, location);
+    expect_alike(expected, found, loc);
     let pairs = leaves_of(expected).into_iter().zip(leaves_of(found));
     for (path, (expected, found)) in paths(expected).iter().zip(pairs) {
         if !expected.aval().same_type(found.aval()) {
             trace::throw(Error::Tree(Box::new(TreeError {
                 path: rooted(path),
                 message: format!("{what}: expected {}, got {}", expected.aval(), found.aval()),
-                location: Some(location),
+                loc,
                 help: Some(
                     "it must have the types of what it stands for: convert or reshape it".into(),
                 ),

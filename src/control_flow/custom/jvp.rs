@@ -7,8 +7,8 @@ use super::held::{
 use crate::control_flow::Call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    Spmd, Tangent, bind, trace,
+    Loc, LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample,
+    Split, Spmd, Tangent, bind, trace,
 };
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
@@ -16,7 +16,6 @@ use crate::stablehlo::Value;
 use crate::transforms::staging::{short_name, template_of, trace_function, trace_rules};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program whose forward derivative the user wrote.
@@ -182,11 +181,11 @@ where
     F: Fn(&P) -> O,
     R: Fn(&P, &P) -> (O, O) + Send + Sync + 'static,
 {
-    let (rule, location) = (Arc::new(rule), Location::caller());
-    move |primals| apply(&f, &rule, primals, location)
+    let (rule, loc) = (Arc::new(rule), Loc::caller());
+    move |primals| apply(&f, &rule, primals, loc)
 }
 
-fn apply<P, O, F, R>(f: &F, rule: &Arc<R>, primals: &P, location: &'static Location<'static>) -> O
+fn apply<P, O, F, R>(f: &F, rule: &Arc<R>, primals: &P, loc: Loc) -> O
 where
     P: Tree,
     O: Tree,
@@ -206,7 +205,7 @@ where
         scope: format!("custom_jvp({name})"),
         primals: template_of(primals),
         outputs: template_of(&traced.template),
-        location,
+        loc,
     };
     let found = looking::<R, _>(|| rule.trace());
     let captured = Captured::of(found.captures);
@@ -219,7 +218,7 @@ where
         rule: Held::new::<R>(structures, rule.flat(traced.captures.len(), captured.aliases()))
             .speaking_of(found.program.axis_names()),
     };
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&traced.template, outputs)
 }
 
@@ -229,7 +228,7 @@ struct UserRule<P, O, R> {
     scope: String,
     primals: P,
     outputs: O,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, R> UserRule<P, O, R>
@@ -248,8 +247,8 @@ where
             let tangents = leaves.split_off(n);
             let primals = rebuild(&self.primals, leaves);
             let (value, tangent) = (self.rule)(&primals, &rebuild(&self.primals, tangents));
-            expect_types("custom_jvp: the rule's value", &self.outputs, &value, self.location);
-            expect_types("custom_jvp: the rule's tangent", &self.outputs, &tangent, self.location);
+            expect_types("custom_jvp: the rule's value", &self.outputs, &value, self.loc);
+            expect_types("custom_jvp: the rule's tangent", &self.outputs, &tangent, self.loc);
             (value, tangent)
         })
     }

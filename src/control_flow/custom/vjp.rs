@@ -8,8 +8,8 @@ use super::tangent::CustomTangent;
 use crate::control_flow::Call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    Spmd, Tangent, bind, trace,
+    Loc, LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample,
+    Split, Spmd, Tangent, bind, trace,
 };
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
@@ -17,7 +17,6 @@ use crate::stablehlo::Value;
 use crate::transforms::staging::{Traced, short_name, template_of, trace_function, trace_rules};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program whose reverse derivative the user wrote.
@@ -227,8 +226,8 @@ where
     Bwd: Fn(&R, &O) -> P + Send + Sync + 'static,
 {
     let (forward, backward) = (Arc::new(forward), Arc::new(backward));
-    let location = Location::caller();
-    move |primals| apply(&f, &forward, &backward, primals, location)
+    let loc = Loc::caller();
+    move |primals| apply(&f, &forward, &backward, primals, loc)
 }
 
 fn apply<P, O, R, F, Fwd, Bwd>(
@@ -236,7 +235,7 @@ fn apply<P, O, R, F, Fwd, Bwd>(
     forward: &Arc<Fwd>,
     backward: &Arc<Bwd>,
     primals: &P,
-    location: &'static Location<'static>,
+    loc: Loc,
 ) -> O
 where
     P: Tree,
@@ -259,7 +258,7 @@ where
         scope: format!("custom_vjp({name}), forward rule"),
         primals: template_of(primals),
         outputs: template_of(&traced.template),
-        location,
+        loc,
     };
     let found = looking::<(Fwd, Bwd), _>(|| forward.trace());
     let residuals = template_of(&found.template.1);
@@ -269,7 +268,7 @@ where
         primals: template_of(primals),
         outputs: template_of(&traced.template),
         residuals,
-        location,
+        loc,
     };
     let found_backward = looking::<(Fwd, Bwd), _>(|| backward.trace());
     let captured = Captured::of(found.captures.into_iter().chain(found_backward.captures));
@@ -289,7 +288,7 @@ where
         backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases()))
             .speaking_of(found_backward.program.axis_names()),
     };
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&traced.template, outputs)
 }
 
@@ -299,7 +298,7 @@ struct Forward<P, O, F> {
     scope: String,
     primals: P,
     outputs: O,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, F> Forward<P, O, F>
@@ -315,7 +314,7 @@ where
         trace_function(self.scope.clone(), avals, |leaves| {
             let (value, residuals) = (self.rule)(&rebuild(&self.primals, leaves));
             let what = "custom_vjp: the forward rule's value";
-            expect_types(what, &self.outputs, &value, self.location);
+            expect_types(what, &self.outputs, &value, self.loc);
             (value, residuals)
         })
     }
@@ -342,7 +341,7 @@ struct Backward<P, O, R, B> {
     primals: P,
     outputs: O,
     residuals: R,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, R, B> Backward<P, O, R, B>
@@ -360,7 +359,7 @@ where
             let cts = rebuild(&self.outputs, leaves.split_off(residuals.len()));
             let cts = (self.rule)(&rebuild(&self.residuals, leaves), &cts);
             let what = "custom_vjp: the backward rule's cotangent";
-            expect_types(what, &self.primals, &cts, self.location);
+            expect_types(what, &self.primals, &cts, self.loc);
             cts
         })
     }

@@ -3,11 +3,10 @@
 use super::{LinearSolve, LinearSystem};
 use crate::control_flow::closure::{Caller, Closure, avals_of, close};
 use crate::control_flow::custom::held::expect_types;
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::transforms::linear_transpose;
 use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A function that solves: given a linear function and a right-hand side, the argument for which the function
@@ -68,7 +67,7 @@ pub fn custom_linear_solve<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     transpose: TransposeSolve<'_, T>,
 ) -> T {
-    let caller = Caller::of::<()>("custom_linear_solve", Location::caller());
+    let caller = Caller::of::<()>("custom_linear_solve", Loc::caller());
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| (solve(matvec, b), ());
     run(&caller, &matvec, b, &solve, transpose).0
 }
@@ -82,7 +81,7 @@ pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     transpose: TransposeSolve<'_, T>,
 ) -> (T, X) {
-    let caller = Caller::of::<()>("custom_linear_solve_aux", Location::caller());
+    let caller = Caller::of::<()>("custom_linear_solve_aux", Loc::caller());
     run(&caller, &matvec, b, &solve, transpose)
 }
 
@@ -99,7 +98,7 @@ fn run<T: Tree, X: Tree>(
             "the right-hand side must be float or complex, got {}",
             leaf.aval()
         ));
-        trace::throw_rule(caller.name, error, &[leaf.aval().clone()], caller.location);
+        trace::throw_rule(caller.name, error, &[leaf.aval().clone()], caller.loc);
     }
     let system = System { caller, b, leaves: &leaves };
     staged(|| {
@@ -126,7 +125,7 @@ fn run<T: Tree, X: Tree>(
         let primitive = LinearSolve { forward: side(forward.program, solved.program), transposed };
         operands.extend(leaves.iter().cloned());
         let operands: Vec<&Array> = operands.iter().collect();
-        let outputs = trace::at_location(caller.location, || trace::bind(primitive, &operands));
+        let outputs = caller.loc.scope(|| trace::bind(primitive, &operands));
         rebuild(&template, outputs)
     })
 }
@@ -171,9 +170,9 @@ impl<T: Tree> System<'_, T> {
         let scope = format!("{}({name})", self.caller.name);
         close(scope, avals_of(self.leaves), |leaves| {
             let found = f(rebuild(self.b, leaves));
-            if let Some(location) = self.caller.location {
+            if let loc = self.caller.loc {
                 let what = format!("{}: what `{name}` gives", self.caller.name);
-                expect_types(&what, self.b, vector(&found), location);
+                expect_types(&what, self.b, vector(&found), loc);
             }
             found
         })

@@ -2,14 +2,13 @@
 
 use super::Reduce;
 use crate::control_flow::closure::{Caller, avals_of, throw_tree};
-use crate::core::{Array, Aval, OpErrorKind, Program, RuleError, Shape, trace};
+use crate::core::{Array, Aval, Loc, OpErrorKind, Program, RuleError, Shape, trace};
 use crate::primitives::{
     Add, And, Max, Min, Mul, Or, Xor, broadcast_to, convert_to, reduce_and, reduce_max, reduce_min,
     reduce_or, reduce_prod, reduce_sum, reduce_xor, resolve_axes,
 };
 use crate::transforms::staging::{staged, trace_function};
 use crate::tree::{Arg, Tree, TreeDef, expect_alike, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Combines all elements of `operands` along `axes` (negative ones count from the back), which disappear.
@@ -49,20 +48,18 @@ pub fn reduce<T: Tree, F: Fn(T, T) -> T>(
     f: F,
     axes: &[isize],
 ) -> T {
-    let caller = Caller::of::<F>("reduce", Location::caller());
+    let caller = Caller::of::<F>("reduce", Loc::caller());
     let (operands, init) = (operands.tree(), init.tree());
-    let location = caller.location;
-    if let Some(place) = location {
-        expect_alike(operands, init, place);
-    }
+    let loc = caller.loc;
+    expect_alike(operands, init, loc);
     let leaves = leaves_of(operands);
     let Some(first) = leaves.first() else {
         let message = "there is nothing to reduce: the tree has no leaves".into();
-        trace::throw_op(OpErrorKind::Value, caller.name, message, location);
+        trace::throw_op(OpErrorKind::Value, caller.name, message, loc);
     };
-    let over = trace::at_location(location, || resolve_axes("reduce", first, axes));
+    let over = loc.scope(|| resolve_axes("reduce", first, axes));
     staged(|| {
-        trace::at_location(location, || {
+        loc.scope(|| {
             let inits = begun(&caller, operands, &leaves, &leaves_of(init));
             let scalars: Vec<Aval> =
                 leaves.iter().map(|x| Aval::new(x.dtype(), Shape::scalar())).collect();
@@ -91,7 +88,7 @@ fn begun<T: Tree>(caller: &Caller, operands: &T, leaves: &[Array], inits: &[Arra
                     x.aval(),
                     init.aval()
                 );
-                throw_tree(path, message, None, caller.location);
+                throw_tree(path, message, None, caller.loc);
             }
             convert_to(init, x.dtype(), init.aval().weak)
         })
@@ -110,16 +107,14 @@ fn combination<T: Tree>(
     let traced = trace_function(caller.scope.clone(), inputs, |mut inputs| {
         let right = inputs.split_off(n);
         let given = f(rebuild(operands, inputs), rebuild(operands, right));
-        if let Some(place) = caller.location {
-            expect_alike(operands, &given, place);
-        }
+        expect_alike(operands, &given, caller.loc);
         let paired = TreeDef::of(operands);
         let found = avals_of(&leaves_of(&given));
         for ((found, scalar), path) in found.iter().zip(scalars).zip(paired.paths()) {
             if !found.same_type(scalar) {
                 let message =
                     format!("{}: the function takes {scalar} here and gives {found}", caller.name);
-                throw_tree(path, message, None, caller.location);
+                throw_tree(path, message, None, caller.loc);
             }
         }
         given
@@ -131,7 +126,7 @@ fn combination<T: Tree>(
         ))
         .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");
         let avals: Vec<Aval> = traced.captures.iter().map(|x| x.aval().clone()).collect();
-        trace::throw_rule(caller.name, error, &avals, caller.location);
+        trace::throw_rule(caller.name, error, &avals, caller.loc);
     }
     traced.program
 }

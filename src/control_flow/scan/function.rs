@@ -5,7 +5,6 @@ use crate::control_flow::closure::{Caller, Closure, avals_of, close, promoted_ca
 use crate::core::{Array, Aval, Error, Loc, OpErrorKind, Primitive, Shape, bind, trace};
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
 use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// How [`scan_with`] runs.
@@ -66,7 +65,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     init: impl Arg<C>,
     xs: impl Arg<X>,
 ) -> (C, Y) {
-    let caller = Caller::of::<F>("scan", Location::caller());
+    let caller = Caller::of::<F>("scan", Loc::caller());
     run(&caller, &f, init.tree(), xs.tree(), ScanOptions::default())
 }
 
@@ -91,7 +90,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
     options: ScanOptions,
 ) -> (C, Y) {
-    run(&Caller::of::<F>("scan", Location::caller()), &f, init.tree(), xs.tree(), options)
+    run(&Caller::of::<F>("scan", Loc::caller()), &f, init.tree(), xs.tree(), options)
 }
 
 /// A scan on behalf of `caller`.
@@ -121,7 +120,7 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
         }
     };
     let options = ScanOptions { length: Some(length), ..options };
-    let outputs = apply(&closure, carry, &x_leaves, options, caller.location);
+    let outputs = apply(&closure, carry, &x_leaves, options, caller.loc);
     rebuild(&closure.template, outputs)
 }
 
@@ -132,7 +131,7 @@ fn apply<O>(
     carry: Vec<Array>,
     xs: &[Array],
     options: ScanOptions,
-    location: Loc,
+    loc: Loc,
 ) -> Vec<Array> {
     let program = &closure.program;
     let (n_captures, n_carry) = (closure.captures.len(), carry.len());
@@ -172,7 +171,7 @@ fn apply<O>(
         true => Vec::new(),
         false => {
             let scan: Arc<dyn Primitive> = Arc::new(scan);
-            trace::bind_at(&scan, &operands, location)
+            trace::bind_at(&scan, &operands, loc)
         }
     };
     let mut found = found.into_iter();
@@ -190,18 +189,18 @@ pub(in crate::control_flow) fn common_length<X: Tree>(
     leaves: &[Array],
     length: Option<usize>,
 ) -> usize {
-    let &Caller { name, location, .. } = caller;
+    let &Caller { name, loc, .. } = caller;
     let structure = TreeDef::of(xs);
     let each = || structure.paths().iter().zip(leaves);
     if let Some((path, x)) = each().find(|(_, x)| x.rank() == 0) {
         let message = format!("{name}: {} has no axis to go along", x.aval());
         let help = "capture in the closure what is the same in every step".into();
-        throw_tree(path, message, Some(help), location);
+        throw_tree(path, message, Some(help), loc);
     }
     let first = each().next().map(|(path, x)| (format!("{} has", rooted(path)), x.shape()[0]));
     let Some((whose, expected)) = length.map(|n| ("the length is".into(), n)).or(first) else {
         let message = "there is nothing to go along, so the number of steps is unknown";
-        trace::throw(trace::op_error(OpErrorKind::Value, name, message, location).with_help(
+        trace::throw(trace::op_error(OpErrorKind::Value, name, message, loc).with_help(
             "give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
         ));
     };
@@ -211,7 +210,7 @@ pub(in crate::control_flow) fn common_length<X: Tree>(
             x.aval(),
             x.shape()[0]
         );
-        throw_tree(path, message, None, location);
+        throw_tree(path, message, None, loc);
     }
     expected
 }
@@ -244,7 +243,7 @@ fn step_by_step<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     }
     let template = last.expect("there was a step");
     let avals = avals_of(&steps[0]);
-    (carry, trace::at_location(caller.location, || rebuild(&template, stacked(&steps, &avals))))
+    (carry, caller.loc.scope(|| rebuild(&template, stacked(&steps, &avals))))
 }
 
 /// The elements of concrete arrays at `index` along their first axis.

@@ -13,9 +13,9 @@ use crate::control_flow::masked::{
 use crate::control_flow::partial::partial_eval;
 use crate::core::manual_axes::Manual;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, LowerCtx,
-    Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Shape, Split, Spmd, Tangent, Varying, backend, bind, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, Loc,
+    LowerCtx, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult,
+    RunCount, Shape, Split, Spmd, Tangent, Varying, backend, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::rules::batch_at;
@@ -391,7 +391,7 @@ impl HigherOrder for ShardMap {
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         let mut avals = avals_of(operands);
         let results = self.abstract_eval(&avals).map_err(|error| {
-            crate::core::trace::op_error(error.kind, "shard_map", error.message, None)
+            crate::core::trace::op_error(error.kind, "shard_map", error.message, Loc::UNKNOWN)
         })?;
         let (n, all) = (avals.len() as u32, (avals.len() + results.len()) as u32);
         avals.extend(results);
@@ -399,7 +399,7 @@ impl HigherOrder for ShardMap {
             primitive: Arc::new(self.clone()),
             operands: (0..n).collect(),
             results: (n..all).collect(),
-            location: None,
+            loc: Loc::UNKNOWN,
         };
         let (inputs, outputs): (Vec<u32>, Vec<u32>) = ((0..n).collect(), (n..all).collect());
         backend().run(&Program::new(&avals, &inputs, vec![eqn], &outputs), operands)

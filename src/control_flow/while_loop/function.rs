@@ -4,10 +4,9 @@ use super::WhileLoop;
 use crate::control_flow::closure::{
     Caller, avals_of, close, expect_no_collectives, promoted_carry,
 };
-use crate::core::{Array, Error, OpErrorKind, Primitive, trace};
+use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies `body_fun` to a carry as long as `cond_fun` of the carry is true; gives the last carry.
@@ -40,7 +39,7 @@ pub fn while_loop<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    let caller = Caller::of::<F>("while_loop", Location::caller());
+    let caller = Caller::of::<F>("while_loop", Loc::caller());
     run(&caller, &cond_fun, &body_fun, init.tree())
 }
 
@@ -70,7 +69,7 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
         if carry.iter().all(|leaf| leaf.aval().varying.covers(ends)) {
             break (body.levelled(&carry), cond);
         }
-        expect_no_collectives(caller.name, [&body.program, &cond.program], ends, caller.location);
+        expect_no_collectives(caller.name, [&body.program, &cond.program], ends, caller.loc);
         carry = carry.iter().map(|leaf| vary(leaf, ends)).collect();
     };
     let go_on = cond.template.aval();
@@ -86,14 +85,14 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
     let found = match carry.is_empty() {
         true => Vec::new(),
-        false => trace::bind_at(&primitive, &operands, caller.location),
+        false => trace::bind_at(&primitive, &operands, caller.loc),
     };
     rebuild(&body.template, found)
 }
 
 fn not_a_condition(caller: &Caller, found: &Array) -> Error {
     let message = format!("the condition must give bool[], it gives {}", found.aval());
-    let error = trace::op_error(OpErrorKind::DType, caller.name, message, caller.location);
+    let error = trace::op_error(OpErrorKind::DType, caller.name, message, caller.loc);
     match found.rank() {
         0 => error.with_help("compare: `ne(&x, 0)`"),
         _ => error.with_help("reduce it: `x.all()` or `x.any()`"),

@@ -9,7 +9,7 @@ use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
 use std::any::Any;
 use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
@@ -129,8 +129,8 @@ impl Array {
                 dtype.host_bytes(),
                 bytes.len()
             );
-            let location = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, location));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, loc));
         }
         backend().put(bytes, &aval)
     }
@@ -177,7 +177,7 @@ impl Array {
                 OpErrorKind::Shape,
                 "dims",
                 format!("expected {N} axes, got {} in {}", self.rank(), self.aval),
-                Some(Location::caller()),
+                Loc::caller(),
             ),
         }
     }
@@ -191,7 +191,7 @@ impl Array {
                 OpErrorKind::Shape,
                 "expect_shape",
                 format!("expected {expected}, got {}", self.aval),
-                Some(Location::caller()),
+                Loc::caller(),
             );
         }
         self
@@ -201,7 +201,7 @@ impl Array {
     fn buffer(&self, wanted: &str) -> &Arc<dyn Buffer> {
         match &self.kind {
             Kind::Concrete(buffer) => buffer,
-            Kind::Traced { .. } => throw::throw_needs_value(&self.aval, wanted, Location::caller()),
+            Kind::Traced { .. } => throw::throw_needs_value(&self.aval, wanted, Loc::caller()),
         }
     }
 
@@ -213,13 +213,13 @@ impl Array {
     /// `Op` if the array has another size or `T` is not its dtype; `Runtime` if the computation failed.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
-        let location: Loc = Some(Location::caller());
+        let loc: Loc = Loc::caller();
         if self.size() != 1 {
             let message = format!("needs an array with one element, got {}", self.aval);
             self.buffer("the element");
-            return Err(throw::op_error(OpErrorKind::Shape, "item", message, location));
+            return Err(throw::op_error(OpErrorKind::Shape, "item", message, loc));
         }
-        Ok(self.read::<T>("item", location)?[0])
+        Ok(self.read::<T>("item", loc)?[0])
     }
 
     /// The elements, row-major, waiting for them.
@@ -230,15 +230,15 @@ impl Array {
     /// `Op` (dtype) if `T` is not the array's dtype; `Runtime` if the computation failed.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        self.read::<T>("to_vec", Some(Location::caller()))
+        self.read::<T>("to_vec", Loc::caller())
     }
 
     #[track_caller]
-    fn read<T: Element>(&self, name: &str, location: Loc) -> Result<Vec<T>, Error> {
+    fn read<T: Element>(&self, name: &str, loc: Loc) -> Result<Vec<T>, Error> {
         let buffer = self.buffer("the elements");
         if T::DTYPE != self.dtype() {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
-            return Err(throw::op_error(OpErrorKind::DType, name, message, location));
+            return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
         T::read(self.size(), |bytes| buffer.read(bytes))
     }

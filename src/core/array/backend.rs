@@ -23,7 +23,7 @@ pub trait Backend: Send + Sync {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error>;
     /// Runs a whole program, compiled once per structure.
     ///

@@ -1,6 +1,7 @@
 //! [`HostArray`]: elements in the host's memory, as callbacks get and give them.
 
 use crate::core::array::array::Array;
+use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
 use crate::core::types::aval::Aval;
@@ -8,7 +9,6 @@ use crate::core::types::dtype::DType;
 use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
 use num_complex::Complex64;
-use std::panic::Location;
 
 /// An array whose elements lie in the host's memory. No operation applies to it, so it may be used where
 /// no program can run: inside a callback.
@@ -48,8 +48,8 @@ impl HostArray {
         let expected = aval.size().saturating_mul(aval.dtype.host_bytes());
         if bytes.len() != expected {
             let message = format!("{aval} takes {expected} bytes, got {}", bytes.len());
-            let place = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Shape, "from_bytes", message, place));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Shape, "from_bytes", message, loc));
         }
         Ok(HostArray { aval, bytes })
     }
@@ -82,8 +82,8 @@ impl HostArray {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         if T::DTYPE != self.dtype() {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
-            let place = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::DType, "to_vec", message, place));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::DType, "to_vec", message, loc));
         }
         T::read(self.aval.size(), |bytes| {
             bytes.copy_from_slice(&self.bytes);
@@ -101,8 +101,8 @@ impl HostArray {
             [element] => Ok(element),
             _ => {
                 let message = format!("needs an array with one element, got {}", self.aval);
-                let place = Some(Location::caller());
-                Err(throw::op_error(OpErrorKind::Shape, "item", message, place))
+                let loc = Loc::caller();
+                Err(throw::op_error(OpErrorKind::Shape, "item", message, loc))
             }
         }
     }

@@ -140,7 +140,7 @@ pub struct OpError {
     /// What belongs below the operands: how parameters pair them, say.
     pub note: Option<String>,
     /// Where the user called the operation.
-    pub location: Loc,
+    pub loc: Loc,
     /// The transforms that were being traced, outermost first: `jit(train_step)`, `grad(loss)`.
     pub path: Vec<String>,
     /// What to do about it.
@@ -155,7 +155,7 @@ pub struct TracerError {
     /// The traced array's aval.
     pub aval: Aval,
     /// Where.
-    pub location: Loc,
+    pub loc: Loc,
     /// The transforms that were being traced, outermost first.
     pub path: Vec<String>,
     /// What to do about it.
@@ -170,7 +170,7 @@ pub struct TreeError {
     /// What is wrong there.
     pub message: String,
     /// Where the trees met, if it was in a call of the user's.
-    pub location: Loc,
+    pub loc: Loc,
     /// What to do about it.
     pub help: Option<String>,
 }
@@ -338,12 +338,12 @@ impl Error {
 
 fn trailer(
     f: &mut fmt::Formatter<'_>,
-    location: Loc,
+    loc: Loc,
     path: &[String],
     help: Option<&str>,
 ) -> fmt::Result {
-    if let Some(location) = location {
-        write!(f, "\n   --> {}:{}:{}", location.file(), location.line(), location.column())?;
+    if let Some(location) = loc.get() {
+        write!(f, "\n   --> {location}")?;
     }
     if !path.is_empty() {
         write!(f, "\n  while tracing: {}", path.join(" > "))?;
@@ -363,21 +363,21 @@ impl fmt::Display for OpError {
         if let Some(note) = &self.note {
             write!(f, "\n  {note}")?;
         }
-        trailer(f, self.location, &self.path, self.help.as_deref())
+        trailer(f, self.loc, &self.path, self.help.as_deref())
     }
 }
 
 impl fmt::Display for TracerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[tracer]: {}\n  traced array: {}", self.message, self.aval)?;
-        trailer(f, self.location, &self.path, Some(&self.help))
+        trailer(f, self.loc, &self.path, Some(&self.help))
     }
 }
 
 impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[tree]: {}: {}", self.path, self.message)?;
-        trailer(f, self.location, &[], self.help.as_deref())
+        trailer(f, self.loc, &[], self.help.as_deref())
     }
 }
 
@@ -400,7 +400,7 @@ impl fmt::Display for Error {
                 if let Some(code) = code {
                     write!(f, "\n  PJRT status: {code}")?;
                 }
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
             Error::Plugin(message) => write!(f, "error[plugin]: {message}"),
             Error::Io { path, source } => write!(f, "error[io]: {}: {source}", path.display()),
@@ -413,11 +413,11 @@ impl fmt::Display for Error {
                     write!(f, "{place}: ")?;
                 }
                 f.write_str(message)?;
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
             Error::Distributed { doing, message, help, .. } => {
                 write!(f, "error[distributed]: {doing}: {message}")?;
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Throwing errors inside traced closures and catching them at boundaries.
 
 use super::error::{Error, OpError, OpErrorKind, RuleError, TracerError};
-use super::loc::{self, Loc, path};
+use super::loc::{Loc, path};
 use crate::core::scoped::scoped;
 use crate::core::types::aval::Aval;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 scoped!(
     /// The number of enclosing boundaries, which turn thrown errors into `Err`.
@@ -62,7 +62,7 @@ pub(crate) fn throw_rule(name: &str, error: RuleError, operands: &[Aval], caller
         message: error.message,
         operands: names.into_iter().zip(operands.iter().cloned()).collect(),
         note: error.note,
-        location: loc::current().or(caller),
+        loc: Loc::scoped().or(caller),
         path: path(),
         help: error.help,
     })))
@@ -81,7 +81,7 @@ pub(crate) fn op_error(
         message: message.into(),
         operands: Vec::new(),
         note: None,
-        location: loc::current().or(caller),
+        loc: Loc::scoped().or(caller),
         path: path(),
         help: None,
     }))
@@ -102,15 +102,11 @@ pub(crate) fn throw_op(kind: OpErrorKind, name: &str, message: String, caller: L
 }
 
 /// Throws: a traced array was asked for elements.
-pub(crate) fn throw_needs_value(
-    aval: &Aval,
-    wanted: &str,
-    caller: &'static Location<'static>,
-) -> ! {
+pub(crate) fn throw_needs_value(aval: &Aval, wanted: &str, caller: Loc) -> ! {
     throw(Error::Tracer(Box::new(TracerError {
         message: format!("asked for {wanted} of a traced array, which has none while tracing"),
         aval: aval.clone(),
-        location: Some(caller),
+        loc: caller,
         path: path(),
         help: "choose with `where_` or `cond`, pass the value as a static argument, or return the \
                array and read it outside"

@@ -1,6 +1,4 @@
 //! [`LowerCtx`]: what a primitive's `lower` rule writes to.
-
-use crate::core::error::loc::at_location;
 use crate::core::error::{Loc, RuleError, RuleResult};
 use crate::core::lowering::manual_axes::Manual;
 use crate::core::program::primitive::Effects;
@@ -34,7 +32,7 @@ impl<'a> LowerCtx<'a> {
             n_functions: 0,
             n_channels: 0,
             token: None,
-            refused_at: None,
+            refused_at: Loc::UNKNOWN,
             manual: None,
         }
     }
@@ -80,14 +78,14 @@ impl<'a> LowerCtx<'a> {
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
             let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
             let results = program.avals_of(&eqn.results);
-            let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
-            self.writer.set_location(place);
+            let location = eqn.loc.get();
+            self.writer.set_location(location.map(|at| (at.file(), at.line(), at.column())));
             // Rules that are themselves traced name the user's line too.
-            let values = at_location(eqn.location, || {
+            let values = eqn.loc.scope(|| {
                 refuse_two_bits(eqn, program, self.platform)?;
                 eqn.primitive.lower(self, &operands, &results)
             });
-            values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.location))
+            values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
         })?;
         self.writer.restore_location(outer);
         Ok(outputs)

@@ -1,12 +1,12 @@
 //! [`Mesh`]: devices in a grid whose axes have names.
 
+use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
 use crate::core::mesh::device::Device;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Devices in a grid whose axes have names: the place that programs for several devices run on.
@@ -108,8 +108,7 @@ impl Mesh {
         match grid.check() {
             Ok(()) => Ok(Mesh(Arc::new(grid))),
             Err(message) => {
-                let error =
-                    throw::op_error(OpErrorKind::Value, "Mesh", message, Some(Location::caller()));
+                let error = throw::op_error(OpErrorKind::Value, "Mesh", message, Loc::caller());
                 Err(error.with_help(
                     "`devices()?` lists the devices; `OXIDAX_CPU_DEVICES=8` shows eight on a CPU",
                 ))
@@ -165,8 +164,8 @@ impl Mesh {
                 sizes.len(),
                 found.join(", ")
             );
-            let location = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, location));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, loc));
         }
         Mesh::new(devices, across.into_iter().chain(within))
     }

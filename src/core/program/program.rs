@@ -22,7 +22,7 @@ pub struct Eqn {
     /// The variables that it defines.
     pub results: SmallVec<[Var; 2]>,
     /// Where the user wrote it.
-    pub location: Loc,
+    pub loc: Loc,
 }
 
 /// A traced function: inputs, equations in order, outputs. A value: no interner, no lifetime.

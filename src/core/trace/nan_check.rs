@@ -72,7 +72,7 @@ fn first<'a>(
 }
 
 /// The error that names the operation.
-pub(crate) fn made(name: &str, found: &str, operands: &[&Array], location: Loc) -> Error {
+pub(crate) fn made(name: &str, found: &str, operands: &[&Array], loc: Loc) -> Error {
     let of = |array: &Array| (array.size() <= 8).then(|| format!(" = {array}"));
     let note: Vec<String> = operands
         .iter()
@@ -89,7 +89,7 @@ pub(crate) fn made(name: &str, found: &str, operands: &[&Array], location: Loc) 
             .map(|(at, array)| (format!("operand {at}"), array.aval().clone()))
             .collect(),
         note: (!note.is_empty()).then(|| note.join("\n  ")),
-        location,
+        loc,
         path: path(),
         help: None,
     }))
@@ -107,7 +107,7 @@ pub(crate) fn not_reproduced(program: &Program) -> Error {
                 .into(),
         operands: Vec::new(),
         note: Some(format!("{} operations were run", program.eqns().len())),
-        location: None,
+        loc: Loc::UNKNOWN,
         path: path(),
         help: Some("the compiler's own reordering made it, or an argument held it already".into()),
     }))
