@@ -342,7 +342,7 @@ fn trailer(
     path: &[String],
     help: Option<&str>,
 ) -> fmt::Result {
-    if let Some(location) = loc.get() {
+    if let loc = loc.get() {
         write!(f, "\n   --> {location}")?;
     }
     if !path.is_empty() {

@@ -74,12 +74,12 @@ impl<'a> LowerCtx<'a> {
     /// # Errors
     /// Those of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
-        let outer = self.writer.location();
+        let outer = self.writer.loc();
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
             let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
             let results = program.avals_of(&eqn.results);
-            let location = eqn.loc.get();
-            self.writer.set_location(location.map(|at| (at.file(), at.line(), at.column())));
+            let loc = eqn.loc.get();
+            self.writer.set_location(loc.map(|at| (at.file(), at.line(), at.column())));
             // Rules that are themselves traced name the user's line too.
             let values = eqn.loc.scope(|| {
                 refuse_two_bits(eqn, program, self.platform)?;

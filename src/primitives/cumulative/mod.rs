@@ -17,12 +17,6 @@ pub use prod::{Cumprod, cumprod};
 pub use recurrence::{LinearRecurrence, linear_recurrence};
 pub use sum::{Cumsum, cumsum};
 
-pub(super) use extremum::{exemplars_cummax, exemplars_cummin};
-pub(super) use logsumexp::exemplars as exemplars_cumlogsumexp;
-pub(super) use prod::exemplars as exemplars_cumprod;
-pub(super) use recurrence::exemplars as exemplars_linear_recurrence;
-pub(super) use sum::exemplars as exemplars_cumsum;
-
 use super::rules::{arity, resolve_axis};
 use super::structural::{PaddingDim, lax_pad};
 use crate::core::{Array, Aval, RuleResult, trace};

@@ -3,7 +3,7 @@
 use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::constant::zeros_of;
@@ -39,7 +39,7 @@ impl DynamicSlice {
 
 impl Primitive for DynamicSlice {
     fn name(&self) -> &'static str {
-        "dynamic_slice"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Some((x, starts)) = operands.split_first() else {
@@ -201,26 +201,29 @@ pub fn dynamic_index_in_dim_with(
     if options.keepdims { element } else { squeeze(&element, &[axis]) }
 }
 
-pub(in crate::primitives) fn exemplars_dynamic_slice() -> Vec<Exemplar> {
-    let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
-        let starts = starts.iter().map(|&start| match dtype {
-            // Negative, within and beyond: different in each example of a batch.
-            DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
-            _ => Sample::listed(dtype, [], &[start]),
-        });
-        let slice = DynamicSlice { slice_sizes: sizes.to_vec() };
-        Exemplar::new(slice, std::iter::once(x).chain(starts))
-    };
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    vec![
-        at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
-        at(&[2], floats(&[3]), DType::U8, &[200.0]),
-        at(&[3], floats(&[300]), DType::I8, &[100.0]),
-        at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
-        at(&[0], floats(&[3]), DType::U64, &[1.0]),
-        at(&[], floats(&[]), DType::I32, &[]),
-        at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
-    ]
+impl Registered for DynamicSlice {
+    const NAME: &'static str = "dynamic_slice";
+    fn exemplars() -> Vec<Exemplar> {
+        let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
+            let starts = starts.iter().map(|&start| match dtype {
+                // Negative, within and beyond: different in each example of a batch.
+                DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
+                _ => Sample::listed(dtype, [], &[start]),
+            });
+            let slice = DynamicSlice { slice_sizes: sizes.to_vec() };
+            Exemplar::new(slice, std::iter::once(x).chain(starts))
+        };
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        vec![
+            at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
+            at(&[2], floats(&[3]), DType::U8, &[200.0]),
+            at(&[3], floats(&[300]), DType::I8, &[100.0]),
+            at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
+            at(&[0], floats(&[3]), DType::U64, &[1.0]),
+            at(&[], floats(&[]), DType::I32, &[]),
+            at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
+        ]
+    }
 }
 
 #[cfg(test)]

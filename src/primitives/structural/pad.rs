@@ -2,7 +2,7 @@
 
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::primitives::arithmetic::sub;
 use crate::primitives::constant::{fill_of, zeros_of};
@@ -51,7 +51,7 @@ pub struct Pad {
 
 impl Primitive for Pad {
     fn name(&self) -> &'static str {
-        "pad"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, value] = arity(operands)?;
@@ -192,25 +192,29 @@ pub fn lax_pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[Paddi
     bind1(Pad { padding_config: padding_config.to_vec() }, [x, &value])
 }
 
-pub(in crate::primitives) fn exemplars_pad() -> Vec<Exemplar> {
-    let by = |config: &[(isize, isize, usize)], x: Sample| {
-        let value = Sample::uniform(x.aval.dtype, [], 1.0, 2.0);
-        let dims = config.iter().map(|&(low, high, interior)| PaddingDim { low, high, interior });
-        Exemplar::new(Pad { padding_config: dims.collect() }, [x, value])
-    };
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    vec![
-        by(&[(1, 2, 0), (0, 1, 2)], floats(&[2, 3])),
-        by(&[(-1, 2, 1), (3, -2, 0)], floats(&[3, 2])),
-        by(&[(-2, 2, 0)], floats(&[1])),
-        by(&[(-4, 4, 3)], floats(&[3])),
-        by(&[(1, 1, 5)], floats(&[0])),
-        by(&[(-1, -1, 0)], floats(&[2])),
-        by(&[], floats(&[])),
-        by(&[(1, 0, 1)], Sample::uniform(DType::I8, [3], -9.0, 9.0)),
-        by(&[(0, 1, 0)], Sample::listed(DType::Bool, [2], &[0.0, 1.0])),
-        by(&[(1, 1, 1)], Sample::uniform(DType::C64, [2], -1.0, 1.0)),
-    ]
+impl Registered for Pad {
+    const NAME: &'static str = "pad";
+    fn exemplars() -> Vec<Exemplar> {
+        let by = |config: &[(isize, isize, usize)], x: Sample| {
+            let value = Sample::uniform(x.aval.dtype, [], 1.0, 2.0);
+            let dims =
+                config.iter().map(|&(low, high, interior)| PaddingDim { low, high, interior });
+            Exemplar::new(Pad { padding_config: dims.collect() }, [x, value])
+        };
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        vec![
+            by(&[(1, 2, 0), (0, 1, 2)], floats(&[2, 3])),
+            by(&[(-1, 2, 1), (3, -2, 0)], floats(&[3, 2])),
+            by(&[(-2, 2, 0)], floats(&[1])),
+            by(&[(-4, 4, 3)], floats(&[3])),
+            by(&[(1, 1, 5)], floats(&[0])),
+            by(&[(-1, -1, 0)], floats(&[2])),
+            by(&[], floats(&[])),
+            by(&[(1, 0, 1)], Sample::uniform(DType::I8, [3], -9.0, 9.0)),
+            by(&[(0, 1, 0)], Sample::listed(DType::Bool, [2], &[0.0, 1.0])),
+            by(&[(1, 1, 1)], Sample::uniform(DType::C64, [2], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]

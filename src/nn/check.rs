@@ -1,26 +1,26 @@
-//! What layers ask of their operands, refused in one form: the layer, the leaf, the sizes.
+//! Checks of a layer's operands. Errors name the layer, the leaf and the sizes.
 
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::promote_types;
 
-/// Refuses an `x` whose last axis has not the `n` features that a leaf takes.
+/// Throws unless the last axis of `x` has the `n` features that a leaf takes.
 #[track_caller]
 pub(super) fn expect_features(layer: &str, x: &Array, leaf: &str, array: &Array, n: usize) {
-    let found = x.shape().last().copied();
-    if found == Some(n) {
+    let n_features = x.shape().last().copied();
+    if n_features == Some(n) {
         return;
     }
-    let has = match found {
-        Some(found) => format!("has {found} features in its last axis"),
+    let has = match n_features {
+        Some(n_features) => format!("has {n_features} features in its last axis"),
         None => "has no axis of features".into(),
     };
     let message = format!("x {} {has}, `{leaf}` {} takes {n}", x.aval(), array.aval());
     throw_operands(layer, RuleError::shape(message), &[x, array]);
 }
 
-/// The dtype that `x` and a layer's leaves promote to.
+/// Returns the dtype that `x` and a layer's leaves promote to.
 #[track_caller]
-pub(super) fn promoted(layer: &str, x: &Array, leaves: &[(&str, &Array)]) -> DType {
+pub(super) fn promoted_dtype(layer: &str, x: &Array, leaves: &[(&str, &Array)]) -> DType {
     leaves.iter().fold(x.dtype(), |dtype, (name, leaf)| {
         promote_types(dtype, leaf.dtype()).unwrap_or_else(|| {
             let message =
@@ -31,7 +31,7 @@ pub(super) fn promoted(layer: &str, x: &Array, leaves: &[(&str, &Array)]) -> DTy
     })
 }
 
-/// The dtype that statistics are computed in: `f32` at least.
+/// Returns the dtype in which statistics are computed: `f32` at least.
 pub(super) fn wide(dtype: DType) -> DType {
     if dtype.bits() < 32 { DType::F32 } else { dtype }
 }
