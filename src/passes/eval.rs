@@ -1,14 +1,14 @@
-//! Evaluation: binds a program's equations again, one by one, under whatever trace is current.
+//! Evaluation: binds a program's equations one by one under the current trace.
 
 use crate::core::{Array, Eqn, Program, trace};
 
-/// The program applied to `arguments`: recorded into the current trace, or run operation by
-/// operation at the top level.
+/// Applies the program to `arguments`. Records it in the current trace, or runs it operation by
+/// operation outside of any trace.
 pub(crate) fn eval(program: &Program, arguments: &[Array]) -> Vec<Array> {
     program.interpret(arguments.iter().cloned(), bind)
 }
 
-/// The same with the programs of its calls in their place, and those of the calls in them.
+/// Applies the program with all calls inlined recursively.
 pub(crate) fn eval_flat(program: &Program, arguments: &[Array]) -> Vec<Array> {
     program.interpret(arguments.iter().cloned(), |eqn, operands| match inlined(eqn) {
         Some(inner) => {
@@ -19,12 +19,12 @@ pub(crate) fn eval_flat(program: &Program, arguments: &[Array]) -> Vec<Array> {
     })
 }
 
-/// The program that an equation stands for, if it is no more than a call.
+/// Returns the program of an equation that only calls it.
 pub(crate) fn inlined(eqn: &Eqn) -> Option<&Program> {
     eqn.primitive.as_higher_order().and_then(|holder| holder.inlined())
 }
 
-/// Binds an equation's primitive again, for the equation's own line.
+/// Binds an equation's primitive at the location of the equation.
 pub(crate) fn bind(eqn: &Eqn, operands: &[&Array]) -> Vec<Array> {
     eqn.loc.scope(|| trace::bind_at(&eqn.primitive, operands, eqn.loc))
 }

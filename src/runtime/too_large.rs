@@ -72,7 +72,7 @@ type Group = (usize, Aval, &'static str, Loc);
 fn groups(program: &Program) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for live in passes::peak(program).values {
-        let made_by = live.made_by.unwrap_or("argument");
+        let made_by = live.produced_by.unwrap_or("argument");
         let alike = groups
             .iter_mut()
             .find(|(_, aval, by, at)| *aval == live.aval && *by == made_by && *at == live.loc);
