@@ -129,7 +129,7 @@ impl<T: Tree> Levels<'_, T> {
         let c = (self.f)(rebuild(self.template, a), rebuild(self.template, b));
         let &Caller { name, loc, .. } = self.caller;
         let structure = TreeDef::of(self.template);
-        if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(&c)) {
+        if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(&c)) {
             let message = format!("{name}: the function takes {a} here and gives {b}");
             throw_tree(&place, message, None, loc);
         }

@@ -130,7 +130,7 @@ pub(super) fn promoted_carry<C: Tree>(
 ) -> Option<Vec<Array>> {
     let &Caller { name, loc, .. } = caller;
     let structure = TreeDef::of(taken);
-    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(given)) {
+    if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(given)) {
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );

@@ -88,10 +88,8 @@ fn run<T: Tree, X: Tree>(
     let leaves = leaves_of(guess);
     let (avals, n) = (avals_of(&leaves), leaves.len());
     let expect = |name: &str, found: &T| {
-        if let loc = caller.loc {
-            let what = format!("{}: what `{name}` gives", caller.name);
-            expect_types(&what, guess, found, loc);
-        }
+        let what = format!("{}: what `{name}` gives", caller.name);
+        expect_types(&what, guess, found, caller.loc);
     };
     let scope = |name: &str| format!("{}({name})", caller.name);
     staged(|| {

@@ -4,7 +4,7 @@ use super::arithmetic::{add, mul};
 use super::constant::fill_of;
 use super::rules::{arity, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, OpErrorKind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, OpErrorKind,
     Primitive, Registered, RuleResult, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;

@@ -6,7 +6,7 @@ use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
 use super::shape::{broadcast_in_dim, broadcast_to};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Operand,
     Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;

@@ -4,7 +4,7 @@ use super::arithmetic::neg;
 use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Primitive,
     Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::{Value, i64_array};

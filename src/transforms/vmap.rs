@@ -203,7 +203,7 @@ impl VMapOptions {
                 return BatchAxis { size, name };
             }
             let message = "no argument is mapped, so the batch has no size";
-            let error = trace::op_error(OpErrorKind::Value, "vmap", message, Some(paths.loc));
+            let error = trace::op_error(OpErrorKind::Value, "vmap", message, paths.loc);
             trace::throw(error.with_help("state it: `vmap(f).axis_size(n)`"))
         };
         if let Some(expected) = self.axis_size.filter(|expected| *expected != size) {

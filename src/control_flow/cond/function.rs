@@ -207,7 +207,7 @@ fn expect_same_results<O: Tree>(
     loc: Loc,
 ) {
     let structure = TreeDef::of(a);
-    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(b)) {
+    if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(b)) {
         let message = format!(
             "{name}: the results differ in structure: {first} gives {a} here, {second} {b}"
         );

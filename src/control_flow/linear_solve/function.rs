@@ -170,10 +170,8 @@ impl<T: Tree> System<'_, T> {
         let scope = format!("{}({name})", self.caller.name);
         close(scope, avals_of(self.leaves), |leaves| {
             let found = f(rebuild(self.b, leaves));
-            if let loc = self.caller.loc {
-                let what = format!("{}: what `{name}` gives", self.caller.name);
-                expect_types(&what, self.b, vector(&found), loc);
-            }
+            let what = format!("{}: what `{name}` gives", self.caller.name);
+            expect_types(&what, self.b, vector(&found), self.caller.loc);
             found
         })
     }

@@ -11,7 +11,7 @@ use crate::control_flow::masked::{
     with_used_outputs,
 };
 use crate::control_flow::partial::partial_eval;
-use crate::core::manual_axes::Manual;
+use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, Loc,
     LowerCtx, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult,
@@ -267,12 +267,13 @@ impl Primitive for ShardMap {
             around.clone_from(&outer.axes);
         }
         around.extend(axes.iter().cloned());
-        // Along the other axes the compiler may cut what a spec leaves whole.
-        let open = around.len() < mesh.axes().len();
+        // The compiler may shard over the axes that are not manual.
+        let has_auto_axes = around.len() < mesh.axes().len();
+        let dims = if has_auto_axes { DimSharding::Open } else { DimSharding::Closed };
         let mut list = |specs: &[PartitionSpec], ranks: &mut dyn Iterator<Item = usize>| {
             let each = specs.iter().zip(ranks);
             let texts: Vec<String> =
-                each.map(|(spec, rank)| ctx.spec(mesh, spec, rank, open)).collect();
+                each.map(|(spec, rank)| ctx.spec(mesh, spec, rank, dims)).collect();
             format!("#sdy.sharding_per_value<[{}]>", texts.join(", "))
         };
         let in_shardings = list(in_specs, &mut operands.iter().map(|x| x.ty().dims().len()));
@@ -285,7 +286,7 @@ impl Primitive for ShardMap {
         let types: Vec<_> = self.program.avals_in().iter().map(Aval::stablehlo).collect();
         let (outside, inputs) = ctx.open_region(&types);
         let region = Manual { mesh: mesh.clone(), axes: around };
-        let outputs = ctx.within(region, |ctx| ctx.inline(&self.program, &inputs))?;
+        let outputs = ctx.with_manual(region, |ctx| ctx.inline(&self.program, &inputs))?;
         let body = ctx.close_region_with("sdy.return", outside, &outputs);
         let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
         Ok(ctx.op_full("sdy.manual_computation", operands, &attributes, vec![body], &types))
