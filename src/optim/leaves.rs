@@ -4,8 +4,6 @@ use super::state::Paths;
 use crate::core::{Array, Error, Loc, TreeError, throw};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
 
-/// The source location of the caller.
-
 /// A trained leaf of a model with its update, which is the gradient at the start of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {

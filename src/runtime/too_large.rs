@@ -49,7 +49,7 @@ fn explained(
     lines.push(format!("  at its fullest moment the program holds{all}:"));
     let groups = groups(program);
     for (count, aval, made_by, loc) in groups.iter().take(LISTED) {
-        let at = loc.get().map(|loc| format!("  at {location}"));
+        let at = loc.get().map(|location| format!("  at {location}"));
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
         let bytes = units::size(*count as u64 * aval.bytes() as u64);
         lines.push(format!("    {bytes:>10}  {times}{aval}  {made_by}{}", at.unwrap_or_default()));

@@ -110,7 +110,7 @@ impl<'a> LowerCtx<'a> {
     /// # Errors
     /// Those of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
-        let outer = self.writer.loc();
+        let outer = self.writer.location();
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
             let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
             let results = program.avals_of(&eqn.results);
