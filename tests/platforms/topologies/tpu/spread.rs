@@ -39,9 +39,9 @@ fn agree<M: Tree + Clone>(
     let compiled = lowered.compile_for(&Topology::named("v5e:2x4").unwrap()).unwrap();
     let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
     let found = compiled.collectives().unwrap();
-    let ours = Roofline::placed(lowered.program(), &lowered.arguments().unwrap())
-        .exchanging(&found, &mesh);
-    let each = ours.each();
+    let ours = Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap())
+        .with_exchanges(&found, &mesh);
+    let each = ours.per_device();
     let (flops, bytes) = (costs["flops"], costs["bytes accessed"]);
     let held = (memory.arguments + memory.results) as f64;
     let [of_flops, of_bytes, of_held] =
@@ -77,8 +77,8 @@ fn what_a_loop_sends_counts_as_often_as_the_program_says() {
     let lowered = lowered.unwrap();
     let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = found.collectives().unwrap();
-    let costs = Roofline::placed(lowered.program(), &lowered.arguments().unwrap());
-    let costs = costs.exchanging(&found, &mesh);
+    let costs = Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap());
+    let costs = costs.with_exchanges(&found, &mesh);
     let times: Vec<u64> = costs.exchanges.iter().map(|one| one.times).collect();
     assert!(times.contains(&9), "{:?}", costs.exchanges);
 }
