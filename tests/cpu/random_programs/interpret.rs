@@ -4,6 +4,7 @@ use crate::random_programs::recipe::{
     Along, Binary, Inner, Join, Move, Op, Recipe, SHAPES, Step, Unary, has_forward, has_reverse,
 };
 use oxidax::prelude::*;
+use oxidax::primitives::PaddingDim;
 
 /// Values there are, the newest last.
 type Values = Vec<Array>;
