@@ -6,7 +6,7 @@ use super::custom::custom_jvp;
 use super::custom::held_function::expect_types;
 use super::derive::avals_of;
 use super::linear_solve::Solver;
-use crate::core::{Array, Loc, Program, Tangent, trace};
+use crate::core::{Array, Loc, Program, Tangent};
 use crate::passes;
 use crate::primitives::{neg, zeros_like};
 use crate::transforms::jvp::jvp_program;

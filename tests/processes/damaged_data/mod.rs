@@ -48,7 +48,7 @@ fn fuzz_on_disk(good: &[Vec<u8>], path: &Path, read: impl Fn() -> Result<(), oxi
 /// Reads damaged copies of the good files, and counts which were noticed.
 #[track_caller]
 fn fuzz_bytes(good: &[Vec<u8>], read: impl Fn(&[u8]) -> Result<(), oxidax::Error>) {
-    let (before, place) = (most_used(), Loc::caller());
+    let (before, place) = (most_used(), std::panic::Location::caller());
     let mut noticed = 0;
     for (number, good) in good.iter().enumerate() {
         read(good).unwrap();
