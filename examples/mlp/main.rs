@@ -41,7 +41,8 @@ impl Options {
         let mut options = Options::default();
         let mut args = std::env::args().skip(1);
         while let Some(name) = args.next() {
-            let mut value = || args.next().with_context(|| format!("{name} needs a value\n{USAGE}"));
+            let mut value =
+                || args.next().with_context(|| format!("{name} needs a value\n{USAGE}"));
             match name.as_str() {
                 "--data" => options.data = Some(value()?.into()),
                 "--epochs" => options.epochs = Some(value()?.parse()?),

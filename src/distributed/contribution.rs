@@ -3,8 +3,8 @@
 use super::rendezvous::{Failure, listed};
 use crate::core::{Array, Error, HostArray};
 use crate::tree::{self, Tree};
-use prost::Message;
 use hmac_sha256::Hash as Sha256;
+use prost::Message;
 
 /// What one process does, with which arrays.
 #[derive(Clone, PartialEq, Message)]

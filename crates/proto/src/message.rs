@@ -11,8 +11,12 @@ pub trait Message: Default {
     ///
     /// # Errors
     /// The value has the wrong wire type, is invalid, or nests more than 100 messages.
-    fn merge_field(&mut self, number: u32, value: WireValue<'_>, depth: u32)
-    -> Result<(), DecodeError>;
+    fn merge_field(
+        &mut self,
+        number: u32,
+        value: WireValue<'_>,
+        depth: u32,
+    ) -> Result<(), DecodeError>;
 
     /// Encodes the message.
     fn encode_to_vec(&self) -> Vec<u8> {

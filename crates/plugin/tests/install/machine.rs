@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use oxidax_plugin::{Config, Pin, Platform, Progress, Tags};
 use hmac_sha256::Hash as Sha256;
+use oxidax_plugin::{Config, Pin, Platform, Progress, Tags};
 use tempfile::TempDir;
 
 /// What every tool does first: answer `--version`, count the call, find the folder to write to.
