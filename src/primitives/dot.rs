@@ -5,8 +5,8 @@ use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Precision, Primitive, Registered, RuleError, RuleResult, Sample, SaveHint,
-    Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
+    LowerCtx, LoweringTarget, Operand, Precision, Primitive, Registered, RuleError, RuleResult,
+    Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -113,13 +113,13 @@ impl DotGeneral {
     /// Returns all problems with the shapes, not only the first.
     fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
         let mut mistakes = Vec::new();
-        for (what, l, r) in [
+        for (role, l, r) in [
             ("contracting", &self.lhs_contracting, &self.rhs_contracting),
             ("batch", &self.lhs_batch, &self.rhs_batch),
         ] {
             if l.len() != r.len() {
                 let (l, r) = (l.len(), r.len());
-                mistakes.push(format!("{what} axes differ in number: lhs has {l}, rhs has {r}"));
+                mistakes.push(format!("{role} axes differ in number: lhs has {l}, rhs has {r}"));
             }
         }
         for (side, aval, contracting, batch) in [
@@ -139,7 +139,7 @@ impl DotGeneral {
         if !mistakes.is_empty() {
             return mistakes;
         }
-        for (what, l, r) in [
+        for (role, l, r) in [
             ("contracting", &self.lhs_contracting, &self.rhs_contracting),
             ("batch", &self.lhs_batch, &self.rhs_batch),
         ] {
@@ -147,7 +147,7 @@ impl DotGeneral {
                 let (n, m) = (lhs.shape[l], rhs.shape[r]);
                 if n != m {
                     mistakes.push(format!(
-                        "{what} sizes differ: lhs axis {l} is {n}, rhs axis {r} is {m}"
+                        "{role} sizes differ: lhs axis {l} is {n}, rhs axis {r} is {m}"
                     ));
                 }
             }
@@ -213,41 +213,23 @@ impl DotGeneral {
     }
 }
 
-/// What a platform multiplies: the operands' dtype if it takes them as they are, else `None`, and
-/// the dtype of the product. `along_rows`: whether the sums run along the last axes of `lhs`.
+/// Returns the dtype that operands are converted to before they are multiplied, `None` if the target
+/// accepts them as they are, and the dtype of the product. `along_rows`: whether the sums run along
+/// the last axes of `lhs`.
+///
+/// XLA leaves `bf16` products on CPUs to a library, including products that the library then rejects
+/// and that are computed one by one: all of them without `bf16` instructions, and with these where
+/// sums run along columns of `lhs`, as for gradients of weights. That made a training step ten times
+/// slower. Products in `f32` are summed and rounded alike.
 pub(super) fn multiplied(
-    platform: &str,
+    target: LoweringTarget<'_>,
     along_rows: bool,
     lhs: DType,
     rhs: DType,
     result: DType,
 ) -> (Option<DType>, DType) {
-    let widens = platform == "cpu" && !(along_rows && multiplies_bf16());
-    multiplied_there(platform, widens, lhs, rhs, result)
-}
-
-/// Whether this machine's processor has instructions for products in `bf16`. Those with AMX have
-/// these of AVX-512 too.
-fn multiplies_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let has = std::arch::is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    let has = true;
-    has
-}
-
-/// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of
-/// the CPU's, also those that the library does not take in the end and that are then computed one
-/// by one: without instructions for them, and with them where sums run along columns of `lhs`, as
-/// gradients of weights do. A training step took ten times as long. In `f32` they are summed and
-/// rounded alike.
-fn multiplied_there(
-    platform: &str,
-    widens_bf16: bool,
-    lhs: DType,
-    rhs: DType,
-    result: DType,
-) -> (Option<DType>, DType) {
+    let platform = target.platform();
+    let widens_bf16 = platform == "cpu" && !(along_rows && target.has_bf16_products());
     let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
     // No plugin multiplies two-bit integers, and the CPU plugin multiplies four-bit integers of one
     // dtype only.
@@ -294,8 +276,8 @@ impl Primitive for DotGeneral {
         axes: &[Option<usize>],
         _: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let shift = |axes: &[usize], at: Option<usize>| -> Vec<usize> {
-            let past = |axis: usize| at.is_some_and(|at| axis >= at);
+        let shift = |axes: &[usize], batch_axis: Option<usize>| -> Vec<usize> {
+            let past = |axis: usize| batch_axis.is_some_and(|batch_axis| axis >= batch_axis);
             axes.iter().map(|&axis| axis + usize::from(past(axis))).collect()
         };
         let mut dot = DotGeneral {
@@ -308,7 +290,7 @@ impl Primitive for DotGeneral {
         let (lhs, rhs) = (&operands[0], &operands[1]);
         let n_batch = self.lhs_batch.len();
         let (lhs_free, rhs_free) = dot.free(lhs.rank(), rhs.rank());
-        let before = |free: &[usize], at: usize| free.iter().filter(|&&axis| axis < at).count();
+        let before = |free: &[usize], end: usize| free.iter().filter(|&&axis| axis < end).count();
         // The axis of one mapped operand becomes a free axis; the axes of two become a batch axis.
         let axis = match (axes[0], axes[1]) {
             (Some(l), Some(r)) => {
@@ -331,7 +313,7 @@ impl Primitive for DotGeneral {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
-        let (operand, product) = multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
+        let (operand, product) = multiplied(ctx.target(), along_rows, lhs, rhs, results[0].dtype);
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| {
             if *x.ty() == ty {
                 x.clone()
@@ -412,7 +394,8 @@ impl Spmd for DotGeneral {
 impl Analysis for DotGeneral {
     fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
         let [lhs, rhs] = [&operands[0], &operands[1]];
-        let size = |aval: &Aval, axes: &[usize]| axes.iter().map(|&at| aval.shape[at]).product();
+        let size =
+            |aval: &Aval, axes: &[usize]| axes.iter().map(|&axis| aval.shape[axis]).product();
         let rows = free(lhs.rank(), &self.lhs_contracting, &self.lhs_batch);
         let columns = free(rhs.rank(), &self.rhs_contracting, &self.rhs_batch);
         Some(Contraction {
@@ -435,6 +418,7 @@ impl Analysis for DotGeneral {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::DotGeneral;
 /// let x = Aval::new(DType::BF16, [8, 32, 64]);
 /// let y = Aval::new(DType::BF16, [8, 64, 16]);
 /// let how = DotGeneral {
@@ -472,7 +456,7 @@ impl Registered for DotGeneral {
     const NAME: &'static str = "dot_general";
     fn exemplars() -> Vec<Exemplar> {
         let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-        let of = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
+        let exemplar = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
             let dot = DotGeneral {
                 lhs_contracting: contract[0].to_vec(),
                 rhs_contracting: contract[1].to_vec(),
@@ -499,21 +483,21 @@ impl Registered for DotGeneral {
             ..Default::default()
         };
         vec![
-            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
-            of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
+            exemplar([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
+            exemplar([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
             // Contracting and batch axes out of order, on both sides.
-            of(
+            exemplar(
                 [&[3, 1], &[0, 2]],
                 [&[2, 0], &[1, 3]],
                 sample(F64, &[2, 3, 4, 5, 2]),
                 sample(F64, &[5, 4, 3, 2]),
             ),
-            of([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
-            of([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
-            of([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
-            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
-            of([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
-            of([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
+            exemplar([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
+            exemplar([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
+            exemplar([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
             Exemplar::new(exact, [sample(F32, &[3]), sample(F32, &[3])]),
             matrix(BF16, BF16, F32),
             matrix(BF16, F32, F32),
@@ -574,17 +558,21 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_multiplies_f32_where_it_does_not_take_bf16() {
+    fn cpu_without_bf16_products_multiplies_in_f32() {
         use DType::{BF16, F8E5M2, F16, F32, F64};
-        let there = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
-        assert_eq!(there(BF16, BF16, BF16), (Some(F32), F32));
-        assert_eq!(there(BF16, BF16, F32), (Some(F32), F32));
-        assert_eq!(there(BF16, BF16, F64), (Some(F64), F64));
-        assert_eq!(there(F8E5M2, BF16, BF16), (Some(F32), F32));
-        assert_eq!(there(F16, F16, F16), (None, F16));
-        assert_eq!(multiplied_there("cpu", false, BF16, BF16, BF16), (None, BF16));
-        assert_eq!(multiplied("cpu", false, BF16, BF16, BF16), (Some(F32), F32));
-        assert_eq!(multiplied("tpu", false, BF16, BF16, BF16), (None, BF16));
+        let cpu = LoweringTarget::from("cpu");
+        let on_cpu = |lhs, rhs, result| multiplied(cpu, true, lhs, rhs, result);
+        assert_eq!(on_cpu(BF16, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F32), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F64), (Some(F64), F64));
+        assert_eq!(on_cpu(F8E5M2, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(F16, F16, F16), (None, F16));
+        assert_eq!(multiplied(cpu.with_bf16_products(true), true, BF16, BF16, BF16), (None, BF16));
+        assert_eq!(
+            multiplied(cpu.with_bf16_products(true), false, BF16, BF16, BF16),
+            (Some(F32), F32)
+        );
+        assert_eq!(multiplied("tpu".into(), false, BF16, BF16, BF16), (None, BF16));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {

@@ -2,7 +2,7 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Precision, RuleError, Shape, bind1, promote, trace};
+use crate::core::{Array, Loc, Precision, RuleError, Shape, bind1, promote, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::{convert_element_type, convert_to};
 use crate::primitives::dot::{DotGeneral, dot_general};
@@ -18,6 +18,7 @@ use crate::primitives::window::{Padding, dilated};
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};
 /// let how = ConvGeneralDilated {
 ///     window_strides: vec![2, 2],
 ///     padding: Padding::Same,
@@ -132,6 +133,7 @@ pub struct ConvTranspose {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvTranspose;
 /// let twice = ConvTranspose { strides: vec![2, 2], padding: Padding::Same, ..Default::default() };
 /// let (x, k) = (Aval::new(DType::F32, [8, 7, 7, 32]), Aval::new(DType::F32, [3, 3, 32, 16]));
 /// let y = eval_shape(move |x: Array, k: Array| conv_transpose(&x, &k, &twice), (x, k))?;
@@ -154,15 +156,15 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTranspose) -> Array {
         Ok(numbers) => numbers,
         Err(error) => trace::throw_operands("conv_transpose", error, &[lhs, rhs]),
     };
-    let entry = |list: &[usize], at: usize| list.get(at).copied().unwrap_or(1);
+    let entry = |list: &[usize], index: usize| list.get(index).copied().unwrap_or(1);
     let axes = numbers.rhs_spec[2..].iter().enumerate();
-    let pads = axes.map(|(at, &axis)| {
-        let kernel = dilated(rhs.shape()[axis], entry(&how.rhs_dilation, at)) as isize;
-        let stride = entry(&how.strides, at) as isize;
+    let pads = axes.map(|(index, &axis)| {
+        let kernel = dilated(rhs.shape()[axis], entry(&how.rhs_dilation, index)) as isize;
+        let stride = entry(&how.strides, index) as isize;
         let (low, both) = match &how.padding {
             Padding::Valid => (kernel - 1, kernel + stride - 2 + (kernel - stride).max(0)),
             Padding::Explicit(pads) => {
-                let (low, high) = pads.get(at).copied().unwrap_or_default();
+                let (low, high) = pads.get(index).copied().unwrap_or_default();
                 (low, low + high)
             }
             same => {
@@ -211,6 +213,7 @@ fn channels_last(rank: usize) -> ConvDimensionNumbers {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvGeneralDilated;
 /// let patches = |x: Array| conv_general_dilated_patches(&x, &[2, 2], &ConvGeneralDilated::default());
 /// let y = eval_shape(patches, Aval::new(DType::F32, [8, 3, 5, 5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,12,4,4]");
@@ -238,7 +241,7 @@ pub fn conv_general_dilated_patches(
     };
     let features = lhs.shape()[numbers.lhs_spec[1]];
     let size: usize = filter_shape.iter().product();
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         // One kernel per position in a patch: one there and zero elsewhere.
         let positions = |axis| broadcasted_iota(crate::core::DType::I32, [size, size], axis);
         let one = convert_element_type(&eq(positions(0), positions(1)), lhs.dtype());
@@ -272,6 +275,7 @@ pub fn conv_general_dilated_patches(
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvGeneralDilated;
 /// let local = |x: Array, w: Array| {
 ///     conv_general_dilated_local(&x, &w, &[2, 2], &ConvGeneralDilated::default())
 /// };
@@ -300,10 +304,10 @@ pub fn conv_general_dilated_local(
     };
     let patches = conv_general_dilated_patches(lhs, filter_shape, how);
     // Positions in the order of the result's axes, which the product has in front.
-    let mut places: Vec<(usize, usize)> =
+    let mut positions: Vec<(usize, usize)> =
         numbers.out_spec[2..].iter().copied().zip(numbers.rhs_spec[2..].iter().copied()).collect();
-    places.sort_unstable();
-    let (of_patches, of_kernel) = places.into_iter().unzip();
+    positions.sort_unstable();
+    let (of_patches, of_kernel) = positions.into_iter().unzip();
     let dot = DotGeneral {
         lhs_contracting: vec![numbers.out_spec[1]],
         rhs_contracting: vec![numbers.rhs_spec[1]],
@@ -314,7 +318,7 @@ pub fn conv_general_dilated_local(
     };
     let product = dot_general(&patches, rhs, dot);
     let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         // The lower index first, so that the second move does not undo the first.
         if batch < features {
             move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features)

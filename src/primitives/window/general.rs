@@ -2,7 +2,7 @@
 
 use super::dims::{Window, WindowAxis};
 use super::plan::Plan;
-use crate::core::{Array, RuleError, Shape, trace};
+use crate::core::{Array, Loc, RuleError, Shape, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::constant::{fill_of, full_like, zeros_of};
 use crate::primitives::convert::convert_to;
@@ -26,6 +26,7 @@ use std::slice::from_ref;
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// let pairs = Window { dimensions: vec![2], ..Default::default() };
 /// let y = eval_shape(
 ///     move |x: Array| reduce_window(&x, f64::NEG_INFINITY, |a, b| logaddexp(a, b), &pairs),
@@ -59,7 +60,7 @@ pub fn reduce_window(
         Ok(axes) => axes,
         Err(error) => trace::throw_operands("reduce_window", error, &[x]),
     };
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let begun = |y: &Array| combine(&broadcast_to(&init, y.shape()), y);
         let plan = Plan::new(&axes);
         if axes.iter().all(WindowAxis::is_bare) {

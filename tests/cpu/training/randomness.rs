@@ -41,13 +41,23 @@ fn samplers_reject_invalid_arguments() {
         expect![[r#"error[dtype]: normal: draws f16, bf16, f32 or f64, not f8_e4m3fn"#]],
     );
     refused(
-        |key| random::permute(key, &zeros([3, 4], DType::F32), 2),
+        |key| {
+            random::permutation_with(
+                key,
+                &zeros([3, 4], DType::F32),
+                random::PermutationOptions { axis: 2, independent: false },
+            )
+        },
         expect![[r#"
             error[shape]: permute: axis 2 is out of range for an array of rank 2
               operand: f32[3,4]"#]],
     );
     refused(
-        |key| random::categorical_shape(key, &zeros([3, 4], DType::F32), 1, [3, 2]),
+        |key| {
+            let options =
+                random::CategoricalOptions { shape: Some([3, 2].into()), ..Default::default() };
+            random::categorical_with(key, &zeros([3, 4], DType::F32), options)
+        },
         expect![[r#"
             error[shape]: categorical: distributions of shape [3] do not broadcast to [3,2]
               operand: f32[3,4]"#]],
@@ -199,7 +209,14 @@ fn samplers_reject_unsupported_dtypes() {
         expect!["error[dtype]: bernoulli: draws f16, bf16, f32 or f64, not i32"],
     );
     refused(
-        |key| random::bernoulli_mode(key, [3], 0.5, RandomMode::Highest),
+        |key| {
+            random::bernoulli_with(
+                key,
+                [3],
+                0.5,
+                random::BernoulliOptions { mode: RandomMode::Highest },
+            )
+        },
         expect!["error[value]: bernoulli: has the modes Low and High, not Highest"],
     );
 }
@@ -277,8 +294,8 @@ fn sampler_operations_have_the_location_of_the_call() {
     let line = line!() + 1;
     let program = make_program(|key: Key| random::normal(key, [3], DType::F32), Key::of_type());
     for eqn in program.unwrap().eqns() {
-        let location = eqn.location.expect("traced here");
-        assert_eq!((location.file(), location.line()), (file!(), line));
+        let loc = eqn.loc.get().expect("traced here");
+        assert_eq!((loc.file(), loc.line()), (file!(), line));
     }
 }
 
