@@ -4,7 +4,7 @@ use crate::core::host_function::as_callback;
 use crate::core::{
     Array, Aval, Error, HostArray, HostFunction, OpErrorKind, catch, from_caller, throw, trace,
 };
-use crate::primitives;
+use crate::primitives::{self, Callback};
 
 /// What a closure on the host may fail with.
 pub type HostError = Box<dyn std::error::Error + Send + Sync>;
@@ -91,7 +91,9 @@ pub(super) fn run_or_bind(
     arrays: &[&Array],
 ) -> Vec<Array> {
     if trace::is_tracing() {
-        return from_caller(|| primitives::callback(name, function, results, ordered, arrays));
+        return from_caller(|| {
+            primitives::callback(Callback { name, function, results, ordered }, arrays)
+        });
     }
     match run_now(&function, &results, arrays) {
         Ok(outputs) => outputs,

@@ -91,6 +91,6 @@ pub fn unwrap(x: &Array, period: f64, axis: isize) -> Array {
     let edge = eq(&inside, -half) & gt(&step, 0.0);
     let inside = where_(&edge, half, inside);
     let jump = where_(&lt(abs(&step), half), zeros_like(&step), sub(inside, &step));
-    let moved = add(slice_axis(&x, at, 1, n), cumsum(&jump, axis, false));
+    let moved = add(slice_axis(&x, at, 1, n), cumsum(&jump, axis));
     concatenate(&[&slice_axis(&x, at, 0, 1), &moved], axis)
 }

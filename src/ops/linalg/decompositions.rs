@@ -3,7 +3,7 @@
 use super::adjoint;
 use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
-use crate::primitives::{self, inexact, slice_in_dim, where_};
+use crate::primitives::{self, QrOptions, SvdOptions, inexact, slice_in_dim, where_};
 
 /// A matrix symmetrized: `(a + aᴴ) / 2`. A gradient through it is symmetric too.
 #[track_caller]
@@ -82,7 +82,7 @@ pub struct Qr {
 /// ```
 #[track_caller]
 pub fn qr(a: &Array) -> Qr {
-    let (q, r) = primitives::qr(&inexact(a), false);
+    let (q, r) = primitives::qr_with(&inexact(a), QrOptions { full_matrices: false });
     Qr { q, r }
 }
 
@@ -176,7 +176,7 @@ pub struct Svd {
 /// ```
 #[track_caller]
 pub fn svd(a: &Array) -> Svd {
-    let (u, s, vh) = primitives::svd(&inexact(a), false);
+    let (u, s, vh) = primitives::svd_with(&inexact(a), SvdOptions { full_matrices: false });
     Svd { u, s, vh }
 }
 

@@ -5,8 +5,8 @@ use crate::control_flow::custom_jvp;
 use crate::core::{Array, RuleError, Shape, from_caller, promote, throw_operands};
 use crate::ops::{eye, matmul, take_along_axis};
 use crate::primitives::{
-    self, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type, expand_dims, gt,
-    inexact, reshape, squeeze, triangular_solve, where_,
+    self, SvdOptions, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type,
+    expand_dims, gt, inexact, reshape, squeeze, triangular_solve, where_,
 };
 
 /// Both as floats of one dtype, each of its own shape.
@@ -161,7 +161,7 @@ pub fn pinv(a: &Array, rcond: Option<f64>) -> Array {
 
 fn pinv_with(a: &Array, rcond: f64) -> Array {
     let f = move |a: &Array| {
-        let (u, s, vh) = primitives::svd(a, false);
+        let (u, s, vh) = primitives::svd_with(a, SvdOptions { full_matrices: false });
         let largest = primitives::reduce_max(&s, &[-1]);
         let cutoff = expand_dims(&(largest * rcond), &[-1]);
         let kept = gt(&s, &cutoff);

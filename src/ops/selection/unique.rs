@@ -66,7 +66,7 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     }
     let picked = stack(picked.iter().collect::<Vec<_>>(), 1);
     let shown = broadcast_to(&reshape(&there, [size, 1]), [size, m]);
-    let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0, false), 1);
+    let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0), 1);
     let inverse = zeros([n], DType::I32).at([super::super::Index::Array(order)]).set(&numbers);
     Unique { values: where_(&shown, &picked, filled), indices, inverse, counts }
 }
