@@ -21,12 +21,13 @@ pub struct AssociativeScanOptions {
 /// Combines each element along the first axis with all elements before it: `x0`, `f(x0, x1)`,
 /// `f(f(x0, x1), x2)`, ….
 ///
-/// `f` must be associative. It combines many elements at once: it takes two trees whose leaves still
-/// have the scanned axis, and returns a tree of the same types. It is called with several lengths. The
-/// number of steps grows with the logarithm of the length (Blelloch's algorithm), where
-/// [`scan`](super::scan()) takes one step per element.
+/// `f` must be associative. It combines many elements at once: it takes two trees whose leaves
+/// still have the scanned axis, and returns a tree of the same types. It is called with several
+/// lengths. The number of steps grows with the logarithm of the length (Blelloch's algorithm),
+/// where [`scan`](super::scan()) takes one step per element.
 ///
-/// Throws `Tree`, naming the leaf, if lengths differ or `f` changes a type, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if lengths differ or `f` changes a type, and whatever `f`
+/// throws.
 ///
 /// Reference: Guy E. Blelloch, "Prefix Sums and Their Applications", 1990.
 ///

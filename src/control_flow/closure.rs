@@ -69,7 +69,8 @@ pub(super) fn vary_outputs(program: Program, avals: &[Aval]) -> Program {
 }
 
 impl<O> Closure<O> {
-    /// Converts the carry that a loop body returns to vary over the mesh axes of the carry it takes.
+    /// Converts the carry that a loop body returns to vary over the mesh axes of the carry it
+    /// takes.
     pub(super) fn vary_outputs_like(self, carry: &[Array]) -> Closure<O> {
         Closure { program: vary_outputs(self.program, &avals_of(carry)), ..self }
     }
@@ -77,9 +78,9 @@ impl<O> Closure<O> {
 
 /// Converts a program to take inputs that also vary over the given mesh axes.
 ///
-/// Where devices take different branches, the inputs must vary before the branch. If they were made to
-/// vary inside it, their cotangents would be summed there, and devices in one branch would wait for
-/// devices in the other.
+/// Where devices take different branches, the inputs must vary before the branch. If they were made
+/// to vary inside it, their cotangents would be summed there, and devices in one branch would wait
+/// for devices in the other.
 pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     let inputs = program.avals_in();
     if inputs.iter().all(|aval| aval.varying.covers(axes)) {
@@ -92,7 +93,8 @@ pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     trace_rules(varying, |inputs| passes::eval_flat(&program, inputs))
 }
 
-/// Checks programs through which devices take different paths, because the choice varies over `axes`.
+/// Checks programs through which devices take different paths, because the choice varies over
+/// `axes`.
 ///
 /// Throws `Op` (unsupported) if one of them has a collective over these axes, because it would wait
 /// for devices that never reach it.
@@ -123,8 +125,8 @@ pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loca
 /// Compares the carry that a body takes with the carry that it returns.
 ///
 /// Returns the initial carry to trace again with, if the types differ in a way that conversion
-/// resolves: a weakly typed leaf is promoted to the dtype that the body returns, and a leaf is made to
-/// vary over the mesh axes of the returned one. Returns `None` if the types are equal.
+/// resolves: a weakly typed leaf is promoted to the dtype that the body returns, and a leaf is made
+/// to vary over the mesh axes of the returned one. Returns `None` if the types are equal.
 ///
 /// Throws `Tree` if they differ otherwise.
 pub(super) fn promoted_carry<C: Tree>(

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Applies a program. Its derivative stores the operands and what the policy selects, and recomputes
-/// the rest in the backward pass.
+/// Applies a program. Its derivative stores the operands and what the policy selects, and
+/// recomputes the rest in the backward pass.
 ///
 /// | | |
 /// |-|-|

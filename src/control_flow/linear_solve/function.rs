@@ -11,8 +11,8 @@ use crate::tree::{Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A function that solves a system. It takes a function and a right-hand side, and returns the argument
-/// for which the function has that value, or a pair of that and auxiliary values.
+/// A function that solves a system. It takes a function and a right-hand side, and returns the
+/// argument for which the function has that value, or a pair of that and auxiliary values.
 pub type Solver<'a, T, O = T> = &'a dyn Fn(&dyn Fn(&T) -> T, &T) -> O;
 
 /// The solver of the transposed system, which reverse mode uses.
@@ -37,16 +37,17 @@ impl<T> std::fmt::Debug for TransposeSolve<'_, T> {
     }
 }
 
-/// Returns the `x` with `matvec(x) = b` that `solve` computes. `solve` is not differentiated, so it may
-/// be a loop of unknown length or an iteration that stops early.
+/// Returns the `x` with `matvec(x) = b` that `solve` computes. `solve` is not differentiated, so it
+/// may be a loop of unknown length or an iteration that stops early.
 ///
-/// `matvec` is a linear function of a tree like `b`. It may capture arrays. Derivatives with respect to
-/// them and to `b` are those of the system, and are computed by `solve` with other right-hand sides.
-/// Reverse mode solves the transposed system with `transpose`. It is not checked that
-/// `matvec(solve(matvec, b))` is `b`.
+/// `matvec` is a linear function of a tree like `b`. It may capture arrays. Derivatives with
+/// respect to them and to `b` are those of the system, and are computed by `solve` with other
+/// right-hand sides. Reverse mode solves the transposed system with `transpose`. It is not checked
+/// that `matvec(solve(matvec, b))` is `b`.
 ///
-/// Throws `Tree` if `matvec` or a solver changes a type, `Op` (dtype) if a leaf of `b` is not inexact,
-/// `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the functions throw.
+/// Throws `Tree` if `matvec` or a solver changes a type, `Op` (dtype) if a leaf of `b` is not
+/// inexact, `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the
+/// functions throw.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -74,8 +75,8 @@ pub fn custom_linear_solve<T: Tree>(
     run(&site, &matvec, b, &solve, transpose).0
 }
 
-/// As [`custom_linear_solve`], for a `solve` that also returns auxiliary values such as the number of
-/// steps. They are returned with the solution and have no derivative.
+/// As [`custom_linear_solve`], for a `solve` that also returns auxiliary values such as the number
+/// of steps. They are returned with the solution and have no derivative.
 #[track_caller]
 pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     matvec: impl Fn(&T) -> T,

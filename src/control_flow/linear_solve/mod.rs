@@ -1,5 +1,5 @@
-//! `linear_solve`: the solution of a linear system by a user-defined function. Its derivative is that of
-//! the system; the function itself is not differentiated.
+//! `linear_solve`: the solution of a linear system by a user-defined function. Its derivative is
+//! that of the system; the function itself is not differentiated.
 
 mod exemplars;
 mod function;

@@ -16,18 +16,18 @@ use std::sync::Arc;
 
 /// Reduces `operands` along `axes` with the function `f`. Negative axes count from the back.
 ///
-/// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is the
-/// same tree of scalars. `f` combines two such trees of scalars into one. It must be associative. The
-/// order of evaluation is unspecified. `init` must be a neutral element of `f`, because it may be
-/// combined any number of times. `f` may use numbers but not capture arrays.
+/// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is
+/// the same tree of scalars. `f` combines two such trees of scalars into one. It must be
+/// associative. The order of evaluation is unspecified. `init` must be a neutral element of `f`,
+/// because it may be combined any number of times. `f` may use numbers but not capture arrays.
 ///
 /// If `f` is a single operation that has a reduction primitive (`a + b`, `a * b`, `maximum`,
-/// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other functions
-/// are differentiated, in forward and reverse mode, by combining neighbours until one element is left.
-/// Reverse mode stores the residuals of each of these steps.
+/// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other
+/// functions are differentiated, in forward and reverse mode, by combining neighbours until one
+/// element is left. Reverse mode stores the residuals of each of these steps.
 ///
-/// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op` if
-/// shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op`
+/// if shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -35,8 +35,8 @@ use std::sync::Arc;
 pub struct Reduce {
     /// The reduced axes, in increasing order.
     pub axes: Vec<usize>,
-    /// Combines `n` scalars and `n` scalars into `n`. It must be associative, and the initial scalars
-    /// must be its neutral element.
+    /// Combines `n` scalars and `n` scalars into `n`. It must be associative, and the initial
+    /// scalars must be its neutral element.
     #[serde(skip)]
     pub combine: Arc<Program>,
 }

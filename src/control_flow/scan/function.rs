@@ -48,13 +48,14 @@ impl Unroll {
     }
 }
 
-/// Applies `f` to a carry and to each element of `xs` along the first axis, in order. The carry passes
-/// from step to step and the other outputs are stacked. Returns the final carry and the outputs.
+/// Applies `f` to a carry and to each element of `xs` along the first axis, in order. The carry
+/// passes from step to step and the other outputs are stacked. Returns the final carry and the
+/// outputs.
 ///
-/// `f` takes owned trees and is traced once, regardless of the length. The carry keeps its structure,
-/// shapes and dtypes from step to step; a leaf that starts weakly typed takes the dtype that `f`
-/// returns. Values that `f` captures are equal in every step. If `xs` has no leaves, use [`scan_with`]
-/// with a length.
+/// `f` takes owned trees and is traced once, regardless of the length. The carry keeps its
+/// structure, shapes and dtypes from step to step; a leaf that starts weakly typed takes the dtype
+/// that `f` returns. Values that `f` captures are equal in every step. If `xs` has no leaves, use
+/// [`scan_with`] with a length.
 ///
 /// Both forward and reverse derivatives are supported. Reverse mode stacks the values that the
 /// backward pass needs from each step.
@@ -95,7 +96,8 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
 
 /// As [`scan`], with options.
 ///
-/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an array to scan over.
+/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an array to scan
+/// over.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -211,8 +213,8 @@ fn bind_scan<O>(
     outputs
 }
 
-/// Returns the length that the leaves of `xs` have along their first axis, which must be `length` if
-/// that is given.
+/// Returns the length that the leaves of `xs` have along their first axis, which must be `length`
+/// if that is given.
 pub(in crate::control_flow) fn common_length<X: Tree>(
     site: &CallSite,
     xs: &X,
@@ -305,8 +307,8 @@ pub(super) fn elements(xs: &[Array], index: usize) -> Result<Vec<Array>, Error> 
     Ok(elements)
 }
 
-/// Stacks the outputs of the steps along a new first axis. `avals` are the types of the outputs of one
-/// step, for scans without steps.
+/// Stacks the outputs of the steps along a new first axis. `avals` are the types of the outputs of
+/// one step, for scans without steps.
 pub(super) fn stack_steps(steps: &[Vec<Array>], avals: &[Aval]) -> Vec<Array> {
     let mut stacked = Vec::with_capacity(avals.len());
     for (index, aval) in avals.iter().enumerate() {

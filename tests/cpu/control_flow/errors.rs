@@ -1,4 +1,4 @@
-//! What users read when a loop or choice does not fit: the leaf, both types, their line, the remedy.
+//! Errors of loops and conditionals: they name the leaf, both types, the user's line and a fix.
 
 use crate::control_flow::support::steps;
 use expect_test::{Expect, expect};
@@ -8,7 +8,7 @@ fn f32s(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The text is as expected and names the line of this file that the caller gives.
+/// Checks the error, which must name `line` of this file.
 #[track_caller]
 fn check(error: &Error, line: u32, expected: Expect) {
     let text = error.to_string();
@@ -21,7 +21,7 @@ fn check(error: &Error, line: u32, expected: Expect) {
 
 fn refused<O: Tree>(f: impl Fn(Array) -> O + Send + Sync + 'static, x: Aval) -> Error {
     let error = make_program(f, x).unwrap_err();
-    // The tracing machinery is as it was.
+    // Tracing still works after the error.
     assert_eq!(make_program(|x: Array| sin(&x), f32s(&[2])).unwrap().eqns().len(), 1);
     error
 }
@@ -97,7 +97,7 @@ fn carry_with_changed_structure_is_an_error() {
     );
 }
 
-/// A weak start takes the body's dtype, but not if that leads nowhere.
+/// A weak initial carry takes the dtype that the body returns, unless that changes again.
 #[test]
 fn weak_carry_without_promotion_is_an_error() {
     let line = line!() + 1;
@@ -273,7 +273,7 @@ fn bounds_must_be_integers_of_one_dtype() {
     );
 }
 
-/// The line is that of the loop, whatever transform asks.
+/// The error names the line of the loop under every transform.
 #[test]
 fn while_loop_rejects_reverse_mode() {
     let line = line!() + 1;
@@ -307,7 +307,7 @@ fn while_loop_rejects_reverse_mode() {
     );
 }
 
-/// Operations inside a body are found at their own line, with the loop in the path.
+/// Errors of operations inside a body name their own line, and the loop in the path.
 #[test]
 fn error_in_a_body_names_its_line() {
     let line = line!() + 2;
@@ -327,14 +327,14 @@ fn error_in_a_body_names_its_line() {
 
 #[test]
 fn value_leaked_from_a_body_is_an_error() {
-    let kept = std::sync::Mutex::new(None);
+    let leaked = std::sync::Mutex::new(None);
     let line = line!() + 6;
     let f = move |xs: Array| {
         let step = |c: Array, x: Array| {
-            *kept.lock().unwrap() = Some(x.clone());
+            *leaked.lock().unwrap() = Some(x.clone());
             (c + x, ())
         };
-        scan(step, scalar(0.0), xs).0 * kept.lock().unwrap().take().unwrap()
+        scan(step, scalar(0.0), xs).0 * leaked.lock().unwrap().take().unwrap()
     };
     check(
         &refused(f, f32s(&[4])),
