@@ -95,7 +95,7 @@ fn checked_axes<T: Tree>(site: &CallSite, elems: &T, leaves: &[Array], axis: isi
     let &CallSite { name, location, .. } = site;
     let structure = TreeDef::of(elems);
     let Some((first, _)) = leaves.split_first() else {
-        let message = "there is nothing to go along: the tree has no leaves".into();
+        let message = "there is nothing to scan: the tree has no leaves".into();
         trace::throw_op(OpErrorKind::Value, name, message, location);
     };
     let resolved = leaves.iter().zip(structure.paths()).map(|(x, path)| {
@@ -142,7 +142,7 @@ impl<T: Tree> Levels<'_, T> {
             if !c.aval().same_type(aval) {
                 let message =
                     format!("{name}: the function takes {aval} here and gives {}", c.aval());
-                let help = "it combines many elements at once: leave the axis as it is";
+                let help = "it combines many elements at once: keep the scanned axis";
                 throw_tree(path, message, Some(help.into()), location);
             }
         }

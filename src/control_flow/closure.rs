@@ -107,13 +107,13 @@ pub(super) fn expect_no_collectives<'a>(
     let mut names = programs.into_iter().flat_map(Program::axis_names);
     let Some(axis) = names.find(|axis| axes.contains(axis)) else { return };
     let message = format!(
-        "what is done next differs along the axis `{axis}`, and it includes a collective over \
-         `{axis}`, which all devices along it must come to"
+        "devices along the axis `{axis}` take different paths through a collective over `{axis}`, \
+         which all of them must reach"
     );
     let error = trace::op_error(OpErrorKind::Unsupported, name, message, location);
     trace::throw(error.with_help(&format!(
-        "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the \
-         collective outside"
+        "decide by a value that is equal on all devices, such as `psum(&x, \"{axis}\")`, or move the \
+         collective out"
     )));
 }
 
@@ -141,7 +141,7 @@ pub(super) fn promoted_carry<C: Tree>(
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );
-        let help = "give back a carry that is built as the first one is".into();
+        let help = "return a carry with the structure of the initial one".into();
         throw_tree(&place, message, Some(help), location);
     }
     promoted_leaves(site, structure.paths(), leaves, &avals_of(&leaves_of(output)))
@@ -203,8 +203,8 @@ fn carry_help(input: &Aval, output: &Aval) -> String {
             output.dtype, input.dtype
         )
     } else {
-        "every step must give the shape that it takes; what grows belongs among the outputs of \
-         `scan`, which are stacked"
+        "every step must return the shape that it takes; collect growing values in the stacked \
+         outputs of `scan`"
             .into()
     }
 }

@@ -94,7 +94,7 @@ fn run<T: Tree, X: Tree>(
     let (avals, n) = (avals_of(&leaves), leaves.len());
     let expect = |name: &str, result: &T| {
         if let Some(location) = site.location {
-            let role = format!("{}: what `{name}` gives", site.name);
+            let role = format!("{}: the result of `{name}`", site.name);
             expect_types(&role, guess, result, location);
         }
     };

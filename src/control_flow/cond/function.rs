@@ -238,7 +238,7 @@ impl Choice<'_> {
         let help = if a.shape == b.shape {
             format!("convert one of them: `astype(DType::{:?})`", a.dtype)
         } else {
-            "give arrays of one shape from all branches".into()
+            "return arrays of one shape from all branches".into()
         };
         throw_tree(path, message, Some(help), self.location);
     }

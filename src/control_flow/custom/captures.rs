@@ -94,8 +94,8 @@ pub(super) fn tracing_rule<R: 'static, T>(f: impl FnOnce() -> T) -> T {
 /// it captures.
 pub(super) fn captured_tangent_error(function: &str, name: &str) -> RuleError {
     RuleError::unsupported(format!(
-        "`{name}` captures an array that is being differentiated, and the rules given to \
-         `{function}` say nothing about that one"
+        "`{name}` captures an array that is being differentiated, but the rules of `{function}` do \
+         not cover captured arrays"
     ))
     .help("make the array one of the function's arguments, or `stop_gradient` it")
 }

@@ -196,9 +196,7 @@ pub(in crate::control_flow) fn expect_types<T: Tree>(
                 path: rooted(path),
                 message: format!("{role}: expected {}, got {}", expected.aval(), result.aval()),
                 location: Some(location),
-                help: Some(
-                    "it must have the types of what it stands for: convert or reshape it".into(),
-                ),
+                help: Some("convert or reshape it to the expected type".into()),
             })));
         }
     }

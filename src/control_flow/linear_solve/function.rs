@@ -161,7 +161,7 @@ impl<T: Tree> Vectors<'_, T> {
         close(scope, avals_of(self.leaves), |leaves| {
             let result = f(rebuild(self.b, leaves));
             if let Some(location) = self.site.location {
-                let role = format!("{}: what `{name}` gives", self.site.name);
+                let role = format!("{}: the result of `{name}`", self.site.name);
                 expect_types(&role, self.b, &result.0, location);
             }
             result

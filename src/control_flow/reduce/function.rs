@@ -91,7 +91,7 @@ fn converted_inits(
         let is_convertible = init.dtype() == x.dtype() || init.aval().weak;
         if init.rank() != 0 || !is_convertible {
             let message = format!(
-                "{}: {} begins with {}: it must be a scalar of that dtype",
+                "{}: {} has the initial value {}, which must be a scalar of its dtype",
                 site.name,
                 x.aval(),
                 init.aval()
@@ -131,7 +131,7 @@ fn trace_combine<T: Tree>(
     });
     if let Some(captured) = traced.captures.first() {
         let error = RuleError::unsupported(format!(
-            "the function captures {}, and a reduction has no place for it",
+            "the function captures {}, but a reduction cannot take captured arrays",
             captured.aval()
         ))
         .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");

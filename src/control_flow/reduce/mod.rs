@@ -85,7 +85,7 @@ impl Primitive for Reduce {
             let scalar = Aval::new(x.dtype, Shape::scalar());
             ensure_shape!(
                 init.same_type(&scalar),
-                "operand {index} begins with {init}, not {scalar}"
+                "operand {index} has the initial value {init}, not {scalar}"
             );
             let programs = [
                 ("takes", &inputs[index]),

@@ -234,8 +234,8 @@ fn check_lengths(
     let mut expected = length.map(|length| (length, "the length is".to_string()));
     for (path, x) in paths.iter().zip(leaves) {
         if x.rank() == 0 {
-            let message = format!("{name}: {} has no axis to go along", x.aval());
-            let help = "capture in the closure what is the same in every step".into();
+            let message = format!("{name}: {} has no axis to scan over", x.aval());
+            let help = "capture values that are equal in every step in the closure".into();
             throw_tree(path, message, Some(help), location);
         }
         if expected.is_none() {
@@ -243,9 +243,9 @@ fn check_lengths(
         }
     }
     let Some((expected, source)) = expected else {
-        let message = "there is nothing to go along, so the number of steps is unknown";
+        let message = "there are no arrays to scan over, so the number of steps is unknown";
         trace::throw(trace::op_error(OpErrorKind::Value, name, message, location).with_help(
-            "give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
+            "pass `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
         ));
     };
     for (path, x) in paths.iter().zip(leaves) {

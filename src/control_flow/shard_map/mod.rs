@@ -253,7 +253,7 @@ impl Primitive for ShardMap {
         let ShardMapping { name, mesh, axes, in_specs, out_specs, .. } = &self.mapping;
         if self.program.effects() == Effects::Ordered {
             let message =
-                format!("`{name}` has side effects in an order, which devices do not share");
+                format!("`{name}` has ordered side effects, but devices have no common order");
             return Err(RuleError::unsupported(message).help("use unordered ones"));
         }
         let mut manual_axes: Vec<String> = Vec::new();

@@ -24,7 +24,7 @@ pub(super) fn batch(
         let stops_differ = cond.results[0];
         if stops_differ && whole.effects() != Effects::None {
             return Err(RuleError::unsupported(
-                "has side effects, and examples of the batch that stop on their own",
+                "has side effects, and examples of the batch stop at different steps",
             ));
         }
         // If examples stop at different steps, every carry differs between them.

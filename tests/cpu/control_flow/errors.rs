@@ -76,7 +76,7 @@ fn carry_with_changed_shape_is_an_error() {
         expect![[r#"
             error[tree]: $[0]: scan: the carry changes its type: the body takes f32[3] here and gives f32[6]
                --> LINE
-              help: every step must give the shape that it takes; what grows belongs among the outputs of `scan`, which are stacked"#]],
+              help: every step must return the shape that it takes; collect growing values in the stacked outputs of `scan`"#]],
     );
 }
 
@@ -93,7 +93,7 @@ fn carry_with_changed_structure_is_an_error() {
         expect![[r#"
         error[tree]: $: while_loop: the carry changes its structure: the body takes 1 child here and gives 2 children
            --> LINE
-          help: give back a carry that is built as the first one is"#]],
+          help: return a carry with the structure of the initial one"#]],
     );
 }
 
@@ -142,9 +142,9 @@ fn different_or_missing_lengths_are_errors() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[tree]: $: scan: f32[] has no axis to go along
+        error[tree]: $: scan: f32[] has no axis to scan over
            --> LINE
-          help: capture in the closure what is the same in every step"#]],
+          help: capture values that are equal in every step in the closure"#]],
     );
     let line = line!() + 1;
     let f = |x: Array| scan(|c: Array, ()| (&c + &c, ()), x, ()).0;
@@ -152,10 +152,10 @@ fn different_or_missing_lengths_are_errors() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[value]: scan: there is nothing to go along, so the number of steps is unknown
+        error[value]: scan: there are no arrays to scan over, so the number of steps is unknown
            --> LINE
           while tracing: different_or_missing_lengths_are_errors::{closure}
-          help: give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`"#]],
+          help: pass `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`"#]],
     );
     let line = line!() + 1;
     let f = |x: Array| scan_with(|c: Array, x: Array| (c + x, ()), scalar(0.0), x, steps(4)).0;
@@ -283,11 +283,11 @@ fn while_loop_rejects_reverse_mode() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
+        error[unsupported]: while_loop: has no reverse-mode derivative, which stores values of every step, because the number of steps is unknown
           operand: f32[]
            --> LINE
           while tracing: while_loop_rejects_reverse_mode::{closure}
-          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
+          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode (`jvp`) supports loops of any length"#]],
     );
     let line = line!() + 1;
     let looped = |x: &Array, n: &Array| fori_loop(0, n, |_: Array, y: Array| sin(&y), x);
@@ -299,11 +299,11 @@ fn while_loop_rejects_reverse_mode() {
         &error.unwrap_err(),
         line,
         expect![[r#"
-        error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
+        error[unsupported]: while_loop: has no reverse-mode derivative, which stores values of every step, because the number of steps is unknown
           operand: f32[]
            --> LINE
           while tracing: while_loop_rejects_reverse_mode::{closure}
-          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
+          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode (`jvp`) supports loops of any length"#]],
     );
 }
 

@@ -43,7 +43,7 @@ fn reduce_rejects_captured_arrays() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[unsupported]: reduce: the function captures f32[], and a reduction has no place for it
+        error[unsupported]: reduce: the function captures f32[], but a reduction cannot take captured arrays
           operand: f32[]
           while tracing: reduce_rejects_captured_arrays::{closure}
           help: make it one of the operands, broadcast, or use `associative_scan` or `scan`
@@ -66,7 +66,7 @@ fn reduce_rejects_changed_types() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[tree]: $: reduce: f32[3] begins with f32[2]: it must be a scalar of that dtype
+        error[tree]: $: reduce: f32[3] has the initial value f32[2], which must be a scalar of its dtype
     "#]],
     );
 }
@@ -84,10 +84,10 @@ fn reverse_mode_requires_a_transpose_solver() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[unsupported]: linear_solve: reverse mode solves the transposed system, and nobody said how
+        error[unsupported]: linear_solve: reverse mode requires a solver of the transposed system
           operand: f32[3]
           while tracing: reverse_mode_requires_a_transpose_solver::{closure}
-          help: give `TransposeSolve::By` a function, or say `TransposeSolve::Symmetric`
+          help: pass `TransposeSolve::By` or `TransposeSolve::Symmetric`
     "#]],
     );
 }
@@ -102,8 +102,8 @@ fn linear_solve_rejects_changed_types() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[tree]: $: custom_linear_solve: what `matvec` gives: expected f32[3], got f32[]
-          help: it must have the types of what it stands for: convert or reshape it
+        error[tree]: $: custom_linear_solve: the result of `matvec`: expected f32[3], got f32[]
+          help: convert or reshape it to the expected type
     "#]],
     );
     let f = |b: Array| {
