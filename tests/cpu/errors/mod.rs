@@ -245,9 +245,9 @@ fn equations_carry_the_users_locations() {
         .eqns()
         .iter()
         .filter(|eqn| {
-            eqn.location.is_none_or(|location| !location.file().ends_with("errors/mod.rs"))
+            eqn.loc.get().is_none_or(|location| !location.file().ends_with("errors/mod.rs"))
         })
-        .map(|eqn| format!("{} at {:?}", eqn.primitive.name(), eqn.location))
+        .map(|eqn| format!("{} at {:?}", eqn.primitive.name(), eqn.loc.get()))
         .collect();
     assert!(other_locations.is_empty(), "{other_locations:?}");
 }
