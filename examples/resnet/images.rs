@@ -2,7 +2,7 @@
 
 use super::recipe::Batch;
 use anyhow::{bail, ensure};
-use data::{HostArray, Origin, Remainder, Source, Stream};
+use data::{BatchOptions, HostArray, RecordOrigin, Remainder, Source, Stream};
 use oxidax::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A set of images that can be read in any order.
 pub(crate) enum Images {
     /// Grey ones in memory, as Fashion-MNIST has them.
-    Grey(data::Labelled),
+    Grey(data::LabelledImages),
     /// A folder with a sub-folder for each class.
     Files(data::ImageFolder),
     /// Noise, which costs next to nothing: to see how fast the steps are.
@@ -19,7 +19,7 @@ pub(crate) enum Images {
 
 /// An image that is not decoded yet.
 pub(crate) enum Raw {
-    Grey(data::Example),
+    Grey(data::LabelledImage),
     File(data::ImageFile),
     Noise { seed: u64, class: i32 },
 }
@@ -60,7 +60,10 @@ impl Sets {
                 folder.display()
             );
         }
-        let (train, test) = (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?);
+        let (train, test) = (
+            data::idx(folder)?,
+            data::idx_with(folder, data::IdxOptions { split: data::Split::Test })?,
+        );
         let labels = (0..train.len()).map(|row| train.get(row).map(|example| example.label()));
         let labels: Vec<i32> = labels.collect::<Result<_, Error>>()?;
         let classes = labels.into_iter().max().map_or(0, |label| label as usize + 1);
@@ -113,7 +116,7 @@ impl Images {
         let most = most.min(Source::len(&self));
         let images = self.shuffled(0).range(0..most).stream();
         let made = images.parallel_map(workers, move |raw| Cut::centre(size).example(raw, size));
-        made.batch_with(batch, Remainder::Keep).to_device(2)
+        made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
     }
 }
 
@@ -138,7 +141,7 @@ impl Source for Images {
         })
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
         match self {
             Images::Files(folder) => folder.origin(index),
             Images::Grey(_) | Images::Noise { .. } => None,

@@ -97,7 +97,7 @@ pub struct Reader {
     ignored: Option<Mask>,
     only: Option<Mask>,
     /// Invalid rules, reported when something is loaded.
-    wrong: Vec<String>,
+    invalid_rules: Vec<String>,
 }
 
 /// Where a leaf's elements come from.
@@ -118,7 +118,7 @@ impl Reader {
             kept: None,
             ignored: None,
             only: None,
-            wrong: Vec::new(),
+            invalid_rules: Vec::new(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Reader {
     pub fn rename(mut self, pattern: &str, replacement: &str) -> Reader {
         match Rename::new(pattern, replacement) {
             Ok(rule) => self.renames.push(rule),
-            Err(why) => self.wrong.push(why),
+            Err(why) => self.invalid_rules.push(why),
         }
         self
     }
@@ -153,7 +153,7 @@ impl Reader {
             self.transposed.push((Mask::paths([pattern]), axes))
         } else {
             let why = format!("transpose `{pattern}`: {axes:?} is not a permutation of the axes");
-            self.wrong.push(why);
+            self.invalid_rules.push(why);
         }
         self
     }
@@ -212,7 +212,10 @@ impl Reader {
         for (name, stored) in self.named()? {
             let Some(entry) = self.contents.entry(stored) else { continue };
             let Some(aval) = entry.aval() else {
-                let message = format!("`{}` is {entry}, which arrays cannot be", abridged(&name));
+                let message = format!(
+                    "`{}` has the type {entry}, which oxidax does not have",
+                    abridged(&name)
+                );
                 return Err(refused(&self.contents.path, message));
             };
             let shape = self.shape(&name, &aval).map_err(|why| {
@@ -263,8 +266,8 @@ impl Reader {
     /// Returns the stored name for each name after renaming.
     fn named(&self) -> Result<BTreeMap<String, &str>, Error> {
         let path = &self.contents.path;
-        if !self.wrong.is_empty() {
-            return Err(refused(path, self.wrong.join("\n  ")));
+        if !self.invalid_rules.is_empty() {
+            return Err(refused(path, self.invalid_rules.join("\n  ")));
         }
         let mut named: BTreeMap<String, &str> = BTreeMap::new();
         for stored in self.contents.names() {
@@ -294,34 +297,34 @@ impl Reader {
     ) -> Result<Vec<LeafSource<'a>>, Error> {
         let mut sources = Vec::with_capacity(leaves.len());
         let mut used = BTreeSet::new();
-        let mut misfits = Misfits::default();
+        let mut mismatches = Mismatches::default();
         for (path, leaf) in paths.iter().zip(leaves) {
             let (name, aval) = (leaf_name(path), leaf.aval());
-            let wanted = fits(&self.only, name, aval).unwrap_or(true);
-            let found = named.get_key_value(name).filter(|_| wanted);
-            let kept = !wanted || fits(&self.kept, name, aval).unwrap_or(false);
-            match found {
+            let is_selected = fits(&self.only, name, aval).unwrap_or(true);
+            let array = named.get_key_value(name).filter(|_| is_selected);
+            let is_kept = !is_selected || fits(&self.kept, name, aval).unwrap_or(false);
+            match array {
                 Some((key, stored)) => {
                     used.insert(key.as_str());
                     let entry = self.contents.entry(stored).expect("names come from the entries");
-                    if let Err(why) = self.expect_fit(name, entry, aval, &mut misfits) {
+                    if let Err(why) = self.expect_fit(name, entry, aval, &mut mismatches) {
                         let renamed = if *stored == name {
                             String::new()
                         } else {
                             format!(" (stored as `{}`)", abridged(stored))
                         };
-                        misfits.lines.push(format!("leaf `{name}`{renamed} {why}"));
+                        mismatches.lines.push(format!("leaf `{name}`{renamed} {why}"));
                     }
                     sources.push(LeafSource::Stored(stored, entry));
                 }
-                None if kept && leaf.is_traced() => {
-                    let what = "is to stay as it is, and the template has only its type";
-                    misfits.lines.push(format!("leaf `{name}` ({}) {what}", aval.strong()));
+                None if is_kept && leaf.is_traced() => {
+                    let what = "cannot be kept: the template has only its type";
+                    mismatches.lines.push(format!("leaf `{name}` ({}) {what}", aval.strong()));
                 }
-                None if kept => sources.push(LeafSource::Template),
+                None if is_kept => sources.push(LeafSource::Template),
                 None => {
-                    misfits.missing = true;
-                    misfits.lines.push(format!("leaf `{name}` ({}) is missing", aval.strong()));
+                    mismatches.missing = true;
+                    mismatches.lines.push(format!("leaf `{name}` ({}) is missing", aval.strong()));
                 }
             }
         }
@@ -330,17 +333,17 @@ impl Reader {
                 let entry = self.contents.entry(stored).expect("names come from the entries");
                 let any = Aval::new(entry.dtype.unwrap_or(DType::U8), entry.shape.clone());
                 if !fits(&self.ignored, name, &any).unwrap_or(false) {
-                    misfits.left_over = true;
-                    misfits
+                    mismatches.left_over = true;
+                    mismatches
                         .lines
                         .push(format!("`{}` ({entry}) belongs to no leaf", abridged(name)));
                 }
             }
         }
-        if misfits.lines.is_empty() {
+        if mismatches.lines.is_empty() {
             Ok(sources)
         } else {
-            Err(refused(&self.contents.path, misfits.told()))
+            Err(refused(&self.contents.path, mismatches.message()))
         }
     }
 
@@ -349,19 +352,21 @@ impl Reader {
         &self,
         path: &str,
         entry: &Entry,
-        wanted: &Aval,
-        misfits: &mut Misfits,
+        template_aval: &Aval,
+        mismatches: &mut Mismatches,
     ) -> Result<(), String> {
-        let expected = wanted.strong();
+        let expected = template_aval.strong();
         let Some(found) = entry.aval() else {
-            return Err(format!("is {entry}, which arrays cannot be, expected {expected}"));
+            return Err(format!(
+                "has the type {entry}, which oxidax does not have, expected {expected}"
+            ));
         };
         let shape = self.shape(path, &found).map_err(|why| format!("is {found}: {why}"))?;
         let transposed = self.axes(path, &found).map_or("", |_| " after transposing");
         let found = found.with_shape(shape);
         if found.shape != expected.shape {
             let reversed = found.shape.iter().rev().eq(expected.shape.iter());
-            misfits.reversed |= reversed && found.rank() == 2 && transposed.is_empty();
+            mismatches.reversed |= reversed && found.rank() == 2 && transposed.is_empty();
             return Err(format!("is {found}{transposed}, expected {expected}"));
         }
         if found.dtype == expected.dtype {
@@ -369,11 +374,11 @@ impl Reader {
         }
         let convertible = found.dtype.is_float() && expected.dtype.is_float()
             || found.dtype.is_complex() && expected.dtype.is_complex();
-        match fits(&self.converted, path, wanted).unwrap_or(false) {
+        match fits(&self.converted, path, template_aval).unwrap_or(false) {
             true if convertible => Ok(()),
-            true => Err(format!("is {found}, which is not converted to {expected}")),
+            true => Err(format!("is {found}, which cannot be converted to {expected}")),
             false => {
-                misfits.convertible |= convertible;
+                mismatches.convertible |= convertible;
                 Err(format!("is {found}{transposed}, expected {expected}"))
             }
         }
@@ -394,8 +399,8 @@ impl Reader {
         }
     }
 
-    /// Reads an array and converts it to a leaf of type `wanted`. All elements reach a device here.
-    fn array(&self, path: &str, stored: &str, entry: &Entry, wanted: &Aval) -> Read<Array> {
+    /// Reads an array and converts it to a leaf of type `template_aval`. All elements reach a device here.
+    fn array(&self, path: &str, stored: &str, entry: &Entry, template_aval: &Aval) -> Read<Array> {
         let found = entry.aval().expect("types were compared");
         let bytes = self.contents.read(stored)?;
         let array = Array::from_bytes(&bytes, found.dtype, &found.shape)?;
@@ -403,14 +408,16 @@ impl Reader {
         let array = catch(|| {
             let array =
                 self.axes(path, &found).map_or(array.clone(), |axes| transpose(&array, axes));
-            let array = if array.dtype() == wanted.dtype {
+            let array = if array.dtype() == template_aval.dtype {
                 array
             } else {
-                convert_element_type(&array, wanted.dtype)
+                convert_element_type(&array, template_aval.dtype)
             };
-            match wanted.weak {
+            match template_aval.weak {
                 // Weak types are restored, because they promote differently from strong ones.
-                true => bind1(ConvertElementType { dtype: wanted.dtype, weak: true }, [&array]),
+                true => {
+                    bind1(ConvertElementType { dtype: template_aval.dtype, weak: true }, [&array])
+                }
                 false => array,
             }
         });
@@ -427,7 +434,7 @@ impl std::fmt::Debug for Reader {
 
 /// Mismatches between a template and a checkpoint, and the rules that could resolve them.
 #[derive(Default)]
-struct Misfits {
+struct Mismatches {
     lines: Vec<String>,
     missing: bool,
     left_over: bool,
@@ -435,21 +442,24 @@ struct Misfits {
     convertible: bool,
 }
 
-impl Misfits {
-    fn told(self) -> String {
+impl Mismatches {
+    fn message(self) -> String {
         let remedies = [
-            (self.missing && self.left_over, "`Reader::rename` leads from stored names to leaves"),
-            (self.missing, "`Reader::keep` leaves leaves as the template has them"),
-            (self.left_over, "`Reader::ignore` passes over arrays"),
-            (self.reversed, "`Reader::transpose(pattern, [1, 0])` loads what is stored [out, in]"),
+            (self.missing && self.left_over, "`Reader::rename` maps stored names to leaf paths"),
+            (self.missing, "`Reader::keep` keeps the template's elements"),
+            (self.left_over, "`Reader::ignore` ignores stored arrays"),
+            (
+                self.reversed,
+                "`Reader::transpose(pattern, [1, 0])` loads arrays stored as [out, in]",
+            ),
             (self.convertible, "`Reader::convert` converts to the template's dtype"),
         ];
-        let mut told = listed(self.lines);
+        let mut message = listed(self.lines);
         for (_, remedy) in remedies.iter().filter(|(fits, _)| *fits) {
-            told.push_str("\n  help: ");
-            told.push_str(remedy);
+            message.push_str("\n  help: ");
+            message.push_str(remedy);
         }
-        told
+        message
     }
 }
 

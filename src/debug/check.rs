@@ -5,13 +5,13 @@ use super::host::run_or_bind;
 use crate::core::{Array, DType, HostFunction, OpErrorKind, RuleError, throw_operands, trace};
 use std::panic::Location;
 
-/// Fails the program if an element of `condition` is false, with `message`, in which `{}` stands for the
-/// elements of the `arrays` as in [`print`](super::print).
+/// Fails the program with `message` if an element of `condition` is false. Placeholders in the
+/// message stand for `arrays`, as in [`print`](super::print).
 ///
-/// The call that runs the program returns the error, with this line. Outputs of that call are lost, and so is
-/// what was donated to it: pass by reference what must survive.
+/// The call that runs the program returns the error, with the line of this check. That call's
+/// outputs and donated arguments are lost: pass arguments by reference if they must survive.
 ///
-/// Throws `Op` if `condition` is not boolean or the message does not fit the arrays.
+/// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -25,7 +25,7 @@ use std::panic::Location;
 #[doc(alias = "checkify")]
 #[track_caller]
 pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
-    let place = Location::caller();
+    let location = Location::caller();
     if condition.dtype() != DType::Bool {
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
@@ -34,20 +34,20 @@ pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
-    // What tells two checks apart are the message and the line.
-    let key = format!("{message}\n{place}");
+    // Two checks are equal if their messages and lines are.
+    let key = format!("{message}\n{location}");
     let function = HostFunction::of_type::<Check>(key, move |operands| {
         let (condition, arrays) = operands.split_at(1);
         if condition[0].as_bytes().iter().all(|&holds| holds != 0) {
             return Ok(Vec::new());
         }
         let message = parsed.apply(arrays);
-        Err(trace::op_error(OpErrorKind::Value, "check", message, Some(place)))
+        Err(trace::op_error(OpErrorKind::Value, "check", message, Some(location)))
     });
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);
     run_or_bind("check", function, Vec::new(), true, &operands);
 }
 
-/// Stands for the type of a checking closure.
+/// The type that identifies checking closures.
 struct Check;

@@ -134,11 +134,10 @@ impl Contribution {
             }
         }
         let (mine, theirs) = (self.leaves.len(), other.leaves.len());
-        match mine == theirs {
-            true => Ok(()),
-            false => {
-                Err(unlike(format!("the tree has {mine} arrays here, and {theirs} in {name}")))
-            }
+        if mine == theirs {
+            Ok(())
+        } else {
+            Err(unlike(format!("the tree has {mine} arrays here, and {theirs} in {name}")))
         }
     }
 }

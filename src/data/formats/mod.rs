@@ -1,4 +1,4 @@
-//! What files look like inside.
+//! File formats.
 
 mod csv;
 mod digits;
@@ -17,7 +17,7 @@ mod tokens;
 
 pub use csv::{CsvOptions, csv, csv_with};
 pub use digits::digits;
-pub use idx::{Part, idx, idx_part};
+pub use idx::{IdxOptions, Split, idx, idx_with};
 pub use images::{ImageFile, ImageFolder, decode_image};
 pub use jsonl::jsonl;
 pub use npy::{Npy, npy};

@@ -132,11 +132,10 @@ async fn whole<A>(
             break;
         }
     }
-    match bytes.len() as u64 == total {
-        true => Ok(bytes.into()),
-        false => {
-            Err(Failure::refused(format!("{total} bytes were announced, not {}", bytes.len())))
-        }
+    if bytes.len() as u64 == total {
+        Ok(bytes.into())
+    } else {
+        Err(Failure::refused(format!("{total} bytes were announced, not {}", bytes.len())))
     }
 }
 

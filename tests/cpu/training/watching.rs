@@ -344,13 +344,13 @@ fn a_loop_that_signals_end() {
 mod on_cpu {
     use super::*;
     use oxidax::prelude::*;
-    use oxidax::train::{NanGuard, Progress};
+    use oxidax::train::{NanGuard, ProgressBar};
 
     #[test]
     fn arrays_are_written_in_their_order() -> Result<(), Error> {
         let step = jit(|x: Array| (&x * 0.5, x.mean()));
         let mut metrics = Metrics::new();
-        let mut progress = Progress::new(20);
+        let mut progress = ProgressBar::new(20);
         let mut x = full([3], 64f32);
         for number in 0..20 {
             let mean;
