@@ -1,4 +1,4 @@
-//! Joining: finding the coordinator, waiting for the others, and listening to it from then on.
+//! Joining: connecting to the coordinator, waiting for the others, and receiving notifications.
 
 use super::failure::{self, Failure};
 use super::link::{GRACE, milliseconds, stream};
@@ -10,11 +10,11 @@ use tonic::Streaming;
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long one attempt to connect may take, and the longest pause before the next.
+/// Time-out of a connection attempt, and the longest pause before the next.
 const ATTEMPT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which process this is, as it introduces itself.
+/// The identity of this process.
 #[derive(Clone, Debug)]
 pub(in crate::distributed) struct Identity {
     pub(in crate::distributed) index: u32,
@@ -24,7 +24,7 @@ pub(in crate::distributed) struct Identity {
     pub(in crate::distributed) incarnation: u64,
 }
 
-/// What joining gives.
+/// The result of joining.
 pub(super) struct Joined {
     pub(super) roster: Vec<String>,
     pub(super) channel: Channel,
@@ -34,7 +34,7 @@ pub(super) struct Joined {
     pub(super) silence: Duration,
 }
 
-/// Finds the coordinator, which may not be there yet, and joins.
+/// Connects to the coordinator, which may not have started yet, and joins.
 pub(super) async fn join(
     target: String,
     identity: Identity,
@@ -59,7 +59,7 @@ pub(super) async fn join(
             Ok(Err(error)) => Failure::from(tonic::Status::from_error(Box::new(error))),
             Err(_) => Failure::lost("the connection was not taken"),
         };
-        // What the coordinator said is final; a connection that failed is tried again.
+        // Replies of the coordinator are final. Failed connections are retried.
         if !failure.is_unexplained() {
             return Err(failure);
         }
@@ -107,12 +107,12 @@ async fn introduce(
             }
             Some(Tell::Ready(roster)) => {
                 let roster = roster.names;
-                // A name that was not known when this process joined is now.
+                // The coordinator's name was unknown before joining.
                 let coordinator = roster.first().cloned().unwrap_or(coordinator);
                 return Ok(Joined { roster, channel, up, down, coordinator, silence });
             }
             Some(Tell::Lost(failure)) => {
-                // The coordinator may have gone meanwhile.
+                // The coordinator may have ended already.
                 drop(up.try_send(Say::Heard(Nothing {}).into()));
                 return Err(failure);
             }
@@ -121,7 +121,7 @@ async fn introduce(
     }
 }
 
-/// Says that this process lives, until nobody listens.
+/// Sends heartbeats until the receiver is dropped.
 async fn beat(up: mpsc::Sender<Up>, every: Duration) {
     let mut beats = tokio::time::interval(every);
     loop {
@@ -132,7 +132,7 @@ async fn beat(up: mpsc::Sender<Up>, every: Duration) {
     }
 }
 
-/// Listens to the coordinator until something is lost.
+/// Receives notifications until a process is lost.
 pub(super) async fn attend(
     mut down: Streaming<Down>,
     coordinator: &str,

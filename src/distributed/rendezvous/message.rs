@@ -1,6 +1,6 @@
-//! What processes and coordinator say to each other.
+//! Messages between processes and the coordinator.
 //!
-//! In the language of protocol buffers (proto3), from which no code is generated:
+//! Protocol buffers (proto3), written by hand as Rust structs:
 //!
 //! ```text
 //! service Rendezvous {
@@ -13,21 +13,21 @@
 //! }
 //! ```
 //!
-//! Fields are numbered in the order in which the structs list them. Byte strings longer than [`CHUNK`] go in parts.
+//! Fields are numbered in the order of the structs. Byte strings longer than [`CHUNK`] are split.
 
 use prost::bytes::Bytes;
 use prost::{Message, Oneof};
 
-/// Changes whenever these messages do.
+/// Version of these messages.
 pub(in crate::distributed) const PROTOCOL: u32 = 1;
 
-/// Byte strings go in parts of this many bytes.
+/// Size of a chunk in bytes.
 pub(in crate::distributed) const CHUNK: usize = 1 << 20;
 
-/// The longest key. XLA's for a clique of GPUs lists every device.
+/// Longest key. XLA's key for a clique of GPUs lists every device.
 pub(in crate::distributed) const MAX_KEY: usize = 64 << 10;
 
-/// The longest message that either side takes: a chunk, a key, and room for the numbers.
+/// Longest accepted message: a chunk, a key, and some numbers.
 pub(in crate::distributed) const MAX_MESSAGE: usize = CHUNK + MAX_KEY + (64 << 10);
 
 pub(super) const ATTEND: &str = "/oxidax.Rendezvous/Attend";
@@ -37,11 +37,11 @@ pub(super) const GET: &str = "/oxidax.Rendezvous/Get";
 pub(super) const DELETE: &str = "/oxidax.Rendezvous/Delete";
 pub(super) const LIST: &str = "/oxidax.Rendezvous/List";
 
-/// Something said whose saying is all there is to it.
+/// A message without fields.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(in crate::distributed) struct Nothing {}
 
-/// From a process.
+/// A message from a process.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Up {
     #[prost(oneof = "Say", tags = "1, 2, 3, 4")]
@@ -50,16 +50,16 @@ pub(super) struct Up {
 
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum Say {
-    /// First of all.
+    /// The first message.
     #[prost(message, tag = "1")]
     Join(Join),
-    /// I am alive.
+    /// A heartbeat.
     #[prost(message, tag = "2")]
     Beat(Nothing),
-    /// I was told that somebody is lost.
+    /// The process was notified of a loss.
     #[prost(message, tag = "3")]
     Heard(Nothing),
-    /// I am done.
+    /// The process leaves.
     #[prost(message, tag = "4")]
     Leave(Nothing),
 }
@@ -70,32 +70,32 @@ impl From<Say> for Up {
     }
 }
 
-/// Who wants to join.
+/// A request to join.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Join {
     #[prost(uint32, tag = "1")]
     pub(super) protocol: u32,
     #[prost(uint32, tag = "2")]
     pub(super) index: u32,
-    /// How many processes there are, as far as this one knows.
+    /// The number of processes that this one was configured with.
     #[prost(uint32, tag = "3")]
     pub(super) count: u32,
-    /// Which run of the program this is; empty if the environment does not number them.
+    /// Identifies the run of the program. Empty if the environment does not define it.
     #[prost(string, tag = "4")]
     pub(super) run: String,
-    /// Another number for every start of a process.
+    /// A number that differs at every start of a process.
     #[prost(fixed64, tag = "5")]
     pub(super) incarnation: u64,
     #[prost(string, tag = "6")]
     pub(super) host: String,
     #[prost(uint32, tag = "7")]
     pub(super) pid: u32,
-    /// How long it waits for the others.
+    /// The time-out for the other processes to join.
     #[prost(uint64, tag = "8")]
     pub(super) wait_ms: u64,
 }
 
-/// To a process.
+/// A message to a process.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Down {
     #[prost(oneof = "Tell", tags = "1, 2, 3, 4")]
@@ -104,16 +104,16 @@ pub(super) struct Down {
 
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum Tell {
-    /// You have joined.
+    /// This process has joined.
     #[prost(message, tag = "1")]
     Welcome(Welcome),
-    /// All have.
+    /// All processes have joined.
     #[prost(message, tag = "2")]
     Ready(Roster),
-    /// The coordinator is alive.
+    /// A heartbeat of the coordinator.
     #[prost(message, tag = "3")]
     Beat(Nothing),
-    /// It cannot go on.
+    /// The program cannot continue.
     #[prost(message, tag = "4")]
     Lost(super::Failure),
 }
@@ -126,22 +126,22 @@ impl From<Tell> for Down {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Welcome {
-    /// After how long a silence the other side is taken for dead.
+    /// The silence after which the other side is considered dead.
     #[prost(uint64, tag = "1")]
     pub(super) heartbeat_ms: u64,
-    /// The process that is the coordinator, by name.
+    /// The name of the coordinator's process.
     #[prost(string, tag = "2")]
     pub(super) coordinator: String,
 }
 
-/// The names of all processes, by index.
+/// The names of all processes, by number.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Roster {
     #[prost(string, repeated, tag = "1")]
     pub(super) names: Vec<String>,
 }
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Caller {
     #[prost(uint32, tag = "1")]
@@ -150,26 +150,26 @@ pub(super) struct Caller {
     pub(super) incarnation: u64,
 }
 
-/// A process comes to a meeting. The first message has all fields, the rest only `part`.
+/// A contribution to a meeting. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Arrival {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(string, tag = "2")]
     pub(super) name: String,
-    /// Who is to come; nobody means everybody.
+    /// The expected processes. Empty means all.
     #[prost(uint32, repeated, tag = "3")]
     pub(super) members: Vec<u32>,
     #[prost(uint64, tag = "4")]
     pub(super) wait_ms: u64,
-    /// How many bytes it brings.
+    /// The size of the contribution in bytes.
     #[prost(uint64, tag = "5")]
     pub(super) total: u64,
     #[prost(bytes = "bytes", tag = "6")]
     pub(super) part: Bytes,
 }
 
-/// A value for a key. The first message has all fields, the rest only `part`.
+/// A value for a key. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Piece {
     #[prost(message, optional, tag = "1")]
@@ -182,19 +182,19 @@ pub(super) struct Piece {
     pub(super) part: Bytes,
 }
 
-/// A key, or how keys begin.
+/// A key or a prefix of keys.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Wanted {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) key: Vec<u8>,
-    /// How long to wait for a value; 0 asks whether there is one.
+    /// How long to wait for a value. 0 does not wait.
     #[prost(uint64, tag = "3")]
     pub(super) wait_ms: u64,
 }
 
-/// A part of a value: of the key's, or of what a process brought.
+/// A chunk of a value or of a contribution.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Part {
     #[prost(uint32, tag = "1")]
@@ -209,7 +209,7 @@ pub(super) struct Keys {
     pub(super) keys: Vec<Vec<u8>>,
 }
 
-/// A byte string in parts of [`CHUNK`] bytes; one empty part if there is none.
+/// Splits a byte string into chunks of [`CHUNK`] bytes. An empty string becomes one empty chunk.
 pub(super) fn parts(whole: Bytes) -> impl Iterator<Item = Bytes> + Send + 'static {
     let count = whole.len().div_ceil(CHUNK).max(1);
     (0..count).map(move |at| whole.slice(at * CHUNK..((at + 1) * CHUNK).min(whole.len())))
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_put_together_are_the_whole() {
+    fn chunks_concatenate_to_the_whole() {
         for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
             let whole = Bytes::from((0..len).map(|at| at as u8).collect::<Vec<_>>());
             let cut: Vec<Bytes> = parts(whole.clone()).collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_message_is_taken() {
+    fn largest_message_is_accepted() {
         let piece = Piece {
             caller: Some(Caller { index: u32::MAX, incarnation: u64::MAX }),
             key: vec![0; MAX_KEY],

@@ -1,4 +1,4 @@
-//! The coordinator's answers to requests.
+//! The coordinator's request handlers.
 
 use super::failure::Failure;
 use super::hub::{Hub, Phase};
@@ -25,10 +25,10 @@ use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// The longest that anybody may ask to wait: far beyond any use, and far from where clocks overflow.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest accepted time-out, far below the overflow of clocks.
+const MAX_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Each connection's way to the hub.
+/// A connection's access to the hub.
 #[derive(Clone)]
 pub(super) struct Rendezvous(pub(super) Arc<Hub>);
 
@@ -59,8 +59,8 @@ impl Service<http::Request<Body>> for Rendezvous {
     }
 }
 
-/// A function of this file as tonic calls it. Requests and answers are streams throughout, most of one message, which
-/// on the wire is the same as a single message.
+/// Adapts a handler function to tonic. All requests and replies are streams. A stream of one
+/// message equals a single message on the wire.
 struct Handler<F> {
     hub: Arc<Hub>,
     handle: F,
@@ -100,10 +100,10 @@ where
 }
 
 fn milliseconds(number: u64) -> Duration {
-    Duration::from_millis(number).min(LONGEST)
+    Duration::from_millis(number).min(MAX_WAIT)
 }
 
-/// The next message of a request. Silence that is as long as that of the dead ends it.
+/// Receives the next message of a request, with the heartbeat time-out.
 async fn next<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<Option<A>, Failure> {
     match timeout(hub.terms.heartbeat_timeout, inbound.message()).await {
         Ok(message) => Ok(message?),
@@ -115,7 +115,7 @@ async fn first<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<A, Failure> {
     next(hub, inbound).await?.ok_or_else(|| Failure::refused("the request is empty"))
 }
 
-/// The rest of a byte string, of which there must be `total` bytes.
+/// Receives the rest of a byte string of `total` bytes.
 async fn whole<A>(
     hub: &Hub,
     begun: &[u8],
@@ -123,8 +123,8 @@ async fn whole<A>(
     mut inbound: Streaming<A>,
     part: fn(A) -> Bytes,
 ) -> Result<Bytes, Failure> {
-    // Copied, so that a small value does not keep the buffer alive in which it came; grown as bytes arrive, so that
-    // a claim alone takes no memory.
+    // Copied, so that a small value does not keep its network buffer alive. Grown as bytes arrive,
+    // so that a declared length alone allocates nothing.
     let mut bytes = begun.to_vec();
     while let Some(message) = next(hub, &mut inbound).await? {
         bytes.extend_from_slice(&part(message));
@@ -141,7 +141,7 @@ async fn whole<A>(
 
 type Said<T> = Result<T, Status>;
 
-/// A process joins, and stays as long as its connection does.
+/// Accepts a process for the time of its connection.
 async fn attend(
     hub: Arc<Hub>,
     mut inbound: Streaming<Up>,
@@ -150,14 +150,14 @@ async fn attend(
         return Err(Failure::refused("a process must join first"));
     };
     hub.join(&join)?;
-    // From here to the end nothing waits, so a process that has joined is always listened to.
+    // There is no await from here on, so a process that has joined is always listened to.
     let (out, outgoing) = mpsc::channel(16);
     let telling = tokio::spawn(tell(hub.clone(), join.clone(), out)).abort_handle();
     tokio::spawn(listen(hub, join.index, inbound, telling));
     Ok(ReceiverStream::new(outgoing))
 }
 
-/// Hears a process until it leaves or is lost.
+/// Receives a process's messages until it leaves or is lost.
 async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: AbortHandle) {
     let silence = hub.terms.heartbeat_timeout;
     loop {
@@ -182,7 +182,7 @@ async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: 
     telling.abort();
 }
 
-/// Tells a process what happens.
+/// Notifies a process of changes.
 async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
     let silence = hub.terms.heartbeat_timeout;
     let send = async |tell: Tell| timeout(silence, out.send(Ok(tell.into()))).await.is_ok();
@@ -210,7 +210,7 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
                     hub.others_heard(0).await;
                 }
                 send(Tell::Lost(failure)).await;
-                // Open until the process has gone, or whoever listens to it ends this.
+                // Open until the process is gone, or its listener ends this task.
                 out.closed().await;
                 return;
             }
@@ -219,7 +219,7 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
             () = out.closed() => return,
             _ = phase.changed() => {}
             _ = beats.tick() => {
-                // One that does not fit is not needed: others wait to be read.
+                // A heartbeat can be dropped if the channel is full.
                 drop(out.try_send(Ok(Tell::Beat(Nothing {}).into())));
             }
             () = tokio::time::sleep_until(give_up), if gathering => {
@@ -248,7 +248,8 @@ async fn meet(
     let each: Vec<(u32, Bytes)> =
         all.iter().map(|(index, brought)| (*index, brought.clone())).collect();
     let answers = each.into_iter().flat_map(move |(index, brought)| {
-        // What others brought is theirs to pay for; this process's share is held until it has read everything.
+        // The contributions of others are accounted to them. This process's share is reserved until
+        // it has read everything.
         let _held = &reserved;
         parts(brought).map(move |part| Ok(Part { index, part }))
     });
@@ -298,12 +299,12 @@ async fn list(
     Ok(tokio_stream::iter(pages.into_iter().map(|keys| Ok(Keys { keys }))))
 }
 
-/// Keys in pages that fit into a message each.
+/// Splits keys into pages that fit into a message.
 fn pages(keys: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let mut pages = Vec::new();
     let (mut page, mut size) = (Vec::new(), 0);
     for key in keys {
-        // A tag and a length, at most.
+        // At most a tag and a length.
         let cost = key.len() + 8;
         if size + cost > CHUNK {
             pages.push(std::mem::take(&mut page));
@@ -321,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_fit_into_messages_and_lose_no_key() {
+    fn pages_fit_into_messages_and_keep_every_key() {
         let keys: Vec<Vec<u8>> = (0..200).map(|at| vec![at; 20_000]).collect();
         let cut = pages(keys.clone());
         assert!(cut.len() > 3);

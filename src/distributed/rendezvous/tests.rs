@@ -1,4 +1,4 @@
-//! A coordinator and what it hears from processes that are not ours, or not well.
+//! The coordinator with faulty and malicious clients.
 
 use super::coordinator::Coordinator;
 use super::failure::Failure;
@@ -27,7 +27,7 @@ fn join(coordinator: &Coordinator, index: u32, count: u32) -> Result<Link, Failu
     Link::join(&coordinator.address().to_string(), &identity, LONG, |_| {})
 }
 
-/// What a client of another make is answered.
+/// Sends messages and returns the reply, as another client implementation would.
 fn ask<A, B>(coordinator: &Coordinator, path: &'static str, messages: Vec<A>) -> Result<B, Failure>
 where
     A: Message + 'static,
@@ -60,12 +60,12 @@ fn one_process_joins_and_leaves() {
     let all = link.meet("m", &[], LONG, Bytes::from_static(b"brought")).unwrap();
     assert_eq!(all.into_iter().collect::<Vec<_>>(), [(0, b"brought".to_vec())]);
     link.leave();
-    assert!(link.get(b"k", LONG).unwrap_err().is_lost(), "nothing works afterwards");
+    assert!(link.get(b"k", LONG).unwrap_err().is_lost(), "requests fail after leaving");
     coordinator.stop(LONG);
 }
 
 #[test]
-fn messages_and_sums_of_parts_have_bounds() {
+fn messages_and_totals_are_limited() {
     let coordinator = coordinator(1);
     let link = join(&coordinator, 0, 1).unwrap();
     let refused = |messages: Vec<Piece>| {
@@ -73,14 +73,14 @@ fn messages_and_sums_of_parts_have_bounds() {
     };
     let said = refused(vec![piece(9, vec![0; MAX_MESSAGE + 1])]);
     assert!(said.contains("too large") && said.contains(&MAX_MESSAGE.to_string()), "{said}");
-    // More, and less, than was announced; and far more than there is room for.
+    // More or fewer bytes than announced, and more than the memory limit.
     let said = refused(vec![piece(3, vec![0; 2]), piece(0, vec![0; 2])]);
     assert_eq!(said, "3 bytes were announced, not 4");
     assert_eq!(refused(vec![piece(3, vec![0; 2])]), "3 bytes were announced, not 2");
     let said = refused(vec![piece(u64::MAX, Vec::new())]);
     assert!(said.contains("are free"), "{said}");
     assert_eq!(refused(Vec::new()), "the request is empty");
-    // Nothing of that was kept, and the room is free again.
+    // Nothing was stored, and the memory was released.
     assert!(link.get(b"k", Duration::ZERO).unwrap_err().is_not_found());
     let all = vec![7; LIMIT as usize - 100];
     link.put(b"k", all.clone().into(), LONG).unwrap();
@@ -88,7 +88,7 @@ fn messages_and_sums_of_parts_have_bounds() {
 }
 
 #[test]
-fn strangers_are_answered_nothing() {
+fn requests_of_strangers_are_refused() {
     let coordinator = coordinator(2);
     let (one, other) = std::thread::scope(|scope| {
         let one = scope.spawn(|| join(&coordinator, 0, 2));
@@ -115,7 +115,7 @@ fn strangers_are_answered_nothing() {
 }
 
 #[test]
-fn a_link_that_is_dropped_is_a_death_to_the_other() {
+fn dropped_links_count_as_lost() {
     let coordinator = coordinator(2);
     let (zero, one) = std::thread::scope(|scope| {
         let zero = scope.spawn(|| join(&coordinator, 0, 2));
@@ -126,7 +126,7 @@ fn a_link_that_is_dropped_is_a_death_to_the_other() {
     let failure = zero.meet("m", &[], LONG, Bytes::new()).unwrap_err();
     assert!(failure.is_lost());
     assert!(failure.message().starts_with("process 1 (here:"), "{failure:?}");
-    // The dead one is not waited for at the end.
+    // The lost process is not waited for at the end.
     zero.leave();
     coordinator.stop(LONG);
 }
