@@ -4,10 +4,10 @@
 //! The manifest has two lines of JSON. The second holds the CRC-32C of the first, so a changed step
 //! or position is detected like a changed weight. Later versions will change the first line only.
 
+use super::Position;
 use super::fault::{Read, abridged, damaged, io_error, refused, unread};
 use super::file::open_file;
 use crate::core::Error;
-use crate::data::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -28,10 +28,16 @@ mod shards;
 mod snapshot;
 mod steps;
 
+#[cfg(feature = "data")]
+use crate::data::Position;
 pub use folder::Folder;
 pub use reader::{Reader, arrays, load, open};
 pub use save::save;
 pub use snapshot::{Restored, Snapshot};
+
+/// The position of a data pipeline without the feature `data`: any JSON, saved again unchanged.
+#[cfg(not(feature = "data"))]
+type Position = serde_json::Value;
 
 /// The name of a tree's only leaf when the tree is a bare array.
 const SINGLE_LEAF: &str = "array";

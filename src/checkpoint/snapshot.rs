@@ -1,8 +1,8 @@
 //! The contents of a run's checkpoint, before saving and after restoring.
 
+use super::Position;
 use super::fault::refused;
 use crate::core::Error;
-use crate::data::Position;
 use crate::tree::Tree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,6 +45,7 @@ impl<'a, T: Tree> Snapshot<'a, T> {
 
     /// Adds the position of the training data: the [`position`](crate::data::Stream::position)
     /// after the step's batch. Positions of further streams can be stored as notes.
+    #[cfg(feature = "data")]
     #[must_use]
     pub fn position(mut self, position: Position) -> Snapshot<'a, T> {
         self.progress.position = Some(position);
@@ -83,6 +84,7 @@ pub struct Restored<T> {
     /// The arrays, in the template's structure.
     pub state: T,
     /// The position of the training data, if it was saved.
+    #[cfg(feature = "data")]
     pub position: Option<Position>,
     /// The errors of newer, damaged checkpoints that were skipped, newest first.
     pub skipped: Vec<Error>,

@@ -1,6 +1,6 @@
 //! Locating the operation that produces a NaN.
 
-use crate::core::watch::{Watch, watching};
+use crate::core::nan_check::{Watch, watching};
 
 /// Runs `f` and reports the first operation that produces a NaN, with its line, in the forward or
 /// backward pass.

@@ -6,7 +6,7 @@ use super::lowered::Lowered;
 use super::stats::{Counters, JitStats};
 use crate::control_flow::Call;
 use crate::core::{
-    Array, Cache, Error, Kind, Precision, axes, bind, bind1, catch, matmul_precision, trace,
+    Array, Cache, Error, Kind, Precision, bind, bind1, catch, matmul_precision, named_axes, trace,
 };
 use crate::parallel::Placements;
 use crate::passes;
@@ -277,7 +277,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
             return Ok(self.inline(arguments));
         }
         // Names of axes need no place in the key: with one in scope, the call has gone into a trace above.
-        debug_assert!(!axes::any_in_scope(), "axes are named while tracing only");
+        debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
         Counters::add(&self.counters.calls, 1);
         let view = Arguments::<A>(arguments);
         if trace::jit_disabled() {

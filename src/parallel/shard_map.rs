@@ -3,7 +3,7 @@
 use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
 use crate::control_flow::{Mapping, map_shards};
-use crate::core::axes::with_axes;
+use crate::core::named_axes::with_axes;
 use crate::core::{
     Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
 };

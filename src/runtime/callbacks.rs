@@ -1,7 +1,7 @@
 //! The one custom call through which programs reach host functions.
 
 use super::buffer::element_type;
-use crate::core::callback::{as_callback, find, put_aside};
+use crate::core::host_function::{as_callback, find, put_aside};
 use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
 use oxidax_pjrt::ffi::{CallFrame, register};
 use oxidax_pjrt::{Client, ElementType};

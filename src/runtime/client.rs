@@ -4,7 +4,7 @@ use super::config::{CompilerVariables, RuntimeConfig};
 use super::cuda::{self, CudaOptions};
 use super::identity::Identity;
 use crate::core::Error;
-use crate::core::callback::take_failure;
+use crate::core::host_function::take_failure;
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};

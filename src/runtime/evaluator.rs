@@ -5,7 +5,7 @@ use super::executable::{Executable, Kept, Scratch};
 use super::home::{Lies, default_device};
 use super::plan::{Plan, Wishes};
 use super::put::{put, put_default};
-use crate::core::watch::{made, made_by, not_reproduced, watched};
+use crate::core::nan_check::{made, made_by, not_reproduced, watched};
 use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
 use crate::passes;
 use rustc_hash::FxHasher;

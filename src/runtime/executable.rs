@@ -10,7 +10,7 @@ use super::put::brought;
 use super::saved::{self, Request};
 use super::shards::{Launch, Shards};
 use super::too_large::refusal;
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Effects, Error, Mesh, NamedSharding, Program};
 use crate::passes::{self, Placed};
 use oxidax_pjrt::{

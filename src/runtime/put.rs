@@ -6,7 +6,7 @@ use super::executable::{Executable, Kept, Scratch};
 use super::home::{Home, Place, default_device, place};
 use super::plan::{Plan, Runs};
 use super::shards::Shards;
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{
     Array, Aval, Buffer, Cache, Error, Kind, NamedSharding, OpErrorKind, Program, Shape, trace,
 };

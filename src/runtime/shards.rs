@@ -2,7 +2,7 @@
 
 use super::buffer::OnDevice;
 use super::client::{runtime, runtime_error};
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;

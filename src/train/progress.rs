@@ -1,8 +1,8 @@
 //! A progress bar for training loops.
 
+use super::bar::Bar;
 use super::metric::Metric;
 use crate::core::{Array, Error};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ const MAX_PENDING_LOSSES: usize = 1024;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct ProgressBar {
-    bar: ProgressBar,
+    bar: Bar,
     waiting: VecDeque<Metric>,
     newest: Option<f64>,
     n_steps: u64,
@@ -56,18 +56,16 @@ pub struct Pace {
 
 impl fmt::Debug for ProgressBar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProgressBar({} of {:?} steps)", self.n_steps, self.bar.length())
+        write!(f, "ProgressBar({} of {} steps)", self.n_steps, self.bar.length())
     }
 }
 
 impl ProgressBar {
     /// Creates a bar for `n_steps` steps and starts the clock.
     pub fn new(n_steps: u64) -> ProgressBar {
-        let style = "{bar:40} {pos}/{len} steps, {elapsed}, {msg}";
-        let style = ProgressStyle::with_template(style).expect("the template is well-formed");
         let now = Instant::now();
         ProgressBar {
-            bar: ProgressBar::new(n_steps).with_style(style),
+            bar: Bar::new(n_steps),
             waiting: VecDeque::new(),
             newest: None,
             n_steps: 0,
@@ -78,7 +76,7 @@ impl ProgressBar {
     }
 
     /// Starts at another step than 0, for a resumed run.
-    pub fn from_step(self, step: u64) -> ProgressBar {
+    pub fn from_step(mut self, step: u64) -> ProgressBar {
         self.bar.set_position(step);
         self
     }
@@ -99,8 +97,7 @@ impl ProgressBar {
             self.newest = Some(oldest.read()?);
             self.waiting.pop_front();
         }
-        self.bar.set_message(self.message());
-        self.bar.inc(1);
+        self.bar.advance(&self.message());
         if self.bar.is_hidden() && Instant::now() >= self.line_due {
             self.line_due = Instant::now() + LINE_EVERY;
             self.line();
@@ -116,7 +113,7 @@ impl ProgressBar {
     }
 
     fn line(&self) {
-        let (at, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        let (at, of) = (self.bar.position(), self.bar.length());
         // A closed standard error is not a failure of the run.
         drop(writeln!(std::io::stderr(), "step {at} of {of}, {}", self.message()));
     }
@@ -137,11 +134,10 @@ impl ProgressBar {
         while let Some(loss) = self.waiting.pop_front() {
             self.newest = Some(loss.read()?);
         }
-        self.bar.set_message(self.message());
         if self.bar.is_hidden() {
             self.line();
         }
-        self.bar.abandon();
+        self.bar.finish(&self.message());
         Ok(Pace {
             n_steps: self.n_steps,
             first_step: self.first.map_or(Duration::ZERO, |first| first - self.began),

@@ -1,8 +1,5 @@
 //! The training step of `examples/gpt2`: clipping, AdamW that decays matrices, warm-up and cosine.
 
-#[path = "../../../examples/gpt2/layers.rs"]
-#[allow(dead_code, reason = "the example also stacks its layers, and loads and saves them")]
-mod layers;
 #[path = "../../../examples/gpt2/model.rs"]
 #[allow(dead_code, reason = "the example also writes text, and has the published sizes")]
 mod model;
@@ -97,7 +94,7 @@ pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
 /// and windows, whatever it computes in.
 pub(crate) fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");
     let text = text::read(&[path.into()])?;
     let tokenizer = tokenizer::Tokenizer::characters(&text);
     let corpus = text::Corpus::new(&text, &tokenizer, context)?;

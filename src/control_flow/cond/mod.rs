@@ -22,7 +22,7 @@ use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
 use crate::primitives::{broadcast_in_dim, eq, select};
 use crate::stablehlo::{TensorType, Value};
-use crate::transforms::vmap::batch_program;
+use crate::transforms::batch::batch_program;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::Serialize;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::held::{
     Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
-    is_looking, logical, looking, name_of, own, template_of,
+    is_looking, logical, looking, own,
 };
 use crate::control_flow::Call;
 use crate::core::{
@@ -13,7 +13,7 @@ use crate::core::{
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{trace_function, trace_rules};
+use crate::transforms::staging::{short_name, template_of, trace_function, trace_rules};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
@@ -197,7 +197,7 @@ where
     if !trace::is_tracing() || is_looking::<R>() {
         return f(primals);
     }
-    let name = name_of::<F>();
+    let name = short_name::<F>();
     let leaves = leaves_of(primals);
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
     let traced = trace_function(name.clone(), avals, |leaves| f(&rebuild(primals, leaves)));

@@ -14,9 +14,9 @@ use crate::core::{
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
 use crate::stablehlo::{TensorType, Value, i64_array};
+use crate::transforms::batch::batch_program;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::vmap::batch_program;
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

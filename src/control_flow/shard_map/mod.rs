@@ -11,7 +11,7 @@ use crate::control_flow::masked::{
     with_used_outputs,
 };
 use crate::control_flow::partial::partial_eval;
-use crate::core::manual::Manual;
+use crate::core::manual_axes::Manual;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, LowerCtx,
     Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,

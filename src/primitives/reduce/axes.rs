@@ -124,7 +124,8 @@ pub(crate) fn resolve_axes(name: &str, x: &Array, axes: &[isize]) -> Vec<usize> 
 /// What the tests of this family need.
 #[cfg(test)]
 pub(super) mod testing {
-    use crate::core::trace::{Mode, Tracing, catch};
+    use crate::core::catch;
+    use crate::core::trace::{Mode, Tracing};
     use crate::core::{Array, Aval, DType, LowerCtx};
 
     /// The StableHLO of `f` of one operand, without locations.

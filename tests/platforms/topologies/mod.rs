@@ -2,16 +2,6 @@
 //!
 //! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 
-mod examples;
-#[path = "../../../examples/plans/rows.rs"]
-#[allow(dead_code, reason = "the example also prints rows")]
-mod rows;
-#[path = "../../../examples/plans/steps/mod.rs"]
-#[allow(dead_code, reason = "the example also plans one device alone")]
-mod steps;
-#[path = "../../../examples/plans/table.rs"]
-mod table;
-
 mod tpu {
     mod doctor;
     mod roofline;
