@@ -62,7 +62,7 @@ fn typed(array: &HostArray) -> String {
 pub(super) fn describe_with_digest(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
     let with_content =
         |(leaf, (_, array)): (Leaf, &(String, HostArray))| Leaf { content: content(array), ..leaf };
-    described(arrays).into_iter().zip(arrays).map(with_content).collect()
+    describe(arrays).into_iter().zip(arrays).map(with_content).collect()
 }
 
 fn content(array: &HostArray) -> String {

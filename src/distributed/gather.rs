@@ -1,6 +1,8 @@
 //! Collective operations on host arrays.
 
-use super::contribution::{Contribution, compared, described, digest, host_arrays, unequal};
+use super::contribution::{
+    Contribution, describe, describe_with_digest, digest, host_arrays, unequal,
+};
 use super::rendezvous::Failure;
 use super::session::{Session, joined_session};
 use crate::core::{Array, Error, HostArray, Shape};

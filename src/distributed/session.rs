@@ -77,7 +77,7 @@ pub fn initialize(config: ClusterConfig) -> Result<(), Error> {
             return Err(Failure::setup(message).error(doing));
         }
     }
-    let joined = config.settle(&cluster_variables()).and_then(join);
+    let joined = config.resolve(&cluster_variables()).and_then(join);
     let mut state = state();
     match joined {
         Ok(session) => {

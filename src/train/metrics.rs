@@ -1,7 +1,7 @@
 //! Metrics by step, written to files when the device delivers them.
 
 use super::events::Events;
-use super::files::{Csv, JsonLines, OWN};
+use super::files::{BASE_COLUMNS, Csv, JsonLines};
 use super::history::History;
 use super::metric::Metric;
 use crate::core::Error;
@@ -135,7 +135,7 @@ impl Metrics {
         let value = value.into().checked("scalar", name)?;
         let last = self.waiting.back().map(|row| row.step).or(self.history.last_step());
         let refused = |what: String| Err(Error::data("scalar", what));
-        if OWN.contains(&name) {
+        if BASE_COLUMNS.contains(&name) {
             return refused(format!("`{name}` is a column of every row; use another name"));
         }
         match last {

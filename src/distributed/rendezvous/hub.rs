@@ -1,7 +1,7 @@
 //! The coordinator's state and its transitions.
 
 use super::failure::{Failure, listed};
-use super::meetings::{Brought, Meetings, Outcome};
+use super::meetings::{Contributions, Meetings, Outcome};
 use super::members::Members;
 use super::message::{Caller, Join};
 use super::store::{Store, Value, check_key};
@@ -234,7 +234,7 @@ impl Hub {
         index: u32,
         brought: Bytes,
         wait: Duration,
-    ) -> Result<Arc<Brought>, Failure> {
+    ) -> Result<Arc<Contributions>, Failure> {
         let all = self.arrive(name, members, index, brought)?;
         let _tidy = OnDrop(|| self.state().meetings.tidy(name));
         match timeout(wait, all).await {
