@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn differences_of_structure_are_named() {
         let of = |doing, elements: &[f32]| {
-            Contribution::of(doing, described(&arrays(elements)), Vec::new())
+            Contribution::of(doing, describe(&arrays(elements)), Vec::new())
         };
         let mine = of("gather", &[1.0, 2.0]);
         assert!(mine.expect_like(&of("gather", &[3.0, 4.0]), 1, "").is_ok());
@@ -223,14 +223,16 @@ mod tests {
 
     #[test]
     fn contributions_survive_encoding() {
-        let sent = Contribution::of("x", compared(&arrays(&[1.0; 9])), vec![1, 2]);
+        let sent = Contribution::of("x", describe_with_digest(&arrays(&[1.0; 9])), vec![1, 2]);
         assert_eq!(Contribution::read(&sent.bytes()).unwrap(), sent);
         assert!(Contribution::read(&[0xFF; 9]).is_err());
     }
 
     #[test]
     fn differences_are_shown_by_process() {
-        let of = |elements: &[f32]| Contribution::of("", compared(&arrays(elements)), Vec::new());
+        let of = |elements: &[f32]| {
+            Contribution::of("", describe_with_digest(&arrays(elements)), Vec::new())
+        };
         let same = [1.0, 2.0, 3.0, 4.0, 5.0];
         let all = [of(&same), of(&[1.0, 2.0, 3.0, 4.0, 6.0]), of(&same)];
         let said = unequal(&all, "weights").error("assert_equal").to_string();
