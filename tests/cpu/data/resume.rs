@@ -3,8 +3,8 @@
 use crate::data::support::{number, numbers_file, shown};
 use oxidax::Error;
 use oxidax::data::{
-    self, BatchPadding, HostArray, InterleaveOptions, OnError, Position, Remainder, Source, Stream,
-    Synthetic,
+    self, BatchOptions, BatchPadding, HostArray, InterleaveOptions, OnError, Position, Remainder,
+    Source, Stream, Synthetic,
 };
 use proptest::prelude::*;
 
