@@ -32,7 +32,8 @@ pub trait CollatePadded: Collate {
 ///
 /// ```
 /// use oxidax::data::{BatchPadding, Remainder};
-/// let padding = BatchPadding::with(0.0).field("labels", -100.0).multiple_of(128).remainder(Remainder::Keep);
+/// let padding = BatchPadding::with(0.0).field("labels", -100.0).multiple_of(128);
+/// let padding = padding.remainder(Remainder::Keep);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchPadding {

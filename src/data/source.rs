@@ -139,7 +139,8 @@ impl<T: Send + 'static> Indexed<T> {
     /// use oxidax::distributed::{process_count, process_index};
     /// let records = Synthetic::new(60_000, |index| Ok(index)).shuffled(7);
     /// let per_process = records.len() / process_count();
-    /// let mine = records.range(0..per_process * process_count()).shard(process_index(), process_count());
+    /// let records = records.range(0..per_process * process_count());
+    /// let mine = records.shard(process_index(), process_count());
     /// assert_eq!(mine.len(), per_process);
     /// ```
     #[track_caller]

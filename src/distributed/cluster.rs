@@ -140,8 +140,8 @@ fn kubernetes(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
         count: None,
         index: Some(index),
         run: String::new(),
-        hint: "a pod is not told how many there are, nor how they reach each other: set OXIDAX_PROCESSES to the job's \
-               `completions`, and OXIDAX_SERVICE to the headless service that is the pods' `subdomain`",
+        hint: "a pod knows neither the number of pods nor their service: set OXIDAX_PROCESSES to the \
+               job's `completions`, and OXIDAX_SERVICE to the headless service in `subdomain`",
     }))
 }
 

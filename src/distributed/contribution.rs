@@ -116,8 +116,8 @@ impl Contribution {
     ) -> Result<(), Failure> {
         let unlike = |message: String| {
             Failure::mismatch(message).of(&[index]).help(
-                "all processes must call the functions of `distributed` in the same order, with trees of the same shapes \
-                 and dtypes",
+                "all processes must call the functions of `distributed` in the same order, with \
+                 trees of the same shapes and dtypes",
             )
         };
         if other.doing != self.doing {

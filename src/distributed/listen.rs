@@ -28,8 +28,8 @@ pub(super) fn listen(config: &ResolvedConfig, deadline: Instant) -> Result<Coord
                 "another program has this port, or two processes were started as process 0"
             }
             io::ErrorKind::AddrNotAvailable => {
-                "process 0 must run on the host that has this address; if others know it under another, set \
-                 `coordinator_bind_address`"
+                "process 0 must run on the host with this address; if the other processes use \
+                 another address for it, set `coordinator_bind_address`"
             }
             _ => "the coordinator needs an address of this host and a free port",
         };

@@ -35,7 +35,8 @@ pub(super) struct Row {
 /// ```no_run
 /// use oxidax::prelude::*;
 /// use oxidax::train::Metrics;
-/// let mut metrics = Metrics::new().csv("metrics.csv", ["loss", "accuracy"])?.jsonl("metrics.jsonl")?;
+/// let metrics = Metrics::new().csv("metrics.csv", ["loss", "accuracy"])?;
+/// let mut metrics = metrics.jsonl("metrics.jsonl")?;
 /// let loss = full([], 0.5f32);
 /// metrics.scalar(0, "loss", &loss)?;
 /// metrics.scalar(0, "rate", 1e-3)?; // No column of the CSV file, so in the other alone.

@@ -29,7 +29,9 @@ impl<T: Send + 'static> Stream<T> {
     /// use oxidax::data::{OnError, Stream};
     /// let lines = ["1", "x", "3"].map(|line| Ok(line.to_owned()));
     /// let numbers = Stream::new(lines)
-    ///     .map(|line: String| line.parse::<u32>().map_err(|e| oxidax::Error::data("line", e.to_string())))
+    ///     .map(|line: String| {
+    ///         line.parse::<u32>().map_err(|e| oxidax::Error::data("line", e.to_string()))
+    ///     })
     ///     .on_error(OnError::Skip { at_most: 10 });
     /// let instruments = numbers.instruments();
     /// assert_eq!(numbers.collect::<Result<Vec<_>, _>>()?, [1, 3]);

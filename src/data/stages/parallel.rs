@@ -256,13 +256,13 @@ where
 
     fn position(&self, position: &mut Position) {
         position.push(MAP, &[self.yielded]);
-        match self.first == 0 {
-            // Nothing has been yielded. Chunks in flight start at the first one's position.
-            true => match self.chunks.front() {
-                Some(chunk) => position.extend(&chunk.before),
-                None => self.upstream.position(position),
-            },
-            false => position.extend(&self.upstream_position),
+        if self.first > 0 {
+            return position.extend(&self.upstream_position);
+        }
+        // Nothing has been yielded. Chunks in flight start at the first one's position.
+        match self.chunks.front() {
+            Some(chunk) => position.extend(&chunk.before),
+            None => self.upstream.position(position),
         }
     }
 

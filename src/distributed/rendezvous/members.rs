@@ -57,8 +57,8 @@ impl Members {
         let count = self.places.len();
         if join.protocol != PROTOCOL {
             return Some(format!(
-                "{name} speaks version {} of the protocol, the coordinator {PROTOCOL}: all processes must be built \
-                 with one version of oxidax",
+                "{name} uses version {} of the protocol, the coordinator {PROTOCOL}: build all \
+                 processes with one version of oxidax",
                 join.protocol
             ));
         }
@@ -82,7 +82,8 @@ impl Members {
             State::Here => format!("{name} comes second: the id is taken by {}", taken.name),
             State::Left => format!("{name} comes too late: {} has left", taken.name),
             State::Lost => format!(
-                "{name} comes after {} died: one process cannot be replaced, start all of them again",
+                "{name} starts after {} died: a single process cannot be replaced, start all of \
+                 them again",
                 taken.name
             ),
         })

@@ -5,7 +5,7 @@
 //! ```text
 //! service Rendezvous {
 //!   rpc Attend(stream Up) returns (stream Down);     // one per process, open until it ends
-//!   rpc Meet(stream Arrival) returns (stream Part);  // all processes wait for each other, and may swap bytes
+//!   rpc Meet(stream Arrival) returns (stream Part);  // wait for each other, exchange bytes
 //!   rpc Put(stream Piece) returns (stream Nothing);
 //!   rpc Get(Wanted) returns (stream Part);
 //!   rpc Delete(Wanted) returns (stream Keys);

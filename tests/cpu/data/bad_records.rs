@@ -35,7 +35,7 @@ fn reading_ends_after_a_damaged_length() {
     let found = shown(&mut data::tfrecord(damaged(21)).map(number));
     expect![[r#"
         0
-        error[io]: four.tfrecord: at byte 20: the length of the record does not have its checksum; nothing behind it can be read"#]]
+        error[io]: four.tfrecord: at byte 20: the checksum of the record's length is wrong; nothing after it can be read"#]]
     .assert_eq(&found.join("\n"));
 }
 
@@ -101,7 +101,7 @@ fn repeating_only_errors_ends() {
     expect![[r#"
         error[data]: test: 0
         error[data]: test: 1
-        error[data]: repeat: all 2 records of epoch 0 failed; no other is begun"#]]
+        error[data]: repeat: all 2 records of epoch 0 failed; no further epoch starts"#]]
     .assert_eq(&found.join("\n"));
     assert!(shown(&mut Synthetic::new(0, Ok).stream().repeat_forever()).is_empty());
     let once = Stream::new((0..2).map(Ok)).repeat(2);

@@ -41,7 +41,7 @@ fn npy_files_of_numpy() {
     assert_eq!(read("bool.npy").to_vec::<bool>().unwrap(), [true, false, true]);
     assert_eq!(read("empty.npy").aval().to_string(), "f32[0,3]");
     let error = short(data::npy(file("text.npy")).unwrap_err());
-    expect!["error[io]: text.npy: at byte 10: arrays cannot have the dtype `<U2`; keep text in a JSONL file"]
+    expect!["error[io]: text.npy: at byte 10: arrays cannot have the dtype `<U2`; store text in a JSONL file"]
         .assert_eq(&error);
 }
 
@@ -90,7 +90,7 @@ fn damaged_npy_files_are_refused_with_the_byte() {
     ];
     expect![[r#"
         error[io]: x.npy: at byte 0: an npy file begins with \x93NUMPY, this one with [50, 4e, 55, 4d, 50, 59]
-        error[io]: x.npy: at byte 6: version 4 of the format; known are 1 to 3
+        error[io]: x.npy: at byte 6: unknown version 4 of the format; supported are 1 to 3
         error[io]: x.npy: at byte 20: the header should reach byte 128
         error[io]: x.npy: at byte 150: 22 bytes of elements, the header says 48 for f32[3, 4]
         error[io]: x.npy: at byte 177: 49 bytes of elements, the header says 48 for f32[3, 4]

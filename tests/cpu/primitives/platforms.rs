@@ -5,9 +5,7 @@ use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
 use oxidax::core::{DType, Entry};
 use oxidax::primitives::PRIMITIVES;
-use oxidax::testing::check_dtypes;
-#[cfg(feature = "libtpu-tests")]
-use oxidax::testing::{Variant, joined, variants};
+use oxidax::testing::{Variant, check_dtypes, joined, variants};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
@@ -21,9 +19,9 @@ fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let Some((at, entry)) = queue.lock().unwrap().next() else { break };
+                    let Some((index, entry)) = queue.lock().unwrap().next() else { break };
                     let text = line(entry, check(entry));
-                    lines.lock().unwrap()[at] = text;
+                    lines.lock().unwrap()[index] = text;
                 }
             });
         }
@@ -56,7 +54,6 @@ mod on_cpu {
 }
 
 /// `OXIDAX_TEST_LIBTPU` names the library; `cargo xtask ci` sets it.
-#[cfg(feature = "libtpu-tests")]
 mod tpu {
     use super::*;
     use oxidax::passes::lower;
@@ -68,6 +65,7 @@ mod tpu {
 
     /// For one core of a TPU v5e, which nobody needs to have.
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn every_dtype_compiles() {
         let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set it to libtpu.so");
         let topology =
@@ -90,8 +88,9 @@ mod tpu {
             let variants = if usual.is_empty() { other } else { usual };
             // All at once is faster; which of them is at fault shows when each is on its own.
             let all = compiles(&joined(&variants)).is_ok();
-            let each = |variant: &Variant| if all { Ok(()) } else { compiles(&variant.program) };
-            variants.iter().map(|variant| (variant.dtype, each(variant))).collect()
+            let per_item =
+                |variant: &Variant| if all { Ok(()) } else { compiles(&variant.program) };
+            variants.iter().map(|variant| (variant.dtype, per_item(variant))).collect()
         };
         expect_file!["platforms/tpu.txt"].assert_eq(&outcomes(check));
     }

@@ -7,6 +7,7 @@ mod gpu {
     use oxidax::prelude::*;
 
     #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn a_step_over_eight_is_compiled_and_examined() {
         let topology = Topology::named("h100:8").unwrap();
         assert_eq!((topology.platform(), topology.devices().len()), ("cuda", 8));
@@ -29,6 +30,7 @@ mod gpu {
     }
 
     #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn a_kind_that_nobody_knows() {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
         assert!(error.contains("`rtx:1` is no topology"), "{error}");

@@ -44,12 +44,13 @@ mod tpu {
             sums + gathered + parts.sum() + exchanged + around + rank
         };
         let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
-        let mapped = jit(move |x: Array| mapped.call(&x));
+        let mapped = jit(move |x: Array| mapped.apply(&x));
         let rows = mesh.devices().len();
         mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap()
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn one_host_and_several() {
         for (slice, data, model) in [
             ("v3:2x2", 4, 2),
@@ -72,6 +73,7 @@ mod tpu {
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn a_part_of_the_axes_and_loops() {
         let topology = Topology::named("v5e:4x4").unwrap();
         let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
@@ -84,12 +86,13 @@ mod tpu {
             &mesh,
         );
         let mapped = mapped.axis_names("data").in_specs(p!["data"]).out_specs(p![]);
-        let f = jit(move |x: Array| grad(|x: &Array| mapped.call(x).sum())(&x));
+        let f = jit(move |x: Array| grad(|x: &Array| mapped.apply(x).sum())(&x));
         let f = f.in_shardings(mesh.sharding(p!["data", "model"]).unwrap());
         f.lower(f32s([64, 256])).unwrap().compile_for(&topology).unwrap();
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn several_slices() {
         let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
         let slice = |device: &Device| device.slice_index();
@@ -102,6 +105,7 @@ mod tpu {
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn what_a_topology_says() {
         // A v4 chip is one device, as on Cloud TPU VMs; one of v3 or 7x is two.
         for (name, kind, devices, per_chip, processes, gib) in [
@@ -134,6 +138,7 @@ mod tpu {
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn the_compilers_word_on_a_program() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let square = jit(|x: Array| x.matmul(&x)).name("square");
@@ -160,6 +165,7 @@ mod tpu {
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn a_step_too_large_says_by_how_much_and_which_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
@@ -181,6 +187,7 @@ mod tpu {
     }
 
     #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn meshes_that_do_not_fit() {
         let topology = Topology::named("v5e:2x2").unwrap();
         let mesh = Mesh::without_devices([("data", 8)]).unwrap();

@@ -35,6 +35,7 @@ fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
 const KIB: u64 = 1 << 10;
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_step_on_one_chip() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let kinds = Kinds::guessed().with("$[1]*", Kind::Optimizer);
@@ -63,6 +64,7 @@ fn a_step_on_one_chip() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_step_on_a_mesh() {
     let topology = Topology::named("v5e:2x2").unwrap();
     let mesh = topology.mesh([("data", 4)]).unwrap();
@@ -75,6 +77,7 @@ fn a_step_on_a_mesh() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_step_too_large() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let report = examine(&step(1 << 22, Policy::Everything, None), &topology).unwrap();
@@ -85,6 +88,7 @@ fn a_step_too_large() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn the_batch_and_the_policy_that_fit() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let batches = vec![1 << 12, 1 << 21];

@@ -189,6 +189,7 @@ impl Residual {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_a_perceptron() {
     let mlp = |key| nn::Mlp::new(key, &[784, 1024, 1024, 10]);
     let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
@@ -198,29 +199,34 @@ fn flops_of_a_perceptron() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_a_gpt() {
     let new = |key| Transformer::new(key, true);
     agree("gpt", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_an_encoder() {
     let new = |key| Transformer::new(key, false);
     agree("bert", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_a_residual_network() {
     agree("resnet", &step(Residual::new, Residual::loss, f32s([8, 64, 64, 3]), ids([8])));
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_windows_with_strides_holes_and_padding() {
     let images = f32s([8, 32, 32, 3]);
     agree("u-net", &step(Pictures::new, Pictures::loss, images.clone(), images));
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_loop_costs_what_it_costs_unrolled_and_the_compiler_counts_one_step() {
     let layer = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
     let (ws, x) = (f32s([16, 512, 512]), f32s([128, 512]));
@@ -243,6 +249,7 @@ fn a_loop_costs_what_it_costs_unrolled_and_the_compiler_counts_one_step() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn what_the_compiler_sends_follows_axes_of_the_mesh() {
     let mesh = Mesh::without_devices([("data", 2), ("model", 2)]).unwrap();
     let [x, w, y] =
@@ -251,7 +258,7 @@ fn what_the_compiler_sends_follows_axes_of_the_mesh() {
     let lowered = product.lower((f32s([512, 1024]), f32s([1024, 1024]))).unwrap();
     let compiled = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = compiled.collectives().unwrap();
-    let costs = Roofline::of(lowered.program()).exchanging(&found, &mesh);
+    let costs = Roofline::of(lowered.program()).with_exchanges(&found, &mesh);
     let sent: Vec<_> =
         costs.exchanges.iter().filter(|one| one.kind.name() == "all-reduce").collect();
     assert!(!sent.is_empty(), "{found}");
@@ -266,6 +273,7 @@ fn what_the_compiler_sends_follows_axes_of_the_mesh() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn devices_of_topologies_are_those_of_the_table() {
     for slice in ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "7x:2x2x1"] {
         let topology = Topology::named(slice).unwrap();

@@ -39,9 +39,9 @@ fn agree<M: Tree + Clone>(
     let compiled = lowered.compile_for(&Topology::named("v5e:2x4").unwrap()).unwrap();
     let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
     let found = compiled.collectives().unwrap();
-    let ours = Roofline::placed(lowered.program(), &lowered.arguments().unwrap())
-        .exchanging(&found, &mesh);
-    let each = ours.each();
+    let ours = Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap())
+        .with_exchanges(&found, &mesh);
+    let each = ours.per_device();
     let (flops, bytes) = (costs["flops"], costs["bytes accessed"]);
     let held = (memory.arguments + memory.results) as f64;
     let [of_flops, of_bytes, of_held] =
@@ -61,6 +61,7 @@ fn agree<M: Tree + Clone>(
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn what_a_loop_sends_counts_as_often_as_the_program_says() {
     let mesh = Mesh::without_devices([("stage", 4)]).unwrap();
     let around = shard_map(
@@ -72,12 +73,12 @@ fn what_a_loop_sends_counts_as_often_as_the_program_says() {
     );
     let around = around.in_specs(p!["stage"]).out_specs(p!["stage"]);
     let rows = mesh.sharding(p!["stage"]).unwrap();
-    let lowered = jit(move |x: Array| around.call(&x)).in_shardings(&rows).lower(f32s([64, 256]));
+    let lowered = jit(move |x: Array| around.apply(&x)).in_shardings(&rows).lower(f32s([64, 256]));
     let lowered = lowered.unwrap();
     let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = found.collectives().unwrap();
-    let costs = Roofline::placed(lowered.program(), &lowered.arguments().unwrap());
-    let costs = costs.exchanging(&found, &mesh);
+    let costs = Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap());
+    let costs = costs.with_exchanges(&found, &mesh);
     let times: Vec<u64> = costs.exchanges.iter().map(|one| one.times).collect();
     assert!(times.contains(&9), "{:?}", costs.exchanges);
 }
@@ -108,26 +109,31 @@ fn fully_sharded() -> [(&'static str, PartitionSpec); 2] {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_perceptron_by_data() {
     agree("perceptron, data", perceptron(), images(), &DATA, &[], 0.4);
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_perceptron_fully_sharded() {
     agree("perceptron, fsdp", perceptron(), images(), &DATA, &fully_sharded(), 0.35);
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_gpt_by_data() {
     agree("gpt, data", gpt(), texts(), &DATA, &[], 0.7);
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_gpt_fully_sharded() {
     agree("gpt, fsdp", gpt(), texts(), &DATA, &fully_sharded(), 0.7);
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_gpt_by_data_and_tensor() {
     let columns = p![None, "model"];
     let rules = [
