@@ -2,7 +2,7 @@
 
 use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
-use crate::control_flow::{Mapping, map_shards};
+use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
     Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
@@ -264,7 +264,7 @@ impl Region<'_> {
                 blamed(&format!("result {}", rooted(path)), error);
             }
         }
-        let mapping = Mapping {
+        let mapping = ShardMapping {
             name: self.name.clone(),
             mesh: self.mesh.clone(),
             axes: self.axes.clone(),

@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn failures_survive_encoding() {
-        let failure = Failure::timeout("process 3 did not come").of(&[3]).help("start it");
+        let failure = Failure::timeout("process 3 did not arrive").of(&[3]).help("start it");
         let arrived = Failure::from(Status::from(failure.clone()));
         assert_eq!(arrived, failure);
         let error = arrived.error("barrier `x`");
         assert_eq!(
             error.to_string(),
-            "error[distributed]: barrier `x`: process 3 did not come\n  help: start it"
+            "error[distributed]: barrier `x`: process 3 did not arrive\n  help: start it"
         );
         let Error::Distributed { kind, processes, .. } = error else { unreachable!() };
         assert_eq!((kind, &processes[..]), (DistributedErrorKind::Timeout, &[3][..]));

@@ -244,7 +244,7 @@ impl Hub {
                 let mut state = self.state();
                 let (awaited, there) = state.meetings.state(name);
                 let message = format!(
-                    "{} did not come; {} waited {wait:.0?}; who came: {}",
+                    "{} did not arrive; {} waited {wait:.0?}; present: {}",
                     state.members.names(&awaited),
                     state.members.name(index),
                     listed(&there)
@@ -362,8 +362,8 @@ mod tests {
         let failure = first.unwrap_err();
         assert_eq!(second.unwrap_err(), failure, "one time-out ends the meeting for all");
         let said = failure.message();
-        assert!(said.starts_with("process 1 (host-1:1) did not come; process "), "{said}");
-        assert!(said.ends_with("waited 20ms; who came: processes 0 and 2"), "{said}");
+        assert!(said.starts_with("process 1 (host-1:1) did not arrive; process "), "{said}");
+        assert!(said.ends_with("waited 20ms; present: processes 0 and 2"), "{said}");
         hub.leave(1);
         let said = block_on(meeting(0)).unwrap_err().message().to_owned();
         assert_eq!(said, "nobody will come: process 1 (host-1:1) has shut down");

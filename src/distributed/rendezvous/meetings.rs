@@ -153,10 +153,10 @@ mod tests {
     fn one_timeout_ends_the_meeting_for_all() {
         let mut meetings = Meetings::default();
         let (mut first, mut second) = (arrive(&mut meetings, 0), arrive(&mut meetings, 1));
-        meetings.end("here", Failure::timeout("process 2 did not come"));
+        meetings.end("here", Failure::timeout("process 2 did not arrive"));
         for waiter in [&mut first, &mut second] {
             let failure = waiter.try_recv().unwrap().unwrap_err();
-            assert_eq!(failure.message(), "process 2 did not come");
+            assert_eq!(failure.message(), "process 2 did not arrive");
         }
         assert!(arrive(&mut meetings, 2).try_recv().is_err(), "the next meeting is empty");
     }

@@ -4,6 +4,7 @@ use crate::checkpoint::support::{bits, file_of, refused};
 use expect_test::expect;
 use oxidax::core::bind1;
 use oxidax::prelude::*;
+use oxidax::primitives::ConvertElementType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -24,7 +25,7 @@ fn files_in_other_formats_are_refused() {
     ]]);
     std::fs::write(&path, b"").unwrap();
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors: the 0 bytes are not a whole safetensors file: the length of the header takes 8"
+        "error[checkpoint]: DIR/model.safetensors: the 0 bytes are not a whole safetensors file: the header's length takes 8 bytes"
     ]);
     std::fs::write(&path, b"this is some text, not a checkpoint").unwrap();
     refuse(expect![
@@ -48,14 +49,14 @@ fn errors_name_dtypes_that_oxidax_lacks() {
         checkpoint::load(&path, &template),
         folder.path(),
         expect![
-            "error[checkpoint]: DIR/model.safetensors: leaf `w` is F6_E2M3[4], which arrays cannot be, expected f32[4]"
+            "error[checkpoint]: DIR/model.safetensors: leaf `w` has the type F6_E2M3[4], which oxidax does not have, expected f32[4]"
         ],
     );
     refused(
         checkpoint::arrays(&path),
         folder.path(),
         expect![
-            "error[checkpoint]: DIR/model.safetensors: `w` is F6_E2M3[4], which arrays cannot be"
+            "error[checkpoint]: DIR/model.safetensors: `w` has the type F6_E2M3[4], which oxidax does not have"
         ],
     );
     assert!(checkpoint::open(&path).unwrap().types().unwrap().is_empty());

@@ -103,7 +103,7 @@ mod on_cpu {
             restored.note::<u8>("loss"),
             dir.path(),
             expect![
-                "error[checkpoint]: DIR/step-000000003: there is no note `loss`, there is `name`, `nan`, `numbers`, `seed`"
+                "error[checkpoint]: DIR/step-000000003: there is no note `loss`; saved notes: `name`, `nan`, `numbers`, `seed`"
             ],
         );
         let tail = collected(numbered().resume(&restored.position.unwrap()).unwrap());
@@ -138,7 +138,7 @@ mod on_cpu {
             folder.restore(5, &run(0)),
             dir.path(),
             expect![
-                "error[checkpoint]: DIR: step 5 was not saved here, or removed; there is 4, 6, 7"
+                "error[checkpoint]: DIR: step 5 was not saved here, or removed; saved steps: 4, 6, 7"
             ],
         );
     }

@@ -138,7 +138,7 @@ mod on_cpu {
             reader.load(&template),
             folder.path(),
             expect![
-                "error[checkpoint]: DIR/net.safetensors: leaf `net.h.0.mask` is bool[2,2], which is not converted to f32[2,2]"
+                "error[checkpoint]: DIR/net.safetensors: leaf `net.h.0.mask` is bool[2,2], which cannot be converted to f32[2,2]"
             ],
         );
     }

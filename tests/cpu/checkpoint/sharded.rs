@@ -23,24 +23,24 @@ fn invalid_indices_are_refused() {
           help: open the file by its own name"#]]);
     index(folder.path(), r#"{"a": "x.safetensors", "a": "y.safetensors"}"#);
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: `a` stands there twice at line 1 column 91"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: `a` appears twice at line 1 column 91"
     ]);
     index(folder.path(), "{}");
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: the `weight_map` is empty"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: the `weight_map` is empty"
     ]);
     index(folder.path(), r#"["a"]"#);
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: invalid type: sequence, expected an object from arrays to files at line 1 column 47"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: invalid type: sequence, expected an object from arrays to files at line 1 column 47"
     ]);
     std::fs::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: missing field `weight_map` at line 1 column 2"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: missing field `weight_map` at line 1 column 2"
     ]);
     index(folder.path(), MAP);
     refuse(expect![[r#"
-        error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00001-of-00002.safetensors` is missing, in which `a.weight` should lie
-          help: fetch it into the folder of the index"#]]);
+        error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00001-of-00002.safetensors` is missing, which should contain `a.weight`
+          help: download it into the folder of the index"#]]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn origin_survives_shuffling() {
     let errors: Vec<String> =
         parsed.filter_map(|item| item.err()).map(|error| error.to_string()).collect();
     let expected = format!(
-        "error[data]: TfExample::parse: examples: at byte {start}: the 9 bytes are no tf.train.Example: "
+        "error[data]: TfExample::parse: examples: at byte {start}: the 9 bytes are not a tf.train.Example: "
     );
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with(&expected), "{}", errors[0]);

@@ -157,7 +157,7 @@ fn numbers_out_of_order_are_refused() -> Result<(), Error> {
     let mut refused = |step, name: &str| metrics.scalar(step, name, 0.5).map_err(|e| e.to_string());
     assert_eq!(
         refused(1, "x"),
-        Err("error[data]: scalar: `x` of step 1 lies before 2, the first".into())
+        Err("error[data]: scalar: `x` of step 1 is before the first step, 2".into())
     );
     assert_eq!(refused(4, "x"), Ok(()));
     assert_eq!(refused(4, "x"), Err("error[data]: scalar: step 4 has a `x` already".into()));

@@ -56,7 +56,7 @@ fn different_operations_are_reported() {
     let (first, second) = (said.next().unwrap(), said.next().unwrap());
     let barriers = [first.lines().next().unwrap(), second.lines().next().unwrap()];
     assert!(barriers[0].starts_with("error[distributed]: barrier `here`: process 1 ("), "{first}");
-    assert!(barriers[0].contains("did not come; process 0 ("), "{first}");
+    assert!(barriers[0].contains("did not arrive; process 0 ("), "{first}");
     assert!(
         barriers[1].starts_with("error[distributed]: barrier `there`: process 0 ("),
         "{second}"
@@ -76,7 +76,7 @@ fn processes_that_left_are_not_awaited() {
     let (stayed, left) = (said.next().unwrap(), said.next().unwrap());
     assert!(
         left.starts_with("error[distributed]: shutdown: process 0 (")
-            && left.contains("did not come"),
+            && left.contains("did not arrive"),
         "{left}"
     );
     assert!(stayed.contains("barrier `too late`: nobody will come: process 1 ("), "{stayed}");
