@@ -15,7 +15,7 @@ pub enum Images {
     /// A folder with a sub-folder for each class.
 =======
     /// Grey images in memory, as in Fashion-MNIST.
-    Grey(data::Labelled),
+    Grey(data::LabelledImages),
     /// A folder with one subfolder per class.
 >>>>>>> main
     Files(data::ImageFolder),
@@ -132,7 +132,7 @@ impl Images {
         let limit = limit.min(Source::len(&self));
         let images = self.shuffled(0).range(0..limit).stream();
         let made = images.parallel_map(workers, move |raw| Crop::centre(size).example(raw, size));
-        made.batch_with(batch, Remainder::Keep).to_device(2)
+        made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
 >>>>>>> main
     }
 }

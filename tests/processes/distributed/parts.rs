@@ -151,7 +151,9 @@ fn mistakes() -> Result<(), Error> {
     // Processes at different operations.
     let name = if index() == 0 { "mine" } else { "yours" };
     say(&distributed::sync_global_devices(name).unwrap_err().to_string());
-    for (members, what) in [(&[0, 1, 7][..], "no process 7; there are 2"), (&[1 - index()], "not among")] {
+    for (members, what) in
+        [(&[0, 1, 7][..], "no process 7; there are 2"), (&[1 - index()], "not among")]
+    {
         let said =
             distributed::barrier_with("none", among(members, timeout)).unwrap_err().to_string();
         assert!(said.contains(what), "{said}");
