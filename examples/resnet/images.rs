@@ -9,15 +9,9 @@ use std::path::Path;
 
 /// A set of images with random access.
 pub enum Images {
-<<<<<<< HEAD
-    /// Grey ones in memory, as Fashion-MNIST has them.
-    Grey(data::LabelledImages),
-    /// A folder with a sub-folder for each class.
-=======
     /// Grey images in memory, as in Fashion-MNIST.
     Grey(data::LabelledImages),
     /// A folder with one subfolder per class.
->>>>>>> main
     Files(data::ImageFolder),
     /// Noise, which costs almost nothing, to measure the speed of steps.
     Noise { len: usize, classes: usize },
@@ -116,15 +110,6 @@ impl Images {
         made.batch(batch).to_device(2)
     }
 
-<<<<<<< HEAD
-    /// Batches of `most` images at most, the same at each call; the last may be smaller.
-    pub fn test(self, how: Reading, most: usize) -> Stream<Batch> {
-        let Reading { size, batch, workers } = how;
-        let most = most.min(Source::len(&self));
-        let images = self.shuffled(0).range(0..most).stream();
-        let made = images.parallel_map(workers, move |raw| Cut::centre(size).example(raw, size));
-        made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
-=======
     /// Returns batches of at most `limit` images in total, the same at every call. The last batch may
     /// be smaller.
     pub fn test(self, reading: Reading, limit: usize) -> Stream<Batch> {
@@ -133,7 +118,6 @@ impl Images {
         let images = self.shuffled(0).range(0..limit).stream();
         let made = images.parallel_map(workers, move |raw| Crop::centre(size).example(raw, size));
         made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
->>>>>>> main
     }
 }
 
