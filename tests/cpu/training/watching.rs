@@ -1,4 +1,4 @@
-//! What surrounds the loop: metrics on disk, curves, progress, and ways to stop.
+//! Tools for training loops: metrics on disk, charts, progress, and ways to stop.
 
 use expect_test::expect;
 use image::GenericImageView;
@@ -12,7 +12,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The second column, which is the time of day, left out.
+/// Returns a CSV file without its second column, the time.
 fn without_times(csv: &str) -> String {
     let line = |line: &str| {
         let mut fields: Vec<&str> = line.split(',').collect();
@@ -34,7 +34,7 @@ fn numbers(metrics: &mut Metrics, steps: std::ops::Range<u64>) -> Result<(), Err
 }
 
 #[test]
-fn a_step_is_a_row_of_the_columns() -> Result<(), Error> {
+fn steps_are_rows() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/metrics.csv");
     let mut metrics = Metrics::new().csv(&path, ["accuracy", "loss", "a, \"b\""])?;
@@ -56,7 +56,7 @@ fn a_step_is_a_row_of_the_columns() -> Result<(), Error> {
 }
 
 #[test]
-fn a_new_run_puts_the_last_ones_file_aside() -> Result<(), Error> {
+fn new_run_renames_the_old_file() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.jsonl");
     for loss in [1.0, 2.0, 3.0] {
@@ -73,7 +73,7 @@ fn a_new_run_puts_the_last_ones_file_aside() -> Result<(), Error> {
 }
 
 #[test]
-fn what_json_lacks_has_a_name() -> Result<(), Error> {
+fn json_numbers_can_be_non_finite() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.jsonl");
     let mut metrics = Metrics::new().jsonl(&path)?;
@@ -91,7 +91,7 @@ fn what_json_lacks_has_a_name() -> Result<(), Error> {
 }
 
 #[test]
-fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
+fn resumed_file_equals_an_uninterrupted_one() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let [once, twice] = ["once.csv", "twice.csv"].map(|name| folder.path().join(name));
     let [once_json, twice_json] =
@@ -100,7 +100,7 @@ fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
     let mut whole = Metrics::new().csv(&once, columns)?.jsonl(&once_json)?;
     numbers(&mut whole, 0..6)?;
     whole.finish()?;
-    // Killed in step 5, in the middle of a line; its last checkpoint is of step 3.
+    // Killed in step 5, in the middle of a line. Its last checkpoint is of step 3.
     let mut first = Metrics::new().csv(&twice, columns)?.jsonl(&twice_json)?;
     numbers(&mut first, 0..5)?;
     first.finish()?;
@@ -118,7 +118,7 @@ fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
         lines.map(|line| format!("{} {}", line["step"], line["loss"])).collect()
     };
     assert_eq!(losses(&once_json), losses(&twice_json));
-    // Nothing to resume is a new file.
+    // A run without a file to resume creates one.
     let fresh = folder.path().join("fresh.csv");
     let mut third = Metrics::new().from_step(3).csv(&fresh, columns)?;
     numbers(&mut third, 3..4)?;
@@ -165,7 +165,7 @@ fn numbers_out_of_order_are_refused() -> Result<(), Error> {
         refused(3, "x"),
         Err("error[data]: scalar: `x` of step 3 comes after step 4".into())
     );
-    assert!(refused(4, "step").unwrap_err().contains("take another name"));
+    assert!(refused(4, "step").unwrap_err().contains("use another name"));
     metrics.flush()?;
     let late = metrics.scalar(4, "y", 0.5).unwrap_err().to_string();
     assert_eq!(late, "error[data]: scalar: `y` of step 4 comes after its row was written");
@@ -173,7 +173,7 @@ fn numbers_out_of_order_are_refused() -> Result<(), Error> {
     Ok(())
 }
 
-/// What `tensorboard` reads, as far as it is written here.
+/// The messages that TensorBoard reads.
 #[derive(Clone, PartialEq, Message)]
 struct Event {
     #[prost(double, tag = "1")]
@@ -209,7 +209,7 @@ struct SessionLog {
 }
 
 #[test]
-fn event_files_hold_what_tensorboard_reads() -> Result<(), Error> {
+fn event_files_are_readable_by_tensorboard() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let mut metrics = Metrics::new().from_step(7).tensorboard(folder.path())?;
     metrics.scalar(7, "train/loss", 0.25)?;
@@ -251,13 +251,13 @@ fn charts_show_every_curve() -> Result<(), Error> {
     let text = read(&svg);
     assert!(text.contains(">Loss &lt;&amp;&gt;<") && text.contains(">train<"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    // Of the curve with a gap: the point alone, what follows the gap, and its place in the legend.
+    // Of the curve with a gap: the single point, the part after the gap, and the legend.
     assert_eq!(text.matches("#d55e00").count(), 3);
     let image = image::open(&png).unwrap();
     assert_eq!(image.dimensions(), (400, 300));
     let blue = image.to_rgb8().pixels().filter(|pixel| pixel.0 == [0x00, 0x72, 0xb2]).count();
     assert!(blue > 40, "{blue} pixels of the first curve");
-    // Nothing to show, and numbers at the ends of what there is.
+    // An empty chart, and numbers at the limits of `f64`.
     Chart::new("").save(&png)?;
     let extremes = [(0.0, f64::MIN), (f64::MAX, f64::MAX), (f64::MIN, 0.0)];
     Chart::new("").curve("", extremes).save(&png)?;
@@ -267,7 +267,7 @@ fn charts_show_every_curve() -> Result<(), Error> {
     Ok(())
 }
 
-/// Only a process of its own can be told to end.
+/// Starts a process and sends it signals, because this one must not end.
 fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
@@ -296,8 +296,8 @@ fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
     (child.wait().unwrap().code(), rest.iter().any(|line| line.ends_with("saved")))
 }
 
-/// Whether this process ignores a signal, and so its children: a script that starts it in the background has it ignore
-/// Ctrl-C.
+/// Returns true if this process, and so its children, ignores a signal. Background jobs of scripts
+/// ignore Ctrl-C.
 fn is_ignored(signal: u32) -> bool {
     let status = read(Path::new("/proc/self/status"));
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -305,7 +305,7 @@ fn is_ignored(signal: u32) -> bool {
 }
 
 #[test]
-fn the_first_signal_ends_the_loop_and_the_second_the_process() {
+fn second_signal_ends_the_process() {
     for (number, signal) in [(2, "-INT"), (15, "-TERM"), (1, "-HUP")] {
         if !is_ignored(number) {
             assert_eq!(signalled(&[signal], "PIPE"), (Some(0), true), "{signal}");
@@ -315,8 +315,8 @@ fn the_first_signal_ends_the_loop_and_the_second_the_process() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_stays_so() {
-    // Were hanging up counted, the second signal would end the process.
+fn ignored_signals_stay_ignored() {
+    // If `SIGHUP` counted, the second signal would end the process.
     assert_eq!(signalled(&["-HUP -TERM"], "HUP"), (Some(0), true));
     assert_eq!(signalled(&["-INT -TERM"], "INT"), (Some(0), true));
 }
