@@ -48,7 +48,7 @@ struct State {
     store: Store,
     meetings: Meetings,
     /// Processes that have been notified of the loss.
-    heard: BTreeSet<u32>,
+    acknowledged: BTreeSet<u32>,
 }
 
 /// Time for processes to be notified of a loss before the coordinator's own process is, which may
@@ -61,7 +61,7 @@ impl Hub {
             members: Members::new(terms.count, &terms.run),
             store: Store::new(terms.store_limit),
             meetings: Meetings::default(),
-            heard: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
         };
         let (phase, changed) = (watch::Sender::new(Phase::Gathering), watch::Sender::new(()));
         Hub { terms, state: Mutex::new(state), phase, changed }
@@ -140,18 +140,22 @@ impl Hub {
     }
 
     /// Records that a process was notified of the loss.
-    pub(super) fn heard(&self, index: u32) {
-        self.state().heard.insert(index);
+    pub(super) fn acknowledged(&self, index: u32) {
+        self.state().acknowledged.insert(index);
         self.changed.send_replace(());
     }
 
     /// Waits briefly until all processes except `but` have been notified of the loss.
-    pub(super) async fn others_heard(&self, but: u32) {
-        let heard = |state: &State| {
-            state.members.here().iter().all(|index| *index == but || state.heard.contains(index))
+    pub(super) async fn others_acknowledged(&self, but: u32) {
+        let acknowledged = |state: &State| {
+            state
+                .members
+                .here()
+                .iter()
+                .all(|index| *index == but || state.acknowledged.contains(index))
         };
         // Processes that are not notified in time detect the end of the coordinator.
-        drop(timeout(NOTIFY_TIMEOUT, self.until(heard)).await);
+        drop(timeout(NOTIFY_TIMEOUT, self.until(acknowledged)).await);
     }
 
     /// Waits until all processes have left, up to `wait`. Processes that remain are notified that
@@ -167,7 +171,7 @@ impl Hub {
                 )
             };
             self.advance(Phase::Lost(Failure::lost(message).of(&[0])));
-            self.others_heard(0).await;
+            self.others_acknowledged(0).await;
         }
     }
 
@@ -394,9 +398,9 @@ mod tests {
         let hub = hub(3, 3);
         hub.lose(2, "died");
         block_on(async {
-            let mut waiting = std::pin::pin!(hub.others_heard(0));
+            let mut waiting = std::pin::pin!(hub.others_acknowledged(0));
             assert!(timeout(SOON, &mut waiting).await.is_err());
-            hub.heard(1);
+            hub.acknowledged(1);
             waiting.await;
         });
     }

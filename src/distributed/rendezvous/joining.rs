@@ -2,7 +2,10 @@
 
 use super::failure::{self, Failure};
 use super::link::{GRACE, milliseconds, stream};
-use super::message::{ATTEND, Down, Join, Nothing, PROTOCOL, Say, Tell, Up};
+use super::message::{
+    ATTEND, CoordinatorEvent, CoordinatorMessage, Empty, Join, PROTOCOL, ProcessEvent,
+    ProcessMessage,
+};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -28,8 +31,8 @@ pub(in crate::distributed) struct Identity {
 pub(super) struct Joined {
     pub(super) roster: Vec<String>,
     pub(super) channel: Channel,
-    pub(super) up: mpsc::Sender<Up>,
-    pub(super) down: Streaming<Down>,
+    pub(super) up: mpsc::Sender<ProcessMessage>,
+    pub(super) down: Streaming<CoordinatorMessage>,
     pub(super) coordinator: String,
     pub(super) silence: Duration,
 }
@@ -95,38 +98,43 @@ async fn introduce(
         wait_ms: milliseconds(until.saturating_duration_since(Instant::now())),
     };
     let closed = || Failure::lost("the coordinator closed the connection");
-    up.send(Say::Join(join).into()).await.map_err(|_| closed())?;
-    let mut down = stream::<Up, Down>(channel.clone(), ATTEND, ReceiverStream::new(rx)).await?;
+    up.send(ProcessEvent::Join(join).into()).await.map_err(|_| closed())?;
+    let mut down = stream::<ProcessMessage, CoordinatorMessage>(
+        channel.clone(),
+        ATTEND,
+        ReceiverStream::new(rx),
+    )
+    .await?;
     let (mut coordinator, mut silence) = (String::new(), Duration::MAX);
     loop {
-        match down.message().await?.ok_or_else(closed)?.tell {
-            Some(Tell::Welcome(welcome)) => {
+        match down.message().await?.ok_or_else(closed)?.event {
+            Some(CoordinatorEvent::Welcome(welcome)) => {
                 coordinator = welcome.coordinator;
                 silence = Duration::from_millis(welcome.heartbeat_ms.max(1));
                 tokio::spawn(beat(up.clone(), silence / 4));
             }
-            Some(Tell::Ready(roster)) => {
+            Some(CoordinatorEvent::Ready(roster)) => {
                 let roster = roster.names;
                 // The coordinator's name was unknown before joining.
                 let coordinator = roster.first().cloned().unwrap_or(coordinator);
                 return Ok(Joined { roster, channel, up, down, coordinator, silence });
             }
-            Some(Tell::Lost(failure)) => {
+            Some(CoordinatorEvent::Lost(failure)) => {
                 // The coordinator may have ended already.
-                drop(up.try_send(Say::Heard(Nothing {}).into()));
+                drop(up.try_send(ProcessEvent::LossReceived(Empty {}).into()));
                 return Err(failure);
             }
-            Some(Tell::Beat(_)) | None => {}
+            Some(CoordinatorEvent::Heartbeat(_)) | None => {}
         }
     }
 }
 
 /// Sends heartbeats until the receiver is dropped.
-async fn beat(up: mpsc::Sender<Up>, every: Duration) {
+async fn beat(up: mpsc::Sender<ProcessMessage>, every: Duration) {
     let mut beats = tokio::time::interval(every);
     loop {
         beats.tick().await;
-        if up.send(Say::Beat(Nothing {}).into()).await.is_err() {
+        if up.send(ProcessEvent::Heartbeat(Empty {}).into()).await.is_err() {
             return;
         }
     }
@@ -134,7 +142,7 @@ async fn beat(up: mpsc::Sender<Up>, every: Duration) {
 
 /// Receives notifications until a process is lost.
 pub(super) async fn attend(
-    mut down: Streaming<Down>,
+    mut down: Streaming<CoordinatorMessage>,
     coordinator: &str,
     silence: Duration,
 ) -> Failure {
@@ -144,7 +152,9 @@ pub(super) async fn attend(
     };
     loop {
         match timeout(silence, down.message()).await {
-            Ok(Ok(Some(Down { tell: Some(Tell::Lost(failure)) }))) => return failure,
+            Ok(Ok(Some(CoordinatorMessage { event: Some(CoordinatorEvent::Lost(failure)) }))) => {
+                return failure;
+            }
             Ok(Ok(Some(_))) => {}
             Ok(Ok(None)) => return gone("died or left: it ended the connection".to_owned()),
             Ok(Err(status)) => {

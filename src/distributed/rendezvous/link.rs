@@ -3,8 +3,8 @@
 use super::failure::Failure;
 use super::joining::{Identity, Joined, attend, join};
 use super::message::{
-    Arrival, Caller, DELETE, GET, Keys, LIST, MAX_MESSAGE, MEET, Nothing, PUT, Part, Piece, Say,
-    Up, Wanted, parts,
+    Caller, Chunk, DELETE, Empty, GET, KeyRequest, Keys, LIST, MAX_MESSAGE, MEET, MeetRequest, PUT,
+    ProcessEvent, ProcessMessage, PutRequest, parts,
 };
 use prost::Message;
 use prost::bytes::Bytes;
@@ -36,7 +36,7 @@ pub(in crate::distributed) struct Link {
     roster: Vec<String>,
     requests: Handle,
     channel: Channel,
-    up: mpsc::Sender<Up>,
+    up: mpsc::Sender<ProcessMessage>,
     lost: watch::Receiver<Option<Failure>>,
     leaving: Arc<AtomicBool>,
     /// Ends the thread when dropped.
@@ -70,12 +70,12 @@ impl Link {
         let Joined { roster, channel, up, down, coordinator, silence } = run(&requests, joining)?;
         let (say_lost, lost) = watch::channel(None);
         let leaving = Arc::new(AtomicBool::new(false));
-        let (heard, is_leaving) = (up.clone(), leaving.clone());
+        let (acknowledged, is_leaving) = (up.clone(), leaving.clone());
         requests.spawn(async move {
             let failure = attend(down, &coordinator, silence).await;
             say_lost.send_replace(Some(failure.clone()));
             // Best effort: the coordinator may be gone.
-            drop(heard.try_send(Say::Heard(Nothing {}).into()));
+            drop(acknowledged.try_send(ProcessEvent::LossReceived(Empty {}).into()));
             if !is_leaving.load(Ordering::Relaxed) {
                 on_lost(&failure);
             }
@@ -94,7 +94,7 @@ impl Link {
         let (up, mut lost) = (self.up.clone(), self.lost.clone());
         let leaving = async move {
             let said = async {
-                if up.send(Say::Leave(Nothing {}).into()).await.is_ok() {
+                if up.send(ProcessEvent::Leave(Empty {}).into()).await.is_ok() {
                     // The coordinator ends the stream after recording the goodbye.
                     drop(lost.wait_for(Option::is_some).await);
                 }
@@ -115,7 +115,7 @@ impl Link {
         wait: Duration,
         brought: Bytes,
     ) -> Result<BTreeMap<u32, Vec<u8>>, Failure> {
-        let arrival = Arrival {
+        let arrival = MeetRequest {
             caller: Some(self.caller),
             name: name.to_owned(),
             members: members.to_vec(),
@@ -123,12 +123,13 @@ impl Link {
             total: brought.len() as u64,
             part: Bytes::new(),
         };
-        let request = in_chunks(brought, arrival, |part| Arrival { part, ..Arrival::default() });
+        let request =
+            in_chunks(brought, arrival, |part| MeetRequest { part, ..MeetRequest::default() });
         let channel = self.channel.clone();
         self.call(wait, async move {
-            let mut answers = stream::<_, Part>(channel, MEET, request).await?;
+            let mut answers = stream::<_, Chunk>(channel, MEET, request).await?;
             let mut all = BTreeMap::<u32, Vec<u8>>::new();
-            while let Some(Part { index, part }) = answers.message().await? {
+            while let Some(Chunk { index, part }) = answers.message().await? {
                 all.entry(index).or_default().extend_from_slice(&part);
             }
             Ok(all)
@@ -141,16 +142,17 @@ impl Link {
         value: Bytes,
         wait: Duration,
     ) -> Result<(), Failure> {
-        let piece = Piece {
+        let request = PutRequest {
             caller: Some(self.caller),
             key: key.to_vec(),
             total: value.len() as u64,
             part: Bytes::new(),
         };
-        let request = in_chunks(value, piece, |part| Piece { part, ..Piece::default() });
+        let request =
+            in_chunks(value, request, |part| PutRequest { part, ..PutRequest::default() });
         let channel = self.channel.clone();
         self.call(wait, async move {
-            stream::<_, Nothing>(channel, PUT, request).await?.message().await?;
+            stream::<_, Empty>(channel, PUT, request).await?.message().await?;
             Ok(())
         })
     }
@@ -163,9 +165,9 @@ impl Link {
     ) -> Result<Vec<u8>, Failure> {
         let (wanted, channel) = (self.wanted(key, wait), self.channel.clone());
         self.call(wait, async move {
-            let mut answers = stream::<_, Part>(channel, GET, wanted).await?;
+            let mut answers = stream::<_, Chunk>(channel, GET, wanted).await?;
             let mut value = Vec::new();
-            while let Some(Part { part, .. }) = answers.message().await? {
+            while let Some(Chunk { part, .. }) = answers.message().await? {
                 value.extend_from_slice(&part);
             }
             Ok(value)
@@ -207,9 +209,13 @@ impl Link {
         })
     }
 
-    fn wanted(&self, key: &[u8], wait: Duration) -> impl Stream<Item = Wanted> + Send + 'static {
+    fn wanted(
+        &self,
+        key: &[u8],
+        wait: Duration,
+    ) -> impl Stream<Item = KeyRequest> + Send + 'static {
         let (caller, key) = (Some(self.caller), key.to_vec());
-        tokio_stream::once(Wanted { caller, key, wait_ms: milliseconds(wait) })
+        tokio_stream::once(KeyRequest { caller, key, wait_ms: milliseconds(wait) })
     }
 
     /// Waits for a reply, up to the agreed time plus a margin, or until a process is lost.

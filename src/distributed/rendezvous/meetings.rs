@@ -23,7 +23,7 @@ struct Meeting {
 
 struct Present {
     brought: Bytes,
-    told: Sender<Outcome>,
+    reply: Sender<Outcome>,
 }
 
 impl Meetings {
@@ -55,18 +55,18 @@ impl Meetings {
             );
             return Err(Failure::mismatch(message).of(&others));
         }
-        if meeting.present.get(&index).is_some_and(|present| !present.told.is_closed()) {
+        if meeting.present.get(&index).is_some_and(|present| !present.reply.is_closed()) {
             let message = format!("process {index} waits here already, in another thread");
             return Err(Failure::refused(message).of(&[index]));
         }
-        let (told, receiver) = oneshot::channel();
-        meeting.present.insert(index, Present { brought, told });
+        let (reply, receiver) = oneshot::channel();
+        meeting.present.insert(index, Present { brought, reply });
         if meeting.present.len() == meeting.members.len()
             && let Some(complete) = self.0.remove(name)
         {
             let brought = |(&index, present): (&u32, &Present)| (index, present.brought.clone());
             let all: Arc<Contributions> = Arc::new(complete.present.iter().map(brought).collect());
-            complete.tell(&Ok(all));
+            complete.notify(&Ok(all));
         }
         Ok(receiver)
     }
@@ -74,7 +74,7 @@ impl Meetings {
     /// Removes processes that have given up waiting.
     pub(super) fn tidy(&mut self, name: &str) {
         if let Some(meeting) = self.0.get_mut(name) {
-            meeting.present.retain(|_, present| !present.told.is_closed());
+            meeting.present.retain(|_, present| !present.reply.is_closed());
             if meeting.present.is_empty() {
                 self.0.remove(name);
             }
@@ -86,7 +86,7 @@ impl Meetings {
     /// Otherwise the next one to give up would blame those who gave up before.
     pub(super) fn end(&mut self, name: &str, failure: Failure) {
         if let Some(meeting) = self.0.remove(name) {
-            meeting.tell(&Err(failure));
+            meeting.notify(&Err(failure));
         }
     }
 
@@ -99,10 +99,10 @@ impl Meetings {
 }
 
 impl Meeting {
-    fn tell(self, outcome: &Outcome) {
+    fn notify(self, outcome: &Outcome) {
         for present in self.present.into_values() {
             // The receiver may be gone.
-            drop(present.told.send(outcome.clone()));
+            drop(present.reply.send(outcome.clone()));
         }
     }
 }

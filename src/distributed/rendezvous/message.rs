@@ -4,12 +4,12 @@
 //!
 //! ```text
 //! service Rendezvous {
-//!   rpc Attend(stream Up) returns (stream Down);     // one per process, open until it ends
-//!   rpc Meet(stream Arrival) returns (stream Part);  // wait for each other, exchange bytes
-//!   rpc Put(stream Piece) returns (stream Nothing);
-//!   rpc Get(Wanted) returns (stream Part);
-//!   rpc Delete(Wanted) returns (stream Keys);
-//!   rpc List(Wanted) returns (stream Keys);
+//!   rpc Attend(stream ProcessMessage) returns (stream CoordinatorMessage);     // one per process, open until it ends
+//!   rpc Meet(stream MeetRequest) returns (stream Chunk);  // wait for each other, exchange bytes
+//!   rpc Put(stream PutRequest) returns (stream Empty);
+//!   rpc Get(KeyRequest) returns (stream Chunk);
+//!   rpc Delete(KeyRequest) returns (stream Keys);
+//!   rpc List(KeyRequest) returns (stream Keys);
 //! }
 //! ```
 //!
@@ -39,34 +39,34 @@ pub(super) const LIST: &str = "/oxidax.Rendezvous/List";
 
 /// A message without fields.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(in crate::distributed) struct Nothing {}
+pub(in crate::distributed) struct Empty {}
 
 /// A message from a process.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Up {
-    #[prost(oneof = "Say", tags = "1, 2, 3, 4")]
-    pub(super) say: Option<Say>,
+pub(super) struct ProcessMessage {
+    #[prost(oneof = "ProcessEvent", tags = "1, 2, 3, 4")]
+    pub(super) event: Option<ProcessEvent>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Say {
+pub(super) enum ProcessEvent {
     /// The first message.
     #[prost(message, tag = "1")]
     Join(Join),
     /// A heartbeat.
     #[prost(message, tag = "2")]
-    Beat(Nothing),
+    Heartbeat(Empty),
     /// The process was notified of a loss.
     #[prost(message, tag = "3")]
-    Heard(Nothing),
+    LossReceived(Empty),
     /// The process leaves.
     #[prost(message, tag = "4")]
-    Leave(Nothing),
+    Leave(Empty),
 }
 
-impl From<Say> for Up {
-    fn from(say: Say) -> Up {
-        Up { say: Some(say) }
+impl From<ProcessEvent> for ProcessMessage {
+    fn from(event: ProcessEvent) -> ProcessMessage {
+        ProcessMessage { event: Some(event) }
     }
 }
 
@@ -97,13 +97,13 @@ pub(super) struct Join {
 
 /// A message to a process.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Down {
-    #[prost(oneof = "Tell", tags = "1, 2, 3, 4")]
-    pub(super) tell: Option<Tell>,
+pub(super) struct CoordinatorMessage {
+    #[prost(oneof = "CoordinatorEvent", tags = "1, 2, 3, 4")]
+    pub(super) event: Option<CoordinatorEvent>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Tell {
+pub(super) enum CoordinatorEvent {
     /// This process has joined.
     #[prost(message, tag = "1")]
     Welcome(Welcome),
@@ -112,15 +112,15 @@ pub(super) enum Tell {
     Ready(Roster),
     /// A heartbeat of the coordinator.
     #[prost(message, tag = "3")]
-    Beat(Nothing),
+    Heartbeat(Empty),
     /// The program cannot continue.
     #[prost(message, tag = "4")]
     Lost(super::Failure),
 }
 
-impl From<Tell> for Down {
-    fn from(tell: Tell) -> Down {
-        Down { tell: Some(tell) }
+impl From<CoordinatorEvent> for CoordinatorMessage {
+    fn from(event: CoordinatorEvent) -> CoordinatorMessage {
+        CoordinatorMessage { event: Some(event) }
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Caller {
 
 /// A contribution to a meeting. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Arrival {
+pub(super) struct MeetRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(string, tag = "2")]
@@ -171,7 +171,7 @@ pub(super) struct Arrival {
 
 /// A value for a key. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Piece {
+pub(super) struct PutRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
@@ -184,7 +184,7 @@ pub(super) struct Piece {
 
 /// A key or a prefix of keys.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Wanted {
+pub(super) struct KeyRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
@@ -196,7 +196,7 @@ pub(super) struct Wanted {
 
 /// A chunk of a value or of a contribution.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Part {
+pub(super) struct Chunk {
     #[prost(uint32, tag = "1")]
     pub(super) index: u32,
     #[prost(bytes = "bytes", tag = "2")]
@@ -232,12 +232,12 @@ mod tests {
 
     #[test]
     fn largest_message_is_accepted() {
-        let piece = Piece {
+        let request = PutRequest {
             caller: Some(Caller { index: u32::MAX, incarnation: u64::MAX }),
             key: vec![0; MAX_KEY],
             total: u64::MAX,
             part: vec![0; CHUNK].into(),
         };
-        assert!(piece.encoded_len() <= MAX_MESSAGE);
+        assert!(request.encoded_len() <= MAX_MESSAGE);
     }
 }

@@ -3,8 +3,9 @@
 use super::failure::Failure;
 use super::hub::{Hub, Phase};
 use super::message::{
-    ATTEND, Arrival, CHUNK, DELETE, Down, GET, Join, Keys, LIST, MAX_KEY, MAX_MESSAGE, MEET,
-    Nothing, PUT, Part, Piece, Roster, Say, Tell, Up, Wanted, Welcome, parts,
+    ATTEND, CHUNK, Chunk, CoordinatorEvent, CoordinatorMessage, DELETE, Empty, GET, Join,
+    KeyRequest, Keys, LIST, MAX_KEY, MAX_MESSAGE, MEET, MeetRequest, PUT, ProcessEvent,
+    ProcessMessage, PutRequest, Roster, Welcome, parts,
 };
 use super::store::check_key;
 use prost::Message;
@@ -139,35 +140,42 @@ async fn whole<A>(
     }
 }
 
-type Said<T> = Result<T, Status>;
+type Reply<T> = Result<T, Status>;
 
 /// Accepts a process for the time of its connection.
 async fn attend(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Up>,
-) -> Result<ReceiverStream<Said<Down>>, Failure> {
-    let Up { say: Some(Say::Join(join)) } = first(&hub, &mut inbound).await? else {
+    mut inbound: Streaming<ProcessMessage>,
+) -> Result<ReceiverStream<Reply<CoordinatorMessage>>, Failure> {
+    let ProcessMessage { event: Some(ProcessEvent::Join(join)) } =
+        first(&hub, &mut inbound).await?
+    else {
         return Err(Failure::refused("a process must join first"));
     };
     hub.join(&join)?;
     // There is no await from here on, so a process that has joined is always listened to.
     let (out, outgoing) = mpsc::channel(16);
-    let telling = tokio::spawn(tell(hub.clone(), join.clone(), out)).abort_handle();
-    tokio::spawn(listen(hub, join.index, inbound, telling));
+    let notifier = tokio::spawn(notify(hub.clone(), join.clone(), out)).abort_handle();
+    tokio::spawn(listen(hub, join.index, inbound, notifier));
     Ok(ReceiverStream::new(outgoing))
 }
 
 /// Receives a process's messages until it leaves or is lost.
-async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: AbortHandle) {
+async fn listen(
+    hub: Arc<Hub>,
+    index: u32,
+    mut inbound: Streaming<ProcessMessage>,
+    notifier: AbortHandle,
+) {
     let silence = hub.terms.heartbeat_timeout;
     loop {
         let why = match timeout(silence, inbound.message()).await {
-            Ok(Ok(Some(Up { say: Some(Say::Beat(_)) }))) => continue,
-            Ok(Ok(Some(Up { say: Some(Say::Heard(_)) }))) => {
-                hub.heard(index);
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::Heartbeat(_)) }))) => continue,
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::LossReceived(_)) }))) => {
+                hub.acknowledged(index);
                 continue;
             }
-            Ok(Ok(Some(Up { say: Some(Say::Leave(_)) }))) => {
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::Leave(_)) }))) => {
                 hub.leave(index);
                 break;
             }
@@ -179,15 +187,16 @@ async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: 
         break;
     }
     // Ends the other direction too.
-    telling.abort();
+    notifier.abort();
 }
 
 /// Notifies a process of changes.
-async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
+async fn notify(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Reply<CoordinatorMessage>>) {
     let silence = hub.terms.heartbeat_timeout;
-    let send = async |tell: Tell| timeout(silence, out.send(Ok(tell.into()))).await.is_ok();
+    let send =
+        async |event: CoordinatorEvent| timeout(silence, out.send(Ok(event.into()))).await.is_ok();
     let welcome = Welcome { heartbeat_ms: silence.as_millis() as u64, coordinator: hub.name(0) };
-    if !send(Tell::Welcome(welcome)).await {
+    if !send(CoordinatorEvent::Welcome(welcome)).await {
         return;
     }
     let wait = milliseconds(join.wait_ms);
@@ -200,16 +209,18 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
         match now {
             Phase::Gathering => {}
             Phase::Ready(names) => {
-                if gathering && !send(Tell::Ready(Roster { names: names.to_vec() })).await {
+                if gathering
+                    && !send(CoordinatorEvent::Ready(Roster { names: names.to_vec() })).await
+                {
                     return;
                 }
                 gathering = false;
             }
             Phase::Lost(failure) => {
                 if join.index == 0 {
-                    hub.others_heard(0).await;
+                    hub.others_acknowledged(0).await;
                 }
-                send(Tell::Lost(failure)).await;
+                send(CoordinatorEvent::Lost(failure)).await;
                 // Open until the process is gone, or its listener ends this task.
                 out.closed().await;
                 return;
@@ -220,7 +231,7 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
             _ = phase.changed() => {}
             _ = beats.tick() => {
                 // A heartbeat can be dropped if the channel is full.
-                drop(out.try_send(Ok(Tell::Beat(Nothing {}).into())));
+                drop(out.try_send(Ok(CoordinatorEvent::Heartbeat(Empty {}).into())));
             }
             () = tokio::time::sleep_until(give_up), if gathering => {
                 hub.give_up_gathering(join.index, wait);
@@ -231,9 +242,10 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
 
 async fn meet(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Arrival>,
-) -> Result<impl Stream<Item = Said<Part>>, Failure> {
-    let Arrival { caller, name, members, wait_ms, total, part } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<MeetRequest>,
+) -> Result<impl Stream<Item = Reply<Chunk>>, Failure> {
+    let MeetRequest { caller, name, members, wait_ms, total, part } =
+        first(&hub, &mut inbound).await?;
     let index = hub.check(caller)?;
     if name.len() > MAX_KEY {
         let len = name.len();
@@ -251,39 +263,39 @@ async fn meet(
         // The contributions of others are accounted to them. This process's share is reserved until
         // it has read everything.
         let _held = &reserved;
-        parts(brought).map(move |part| Ok(Part { index, part }))
+        parts(brought).map(move |part| Ok(Chunk { index, part }))
     });
     Ok(tokio_stream::iter(answers))
 }
 
 async fn put(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Piece>,
-) -> Result<impl Stream<Item = Said<Nothing>>, Failure> {
-    let Piece { caller, key, total, part } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<PutRequest>,
+) -> Result<impl Stream<Item = Reply<Empty>>, Failure> {
+    let PutRequest { caller, key, total, part } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     check_key(&key)?;
     let reserved = hub.reserve(total.saturating_add(key.len() as u64), "the value")?;
-    let value = whole(&hub, &part, total, inbound, |piece| piece.part).await?;
+    let value = whole(&hub, &part, total, inbound, |request| request.part).await?;
     hub.put(key, value, reserved);
-    Ok(tokio_stream::once(Ok(Nothing {})))
+    Ok(tokio_stream::once(Ok(Empty {})))
 }
 
 async fn get(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Part>>, Failure> {
-    let Wanted { caller, key, wait_ms } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Chunk>>, Failure> {
+    let KeyRequest { caller, key, wait_ms } = first(&hub, &mut inbound).await?;
     let index = hub.check(caller)?;
     let value = hub.get(&key, milliseconds(wait_ms)).await?;
-    Ok(tokio_stream::iter(parts(value).map(move |part| Ok(Part { index, part }))))
+    Ok(tokio_stream::iter(parts(value).map(move |part| Ok(Chunk { index, part }))))
 }
 
 async fn delete(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
-    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Keys>>, Failure> {
+    let KeyRequest { caller, key, .. } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     let keys = if hub.delete(&key) { vec![key] } else { Vec::new() };
     Ok(tokio_stream::once(Ok(Keys { keys })))
@@ -291,9 +303,9 @@ async fn delete(
 
 async fn list(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
-    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Keys>>, Failure> {
+    let KeyRequest { caller, key, .. } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     let pages = pages(hub.list(&key));
     Ok(tokio_stream::iter(pages.into_iter().map(|keys| Ok(Keys { keys }))))

@@ -46,8 +46,8 @@ fn caller() -> Option<Caller> {
     Some(Caller { index: 0, incarnation: 1 })
 }
 
-fn piece(total: u64, part: Vec<u8>) -> Piece {
-    Piece { caller: caller(), key: b"k".to_vec(), total, part: part.into() }
+fn request(total: u64, part: Vec<u8>) -> PutRequest {
+    PutRequest { caller: caller(), key: b"k".to_vec(), total, part: part.into() }
 }
 
 #[test]
@@ -68,16 +68,16 @@ fn one_process_joins_and_leaves() {
 fn messages_and_totals_are_limited() {
     let coordinator = coordinator(1);
     let link = join(&coordinator, 0, 1).unwrap();
-    let refused = |messages: Vec<Piece>| {
-        ask::<_, Nothing>(&coordinator, PUT, messages).unwrap_err().message().to_owned()
+    let refused = |messages: Vec<PutRequest>| {
+        ask::<_, Empty>(&coordinator, PUT, messages).unwrap_err().message().to_owned()
     };
-    let said = refused(vec![piece(9, vec![0; MAX_MESSAGE + 1])]);
+    let said = refused(vec![request(9, vec![0; MAX_MESSAGE + 1])]);
     assert!(said.contains("too large") && said.contains(&MAX_MESSAGE.to_string()), "{said}");
     // More or fewer bytes than announced, and more than the memory limit.
-    let said = refused(vec![piece(3, vec![0; 2]), piece(0, vec![0; 2])]);
+    let said = refused(vec![request(3, vec![0; 2]), request(0, vec![0; 2])]);
     assert_eq!(said, "3 bytes were announced, not 4");
-    assert_eq!(refused(vec![piece(3, vec![0; 2])]), "3 bytes were announced, not 2");
-    let said = refused(vec![piece(u64::MAX, Vec::new())]);
+    assert_eq!(refused(vec![request(3, vec![0; 2])]), "3 bytes were announced, not 2");
+    let said = refused(vec![request(u64::MAX, Vec::new())]);
     assert!(said.contains("are free"), "{said}");
     assert_eq!(refused(Vec::new()), "the request is empty");
     // Nothing was stored, and the memory was released.
@@ -96,20 +96,20 @@ fn requests_of_strangers_are_refused() {
     });
     one.put(b"k", Bytes::from_static(b"secret"), LONG).unwrap();
     for caller in [None, Some(Caller { index: 0, incarnation: 99 })] {
-        let wanted = Wanted { caller, key: b"k".to_vec(), wait_ms: 1000 };
+        let wanted = KeyRequest { caller, key: b"k".to_vec(), wait_ms: 1000 };
         for path in [GET, DELETE, LIST] {
-            let said = ask::<_, Nothing>(&coordinator, path, vec![wanted.clone()]).unwrap_err();
+            let said = ask::<_, Empty>(&coordinator, path, vec![wanted.clone()]).unwrap_err();
             assert!(said.message().contains("has not joined"), "{path}: {said:?}");
         }
-        let arrival = Arrival { caller, name: "m".into(), ..Arrival::default() };
-        assert!(ask::<_, Part>(&coordinator, MEET, vec![arrival]).is_err());
-        let piece = Piece { caller, ..piece(0, Vec::new()) };
-        assert!(ask::<_, Nothing>(&coordinator, PUT, vec![piece]).is_err());
+        let arrival = MeetRequest { caller, name: "m".into(), ..MeetRequest::default() };
+        assert!(ask::<_, Chunk>(&coordinator, MEET, vec![arrival]).is_err());
+        let request = PutRequest { caller, ..request(0, Vec::new()) };
+        assert!(ask::<_, Empty>(&coordinator, PUT, vec![request]).is_err());
     }
-    let beat = Up::from(Say::Beat(Nothing {}));
-    let said = ask::<_, Down>(&coordinator, ATTEND, vec![beat]).unwrap_err();
+    let beat = ProcessMessage::from(ProcessEvent::Heartbeat(Empty {}));
+    let said = ask::<_, CoordinatorMessage>(&coordinator, ATTEND, vec![beat]).unwrap_err();
     assert_eq!(said.message(), "a process must join first");
-    let said = ask::<_, Nothing>(&coordinator, "/no/such", vec![Nothing {}]).unwrap_err();
+    let said = ask::<_, Empty>(&coordinator, "/no/such", vec![Empty {}]).unwrap_err();
     assert!(said.message().contains("does not know this"), "{said:?}");
     assert_eq!(other.get(b"k", LONG).unwrap(), b"secret");
 }
