@@ -1,6 +1,6 @@
 //! Locating the operation that produces a NaN.
 
-use crate::core::nan_check::{Watch, watching};
+use crate::core::nan_check::{NanCheck, with_nan_check};
 
 /// Runs `f` and reports the first operation that produces a NaN, with its line, in the forward or
 /// backward pass.
@@ -19,11 +19,11 @@ use crate::core::nan_check::{Watch, watching};
 /// ```
 #[doc(alias = "jax_debug_nans")]
 pub fn nan_check<R>(f: impl FnOnce() -> R) -> R {
-    watching(Watch::Nan, f)
+    with_nan_check(NanCheck::Nan, f)
 }
 
 /// Like [`nan_check`], and also reports infinities, except those in constants.
 #[doc(alias = "jax_debug_infs")]
 pub fn finite_check<R>(f: impl FnOnce() -> R) -> R {
-    watching(Watch::Finite, f)
+    with_nan_check(NanCheck::NonFinite, f)
 }

@@ -116,7 +116,7 @@ mod on_cpu {
             dir.path(),
             expect![[r#"
             error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors` and `model.safetensors.index.json`
-              help: name a step's folder; the newest is `step-000000003`"#]],
+              help: open a step's folder; the newest is `step-000000003`"#]],
         );
         let arrays = checkpoint::arrays(folder.path_of(3).join("arrays.safetensors")).unwrap();
         assert_eq!(arrays.into_keys().collect::<Vec<_>>(), ["key", "weight"]);
