@@ -81,7 +81,7 @@ impl JoinedShards {
         let shape = &self.entry.shape;
         let mut joined = vec![0; shape.size() * width];
         for shard in &self.shards {
-            shape.place(&shard.index, width, &read(&shard.name)?, &mut joined);
+            shape.write_slice(&shard.index, width, &read(&shard.name)?, &mut joined);
         }
         Ok(joined)
     }

@@ -24,11 +24,7 @@ use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw
 #[doc(alias = "checkify")]
 #[track_caller]
 pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
-<<<<<<< HEAD
-    let location = Location::caller();
-=======
     let loc = Loc::caller();
->>>>>>> main
     if condition.dtype() != DType::Bool {
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
@@ -37,24 +33,15 @@ pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
-<<<<<<< HEAD
     // Two checks are equal if their messages and lines are.
-    let key = format!("{message}\n{location}");
-=======
-    // What tells two checks apart are the message and the line.
     let key = format!("{message}\n{loc}");
->>>>>>> main
     let function = HostFunction::of_type::<Check>(key, move |operands| {
         let (condition, arrays) = operands.split_at(1);
         if condition[0].as_bytes().iter().all(|&holds| holds != 0) {
             return Ok(Vec::new());
         }
         let message = parsed.apply(arrays);
-<<<<<<< HEAD
-        Err(trace::op_error(OpErrorKind::Value, "check", message, Some(location)))
-=======
         Err(trace::op_error(OpErrorKind::Value, "check", message, loc))
->>>>>>> main
     });
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);

@@ -74,19 +74,11 @@ pub fn pure_callback<F>(f: F, results: &[Aval], arrays: &[&Array]) -> Vec<Array>
 where
     F: Fn(&[HostArray]) -> Result<Vec<HostArray>, HostError> + Send + Sync + 'static,
 {
-<<<<<<< HEAD
-    let location = std::panic::Location::caller();
-    let function = HostFunction::of_type::<F>("pure_callback", move |arrays| {
-        f(arrays).map_err(|error| {
-            let message = format!("the closure failed: {error}");
-            trace::op_error(OpErrorKind::Runtime, "pure_callback", message, Some(location))
-=======
     let loc = Loc::caller();
     let function = HostFunction::of_type::<F>("pure_callback", move |arrays| {
         f(arrays).map_err(|error| {
             let message = format!("the closure failed: {error}");
             trace::op_error(OpErrorKind::Runtime, "pure_callback", message, loc)
->>>>>>> main
         })
     });
     run_or_bind("pure_callback", function, results.to_vec(), false, arrays)
