@@ -8,20 +8,20 @@
 //!
 //! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 with AdamW.
 //! - *GPT-2 step*: 12 unrolled layers with AdamW, from shapes only.
-//! - *Warm start*: from process start to the end of the first MLP step, or until the GPT-2 step is ready to
-//!   run: without a disk cache, with an empty one, and with the one that the previous process filled
-//!   (`--ready WHAT FOLDER`). The other tables use no disk cache.
-//! - *Module text*: size of the GPT-2 step without locations, in kB. JAX prints StableHLO's short form,
-//!   oxidax MLIR's generic form, which `jaxlib` can print too.
-//! - *First step*: from process start to the end of the first MLP step, including weights and plugin. Each
-//!   side runs a new process (ours is this binary with `--ready mlp`).
+//! - *Warm start*: from process start to the end of the first MLP step, or until the GPT-2 step is
+//!   ready to run: without a disk cache, with an empty one, and with the one that the previous
+//!   process filled (`--ready WHAT FOLDER`). The other tables use no disk cache.
+//! - *Module text*: size of the GPT-2 step without locations, in kB. JAX prints StableHLO's short
+//!   form, oxidax MLIR's generic form, which `jaxlib` can print too.
+//! - *First step*: from process start to the end of the first MLP step, including weights and
+//!   plugin. Each side runs a new process (ours is this binary with `--ready mlp`).
 //!
-//! In each round both sides alternate, each with a newly jitted function. *Cold* is the first time in a
-//! process; JAX's caches are emptied for it. Times are lower quartiles over rounds in milliseconds; ratios
-//! are medians over rounds.
+//! In each round both sides alternate, each with a newly jitted function. *Cold* is the first time
+//! in a process; JAX's caches are emptied for it. Times are lower quartiles over rounds in
+//! milliseconds; ratios are medians over rounds.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first step
-//! under half of JAX's.
+//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first
+//! step under half of JAX's.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -153,8 +153,8 @@ fn run(command: &mut Command) -> Result<f64> {
     Ok(millis(start))
 }
 
-/// Measures process start to the end of the first MLP step, in milliseconds; for oxidax also until the
-/// first array, which includes finding and loading the plugin.
+/// Measures process start to the end of the first MLP step, in milliseconds; for oxidax also until
+/// the first array, which includes finding and loading the plugin.
 fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     let us = std::env::current_exe().context("this binary's path")?;
     let [mut step, mut array] = [Times::default(), Times::default()];
@@ -241,7 +241,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
-    // What an earlier run has kept would be found otherwise, if this binary is started without cargo.
+    // What an earlier run has kept would be found otherwise, if this binary is started without
+    // cargo.
     set_disk(Settings::off())?;
     if said("--warm-start") {
         print_heading("Warm start; milliseconds");

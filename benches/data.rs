@@ -5,11 +5,11 @@
 //! cargo bench --bench data -- --quick           a third of the rounds
 //! ```
 //!
-//! The data is eight TFRecord files of 8,000 examples in the page cache: 784 bytes of image and a label.
-//! *Read* interleaves the files and verifies checksums. *Decode* adds a shuffle buffer of 10,000, parsing to
-//! `f32[784]` and `i32[]`, and batches of 128. *Decode, parallel* parses on one thread per core and prefetches
-//! batches. All sides alternate in each round. Figures are thousands of records per second at the lower
-//! quartile of times; ratios are medians over rounds.
+//! The data is eight TFRecord files of 8,000 examples in the page cache: 784 bytes of image and a
+//! label. *Read* interleaves the files and verifies checksums. *Decode* adds a shuffle buffer of
+//! 10,000, parsing to `f32[784]` and `i32[]`, and batches of 128. *Decode, parallel* parses on one
+//! thread per core and prefetches batches. All sides alternate in each round. Figures are thousands
+//! of records per second at the lower quartile of times; ratios are medians over rounds.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -5,13 +5,14 @@
 //! cargo bench --bench dispatch -- --quick       a fifth of the rounds
 //! ```
 //!
-//! The program adds 1 to each of *n* arrays `f32[4]`. *Moved*: results are the next call's arguments and
-//! reuse their memory, as in a training step. *Kept*: every call has the same arguments. The bare side runs
-//! the same program with the same options. All sides alternate in each round, and each figure is a round's
-//! mean. Times are lower quartiles over rounds, in microseconds per call; ratios and differences are medians
-//! over rounds.
+//! The program adds 1 to each of *n* arrays `f32[4]`. *Moved*: results are the next call's
+//! arguments and reuse their memory, as in a training step. *Kept*: every call has the same
+//! arguments. The bare side runs the same program with the same options. All sides alternate in
+//! each round, and each figure is a round's mean. Times are lower quartiles over rounds, in
+//! microseconds per call; ratios and differences are medians over rounds.
 //!
-//! Budgets: a call with one array within 1 µs of the bare C API, and at most 0.2 µs of our own per leaf.
+//! Budgets: a call with one array within 1 µs of the bare C API, and at most 0.2 µs of our own per
+//! leaf.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -8,18 +8,19 @@
 //! ```
 //!
 //! - *MLP*: a step of `examples/mlp -- --data`, 784-1024-1024-10 on 128 images, AdamW.
-//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping, AdamW; in
-//!   `f32`, and computing in `bf16` with `f32` parameters.
+//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping,
+//!   AdamW; in `f32`, and computing in `bf16` with `f32` parameters.
 //! - *ResNet-50*: a step on 8 images of 112×112, momentum.
 //! - *BERT*: embeddings of 16 sentences of 128 tokens with MiniLM of 6 layers.
-//! - *Precision*: the step of GPT-2 and matrix products in `f32` and `bf16`, oxidax alone, and the losses of
-//!   the baby GPT in both; `--chart=FILE` draws them as SVG or PNG.
+//! - *Precision*: the step of GPT-2 and matrix products in `f32` and `bf16`, oxidax alone, and the
+//!   losses of the baby GPT in both; `--chart=FILE` draws them as SVG or PNG.
 //!
-//! candle and burn (`benches/frameworks`) train the MLP and run BERT. All sides have the same parameters and
-//! data (`support/models/numbers.rs`), and their first results must agree up to rounding. The first call
-//! traces, lowers, compiles and runs, and is reported separately. Then the sides alternate in rounds; a call
-//! ends when its result can be read. Times are lower quartiles over rounds, ratios medians over rounds. *CPU
-//! ratio* compares processor time over all calls and threads, which other work on the machine disturbs less.
+//! candle and burn (`benches/frameworks`) train the MLP and run BERT. All sides have the same
+//! parameters and data (`support/models/numbers.rs`), and their first results must agree up to
+//! rounding. The first call traces, lowers, compiles and runs, and is reported separately. Then the
+//! sides alternate in rounds; a call ends when its result can be read. Times are lower quartiles
+//! over rounds, ratios medians over rounds. *CPU ratio* compares processor time over all calls and
+//! threads, which other work on the machine disturbs less.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -5,11 +5,11 @@
 //! cargo bench --bench spread -- --quick       a fifth of the rounds
 //! ```
 //!
-//! The program adds 1 to each of *n* arrays `f32[8, 4]`, one row per CPU device. Every call is awaited on all
-//! sides. The *bare* call passes prebuilt buffer lists to the same executable, which leaves the plugin's
-//! launch on eight threads. *Own* is what oxidax and JAX add to it; JAX's plugin is another build of the same
-//! compiler. Times are lower quartiles over rounds, in microseconds per call; differences are medians over
-//! rounds.
+//! The program adds 1 to each of *n* arrays `f32[8, 4]`, one row per CPU device. Every call is
+//! awaited on all sides. The *bare* call passes prebuilt buffer lists to the same executable, which
+//! leaves the plugin's launch on eight threads. *Own* is what oxidax and JAX add to it; JAX's
+//! plugin is another build of the same compiler. Times are lower quartiles over rounds, in
+//! microseconds per call; differences are medians over rounds.
 //!
 //! Goal: our own part under half of JAX's.
 

@@ -57,8 +57,8 @@ pub fn print_heading(heading: &str) {
     println!("{heading}\n{model}, {cores} cores, load {load}\n");
 }
 
-/// Measures one side's calls. The first calls do not count, because the other sides have evicted this
-/// side's data from the processor's caches.
+/// Measures one side's calls. The first calls do not count, because the other sides have evicted
+/// this side's data from the processor's caches.
 #[allow(dead_code, reason = "some benchmarks measure calls")]
 pub fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     for _ in 0..=calls / 4 {

@@ -1,5 +1,5 @@
-//! An unrolled GPT-2 training step from shapes, traced and lowered but never run, with the formulas of
-//! `gpt2_step` in `python-compat/jax_bench.py`.
+//! An unrolled GPT-2 training step from shapes, traced and lowered but never run, with the formulas
+//! of `gpt2_step` in `python-compat/jax_bench.py`.
 
 use anyhow::Result;
 use oxidax::prelude::*;

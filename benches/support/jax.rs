@@ -1,8 +1,9 @@
 //! JAX, candle and burn on this machine, measured in alternation with oxidax.
 //!
-//! A script of `python-compat`, for example `jax_bench.py`, runs with `--serve` in the Python named by
-//! `OXIDAX_BENCH_PYTHON`. It measures once per request, so both sides see the same load of the machine.
-//! The program named by `OXIDAX_BENCH_FRAMEWORKS` (`benches/frameworks`) does this for candle and burn.
+//! A script of `python-compat`, for example `jax_bench.py`, runs with `--serve` in the Python named
+//! by `OXIDAX_BENCH_PYTHON`. It measures once per request, so both sides see the same load of the
+//! machine. The program named by `OXIDAX_BENCH_FRAMEWORKS` (`benches/frameworks`) does this for
+//! candle and burn.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;

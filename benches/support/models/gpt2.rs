@@ -69,8 +69,8 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
     }
 }
 
-/// Returns a model that trains on the same batch in every call. With `bf16`, parameters and optimizer
-/// state stay `f32`.
+/// Returns a model that trains on the same batch in every call. With `bf16`, parameters and
+/// optimizer state stay `f32`.
 pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
     let config =
@@ -90,8 +90,8 @@ pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     Ok(Model { parameters, call })
 }
 
-/// Returns the losses of training with nanoGPT's CPU settings on the tragedies, with the same weights
-/// and windows in both dtypes.
+/// Returns the losses of training with nanoGPT's CPU settings on the tragedies, with the same
+/// weights and windows in both dtypes.
 pub fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");

@@ -1,4 +1,5 @@
-//! Training steps and inference of the models in `python-compat/models_bench.py`, with the same numbers.
+//! Training steps and inference of the models in `python-compat/models_bench.py`, with the same
+//! numbers.
 
 pub mod bert;
 pub mod clock;

@@ -20,7 +20,8 @@ fn hash(at: usize) -> u32 {
 }
 
 /// Returns the values of a leaf: scales and variances are one, biases and means zero, and arrays of
-/// several axes have variance `1 / fan_in`, where `fan_in` is the product of all axes except the last.
+/// several axes have variance `1 / fan_in`, where `fan_in` is the product of all axes except the
+/// last.
 pub fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
     let n = shape.iter().product();
     match path.rsplit('.').next().unwrap_or_default() {
