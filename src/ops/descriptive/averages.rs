@@ -40,7 +40,8 @@ pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
     div(mul(&x, &weights).sum_axes(axes.clone()), weights.sum_axes(axes))
 }
 
-/// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty axis.
+/// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty
+/// axis.
 #[track_caller]
 pub fn ptp(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();

@@ -96,8 +96,8 @@ fn split_before(name: &str, x: &Array, indices: &[usize], axis: usize) -> Vec<Ar
 /// Splits `x` along `axis` as [`split`] does. The sizes of a number of sections may differ by one,
 /// larger sections first.
 ///
-/// Throws `Op` (value) for 0 sections, and `Op` (shape) for an axis out of range and for indices that
-/// decrease or exceed its size.
+/// Throws `Op` (value) for 0 sections, and `Op` (shape) for an axis out of range and for indices
+/// that decrease or exceed its size.
 ///
 /// ```
 /// use oxidax::prelude::*;

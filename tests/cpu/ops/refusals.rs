@@ -1,5 +1,5 @@
-//! What composite functions refuse: the message has the function's name, the numbers and the caller's
-//! line.
+//! What composite functions refuse: the message has the function's name, the numbers and the
+//! caller's line.
 
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;
