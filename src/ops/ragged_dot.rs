@@ -94,13 +94,13 @@ impl RaggedDot {
             (Mode::Free, Some(axis)) => {
                 ensure_shape!(
                     axis < rhs.rank(),
-                    "rhs has no axis {axis} of groups: its rank is {}",
+                    "rhs has no axis {axis}: its rank is {}",
                     rhs.rank()
                 );
                 ensure_shape!(
                     !self.dot.rhs_contracting.contains(&axis)
                         && !self.dot.rhs_batch.contains(&axis),
-                    "rhs axis {axis} cannot be the one of groups: the product contracts or batches it"
+                    "rhs axis {axis} cannot be the group axis: the product contracts or batches it"
                 );
                 let size = rhs.shape()[axis];
                 ensure_shape!(
@@ -110,10 +110,10 @@ impl RaggedDot {
                 Ok(())
             }
             (Mode::Free, None) => Err(RuleError::shape(format!(
-                "the ragged axis {ragged} is free, so rhs needs an axis of groups: set rhs_group"
+                "the ragged axis {ragged} is free, so rhs needs a group axis: set rhs_group"
             ))),
             (_, Some(axis)) => Err(RuleError::shape(format!(
-                "the ragged axis {ragged} is contracting or batch, so rhs has no axis of groups, got {axis}"
+                "the ragged axis {ragged} is contracting or batch, so rhs has no group axis, got {axis}"
             ))),
             (_, None) => Ok(()),
         }
@@ -250,9 +250,8 @@ fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -
 }
 
 /// Multiplies each row of `lhs`, `[m, k]`, by the matrix of its group in `rhs`, `[g, k, n]`.
-/// `group_sizes`,
-/// `int[g]`, holds the number of consecutive rows of each group. The result is `[m, n]`; rows after the
-/// last group are zeros. Layers of experts use it with rows sorted by expert.
+/// `group_sizes`, `int[g]`, holds the number of consecutive rows of each group. The result is `[m,
+/// n]`; rows after the last group are zeros. Layers of experts use it with rows sorted by expert.
 ///
 /// [`ragged_dot_general`] has other layouts, precisions and dtypes. Throws `Op` in the same cases.
 ///

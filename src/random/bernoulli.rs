@@ -20,8 +20,9 @@ pub struct BernoulliOptions {
 
 /// Returns booleans that are true with probability `p`.
 ///
-/// `p` is a number or a float array. It broadcasts to `shape`, or determines it if `shape` is `..`. Its
-/// dtype determines the resolution of the probability: 2⁻²³ for a number, which counts as `f32`.
+/// `p` is a number or a float array. It broadcasts to `shape`, or determines it if `shape` is `..`.
+/// Its dtype determines the resolution of the probability: 2⁻²³ for a number, which counts as
+/// `f32`.
 ///
 /// Throws `Op` if `p` is not a float or does not broadcast.
 ///
@@ -81,8 +82,8 @@ pub(super) fn resolution(dtype: DType) -> f64 {
 
 /// Returns 1 or -1, each with probability ½.
 ///
-/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex. In unsigned integers -1
-/// wraps to the largest number.
+/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex. In unsigned
+/// integers -1 wraps to the largest number.
 ///
 /// Throws `Op` (dtype) for other dtypes.
 ///
@@ -115,8 +116,8 @@ pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array 
 /// more.
 ///
 /// `dtype` is an integer of 8 to 64 bits. `p`, in `0..1`, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`. Its dtype determines the resolution: a number counts as
-/// `f32`, or as `f64` if `dtype` has 64 bits.
+/// `shape`, or determines it if `shape` is `..`. Its dtype determines the resolution: a number
+/// counts as `f32`, or as `f64` if `dtype` has 64 bits.
 ///
 /// Throws `Op` for another dtype, and if `p` does not broadcast.
 ///

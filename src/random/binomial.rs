@@ -19,10 +19,10 @@ use crate::primitives::{
 
 /// Returns numbers of successes in `n` independent trials of success probability `p`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `n` and `p` are numbers or arrays. They broadcast to `shape`, or
-/// determine it if `shape` is `..`. The dtype of `p` is the dtype of the computation; a number
-/// counts as
-/// `f32`, or as `f64` if `dtype` is `f64`. The result is NaN for a negative or NaN `n` and for a NaN `p`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `n` and `p` are numbers or arrays. They broadcast to
+/// `shape`, or determine it if `shape` is `..`. The dtype of `p` is the dtype of the computation; a
+/// number counts as `f32`, or as `f64` if `dtype` is `f64`. The result is NaN for a negative or NaN
+/// `n` and for a NaN `p`.
 ///
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast. Derivatives with respect
 /// to the parameters are 0.
@@ -159,9 +159,9 @@ fn stirling_tail(k: &Array) -> Array {
 /// Returns the number of occurrences of each outcome in `n` independent trials. The probabilities
 /// `p` of the outcomes are along the last axis.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, `[…, k]`, broadcasts to `shape`, or determines it if `shape`
-/// is `..`. It is normalized. `n` is a number or an array that broadcasts to `shape` without the
-/// last axis. The computation has the dtype that `n` and `p` promote to.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, `[…, k]`, broadcasts to `shape`, or determines it
+/// if `shape` is `..`. It is normalized. `n` is a number or an array that broadcasts to `shape`
+/// without the last axis. The computation has the dtype that `n` and `p` promote to.
 ///
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast.
 ///

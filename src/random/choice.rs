@@ -185,8 +185,8 @@ impl Default for CategoricalOptions {
 /// axis:
 /// `i32` of the shape of `logits` without that axis.
 ///
-/// `logits` is `f16`, `bf16`, `f32` or `f64`. A class with a logit of negative infinity is never drawn
-/// unless all are.
+/// `logits` is `f16`, `bf16`, `f32` or `f64`. A class with a logit of negative infinity is never
+/// drawn unless all are.
 ///
 /// Throws `Op` (dtype) for other dtypes and `Op` (shape) for a scalar.
 ///

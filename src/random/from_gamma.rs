@@ -17,8 +17,9 @@ use crate::primitives::{
 /// Returns numbers of the beta distribution, of density proportional to `x^(a-1) (1-x)^(b-1)` in
 /// `0..1`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a` and `b`, above 0, are numbers or arrays. They broadcast to
-/// `shape`, or determine it if `shape` is `..`. The result is differentiable with respect to both.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a` and `b`, above 0, are numbers or arrays. They
+/// broadcast to `shape`, or determine it if `shape` is `..`. The result is differentiable with
+/// respect to both.
 ///
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast or promote to a wider
 /// dtype.
@@ -122,9 +123,9 @@ pub fn t(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) ->
 /// Returns vectors of the Dirichlet distribution: positive numbers of sum 1 along the last axis,
 /// with a density proportional to the product of `x_i^(alpha_i - 1)`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `alpha`, `[…, n]` and above 0, is converted to it. The result
-/// is `[shape…, n]`: the leading axes of `alpha` broadcast to `shape`, or determine it if that is
-/// `..`. It is differentiable with respect to `alpha`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `alpha`, `[…, n]` and above 0, is converted to it. The
+/// result is `[shape…, n]`: the leading axes of `alpha` broadcast to `shape`, or determine it if
+/// that is `..`. It is differentiable with respect to `alpha`.
 ///
 /// Throws `Op` for other dtypes, and for an `alpha` of rank 0 or one that does not broadcast.
 ///
@@ -153,8 +154,8 @@ pub fn dirichlet(key: Key, shape: impl SampleShape, dtype: DType, alpha: &Array)
 
 /// Returns numbers of the generalized normal distribution, of density proportional to `e^-|x|^p`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, above 0, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`. For `p` = 2 the variance is ½.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`. For `p` = 2 the variance is ½.
 ///
 /// Throws `Op` for other dtypes, and for a `p` that does not broadcast or promotes to a wider
 /// dtype.

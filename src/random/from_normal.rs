@@ -14,8 +14,8 @@ use crate::primitives::{
 
 /// Returns numbers whose logarithm is normal with mean 0 and standard deviation `sigma`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. `sigma` is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. `sigma` is a number or an array. It
+/// broadcasts to `shape`, or determines it if `shape` is `..`.
 ///
 /// Throws `Op` for other dtypes, and for a `sigma` that does not broadcast or promotes to a wider
 /// dtype.
@@ -58,9 +58,9 @@ fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 
 /// Returns numbers of the two-sided Maxwell distribution around `loc` with scale `scale`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The shape of the result is `shape` followed by the joint
-/// shape of `loc` and `scale`, numbers or arrays. An empty `shape` stands for the joint shape,
-/// which then occurs twice, as in JAX.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The shape of the result is `shape` followed by the
+/// joint shape of `loc` and `scale`, numbers or arrays. An empty `shape` stands for the joint
+/// shape, which then occurs twice, as in JAX.
 ///
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast or promote to a wider
 /// dtype.
@@ -99,8 +99,8 @@ pub fn double_sided_maxwell(
 /// Returns numbers of the Wald or inverse Gaussian distribution of mean `mean` and shape parameter
 /// 1: the time at which a Brownian motion with drift `1 / mean` reaches 1.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean`, above 0, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean`, above 0, is a number or an array. It
+/// broadcasts to `shape`, or determines it if `shape` is `..`.
 ///
 /// Throws `Op` for other dtypes, and for a `mean` that does not broadcast or promotes to a wider
 /// dtype.

@@ -21,10 +21,10 @@ type Keys = [Array; 2];
 /// proportional to
 /// `x^(a-1) e^-x` for `x ≥ 0`. Multiply the result by a scale.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a`, above 0, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`. It is converted to `dtype`. The
-/// derivative with respect to `a` is that of the number at its quantile. For small `a` numbers
-/// underflow to 0; [`loggamma`] does not underflow.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`. It is converted to `dtype`. The derivative with
+/// respect to `a` is that of the number at its quantile. For small `a` numbers underflow to 0;
+/// [`loggamma`] does not underflow.
 ///
 /// Throws `Op` for other dtypes, and for an `a` that does not broadcast.
 ///

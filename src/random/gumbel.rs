@@ -34,8 +34,8 @@ pub struct GumbelOptions {
 
 /// Returns numbers of the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
 ///
-/// `dtype` is that of [`uniform`](super::uniform()). The resolution of `u` limits the largest number,
-/// to about 16 in `f32`; other modes of [`gumbel_with`] reach larger ones.
+/// `dtype` is that of [`uniform`](super::uniform()). The resolution of `u` limits the largest
+/// number, to about 16 in `f32`; other modes of [`gumbel_with`] reach larger ones.
 #[track_caller]
 pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     gumbel_with(key, shape, dtype, GumbelOptions::default())

@@ -97,8 +97,8 @@ pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 /// Returns numbers of the Pareto distribution of shape parameter `b`, of density `b / x^(b + 1)`
 /// for `x ≥ 1`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `b`, above 0, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `b`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`.
 ///
 /// Throws `Op` for other dtypes, and for a `b` that does not broadcast or promotes to a wider
 /// dtype.

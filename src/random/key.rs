@@ -172,8 +172,8 @@ pub(super) fn key_array(words: &[Array; 2], shape: &Shape) -> Array {
 
 /// Returns a key derived from `key` and a number, such as a step, a layer or a device.
 ///
-/// `data` is an integer or an integer array of shape `[]`, of which the low 32 bits are used. Throws `Op`
-/// for other operands.
+/// `data` is an integer or an integer array of shape `[]`, of which the low 32 bits are used.
+/// Throws `Op` for other operands.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

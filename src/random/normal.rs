@@ -51,7 +51,8 @@ pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> A
 
 /// Returns numbers of the standard normal distribution: mean 0, variance 1.
 ///
-/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. Complex numbers have variance ½ in each part.
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. Complex numbers have variance ½ in each
+/// part.
 ///
 /// Throws `Op` (dtype) for other dtypes.
 ///
@@ -74,8 +75,8 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 
 /// Returns numbers of the standard normal distribution truncated to the open `range`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers or arrays. They broadcast to `shape`, or
-/// determine it if `shape` is `..`. The variance of the result is not 1.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers or arrays. They broadcast to
+/// `shape`, or determine it if `shape` is `..`. The variance of the result is not 1.
 ///
 /// Throws `Op` for other dtypes, and for bounds that do not broadcast.
 ///

@@ -72,8 +72,9 @@ fn in_range(bits: &Array, dtype: DType, low: &Array, high: &Array) -> Array {
 
 /// Returns uniformly distributed numbers in `range`, including its start.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers, or arrays that broadcast to `shape`.
-/// Numbers in `0.0..1.0` are multiples of 2⁻²³ in `f32` (2⁻¹⁰, 2⁻⁷, 2⁻⁵² in `f16`, `bf16`, `f64`).
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers, or arrays that broadcast to
+/// `shape`. Numbers in `0.0..1.0` are multiples of 2⁻²³ in `f32` (2⁻¹⁰, 2⁻⁷, 2⁻⁵² in `f16`, `bf16`,
+/// `f64`).
 ///
 /// Throws `Op` for other dtypes, and for bounds that do not broadcast.
 ///

@@ -28,9 +28,8 @@ pub struct SearchsortedOptions {
 }
 
 /// Returns the indices at which `values` are inserted into the vector `sorted`, before equal
-/// elements:
-/// `i32` in the shape of `values`, between 0 and the size of the vector. NaN is larger than all other
-/// values.
+/// elements: `i32` in the shape of `values`, between 0 and the size of the vector. NaN is larger
+/// than all other values.
 ///
 /// Throws `Op` (shape) unless `sorted` is a vector, and `Op` (dtype) for complex numbers.
 ///
@@ -137,8 +136,8 @@ pub struct BincountOptions<'a> {
 }
 
 /// Counts the occurrences of each of `0..length` among the integers of the flattened `x`:
-/// `i32[length]`. Negative numbers count as 0, numbers of `length` and above are ignored. Throws `Op`
-/// (dtype) unless `x` is an integer array.
+/// `i32[length]`. Negative numbers count as 0, numbers of `length` and above are ignored. Throws
+/// `Op` (dtype) unless `x` is an integer array.
 #[track_caller]
 pub fn bincount(x: &Array, length: usize) -> Array {
     bincount_with(x, length, BincountOptions::default())

@@ -35,9 +35,9 @@ pub struct QuantileOptions {
 /// Returns the quantiles `q`, between 0 and 1, along `axes`: element `q * (n - 1)` of the sorted
 /// elements, interpolated linearly. NaN if there is a NaN.
 ///
-/// `q` is a number, or a vector `[k]`, which adds an axis of size `k` in front. Integers become floats.
-/// Throws `Op` (shape) over an empty axis and for `q` of higher rank, and `Op` (dtype) for complex
-/// operands.
+/// `q` is a number, or a vector `[k]`, which adds an axis of size `k` in front. Integers become
+/// floats. Throws `Op` (shape) over an empty axis and for `q` of higher rank, and `Op` (dtype) for
+/// complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -134,7 +134,8 @@ fn sizes(
                 *known = (size, operand);
             } else if size != known.0 && size != 1 {
                 return Err(RuleError::shape(format!(
-                    "index {label} is {} in operand {} and {size} in operand {operand}, in \"{spec}\"",
+                    "index {label} is {} in operand {} and {size} in operand {operand}, \
+                     in \"{spec}\"",
                     known.0, known.1
                 )));
             }

@@ -8,8 +8,8 @@ use crate::primitives::{
 };
 
 /// Returns a square matrix with the vector `x`, `[n]`, on diagonal `offset` and zeros elsewhere, of
-/// `n + |offset|` rows. For a matrix, returns its diagonal `offset`. 0 is the main diagonal, positive
-/// ones are above it.
+/// `n + |offset|` rows. For a matrix, returns its diagonal `offset`. 0 is the main diagonal,
+/// positive ones are above it.
 ///
 /// Throws `Op` (shape) for arrays of another rank; [`diagonal_with`] takes batches.
 ///

@@ -133,8 +133,7 @@ pub(super) fn resolve(
 fn check_index_array(array: &Array, axis: usize) -> Result<(), RuleError> {
     if array.dtype().is_bool() {
         return Err(RuleError::unsupported(format!(
-            "axis {axis} is indexed by a boolean mask {}, and the size of the result would depend on its \
-             elements: not yet",
+            "axis {axis} is indexed by a mask {}, on which the size would depend: not yet",
             array.aval()
         ))
         .help("keep the shape with `where_(mask, x, 0.0)`"));

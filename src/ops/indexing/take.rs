@@ -100,9 +100,9 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
 /// Returns, for each element of `indices`, the element of `x` at that index along `axis` and at the
 /// same indices along the other axes: the scores of labels, for example, or the order of `argsort`.
 ///
-/// `x` and `indices` have the same rank, and their other axes broadcast. Negative indices and indices out
-/// of range are treated as in [`take`]. Throws `Op` for other ranks, sizes that do not broadcast,
-/// an axis out of range and indices that are not integers.
+/// `x` and `indices` have the same rank, and their other axes broadcast. Negative indices and
+/// indices out of range are treated as in [`take`]. Throws `Op` for other ranks, sizes that do not
+/// broadcast, an axis out of range and indices that are not integers.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -55,8 +55,8 @@ pub fn flatnonzero(x: &Array, size: usize, fill_value: i32) -> Array {
 /// each axis, and none for a scalar. Missing indices are `fill_value`; if there are more, the first
 /// ones are returned.
 ///
-/// `x.index` with these arrays returns the elements. For a condition `x` this is `jnp.where` with one
-/// argument.
+/// `x.index` with these arrays returns the elements. For a condition `x` this is `jnp.where` with
+/// one argument.
 ///
 /// ```
 /// use oxidax::prelude::*;

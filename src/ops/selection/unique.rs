@@ -124,9 +124,9 @@ pub struct UniqueOptions {
 }
 
 /// Returns distinct values, as [`unique_all`], or distinct slices along an axis in lexicographic
-/// order:
-/// `values` have `size` slices along the axis, `indices` and `inverse` are indices of slices. Throws
-/// `Op` (shape) for an axis out of range and `Op` (unsupported) for slices of more than 64 elements.
+/// order: `values` have `size` slices along the axis, `indices` and `inverse` are indices of
+/// slices. Throws `Op` (shape) for an axis out of range and `Op` (unsupported) for slices of more
+/// than 64 elements.
 #[track_caller]
 pub fn unique_with(
     x: &Array,
