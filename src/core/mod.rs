@@ -20,15 +20,16 @@ pub(crate) use array::{Kind, backend};
 pub(crate) use cache::Cache;
 pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
-    TreeError, catch, from_caller, throw,
+    TreeError, catch, throw,
 };
-pub use lowering::LowerCtx;
 pub(crate) use lowering::manual_axes;
+pub use lowering::{LowerCtx, LoweringTarget};
 pub use mesh::{
     AxisSpec, Collective, Communication, Device, Mesh, NamedSharding, PartitionSpec, ShardingRule,
     Varying,
 };
 pub(crate) use mesh::{leaf_error, sharding_rule, varying};
+pub(crate) use program::ProgramInput;
 pub(crate) use program::host_function;
 pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,

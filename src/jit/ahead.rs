@@ -4,14 +4,13 @@ use super::artifact::{Artifact, Described, Head};
 use super::calls::call;
 use super::entry::{Entry, Failure, Staged};
 use super::stats::Counters;
-use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
+use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{Collectives, MemoryAnalysis, blame, is_watched};
 use crate::tree::for_each_arity;
 use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 /// A function compiled for one signature, without having been called. Made by
@@ -146,15 +145,15 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             }
             Gathered::Differs => {
                 let found = Signature::of(&view);
-                Err(Failure::before(self.mismatch(&found, Location::caller())))
+                Err(Failure::before(self.mismatch(&found, Loc::caller())))
             }
             Gathered::Traced(leaf) => {
-                Err(Failure::before(self.refuse_traced(&leaf, Location::caller())))
+                Err(Failure::before(self.refuse_traced(&leaf, Loc::caller())))
             }
         }
     }
 
-    fn mismatch(&self, found: &Signature, location: &'static Location<'static>) -> Error {
+    fn mismatch(&self, found: &Signature, loc: Loc) -> Error {
         Error::Tree(Box::new(TreeError {
             path: "$".into(),
             message: format!(
@@ -162,12 +161,12 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 self.entry.executable.name(),
                 self.signature.difference(found)
             ),
-            location: Some(location),
+            loc,
             help: Some("call the `Jit` itself, which compiles once per signature".into()),
         }))
     }
 
-    fn refuse_traced(&self, traced: &Array, location: &'static Location<'static>) -> Error {
+    fn refuse_traced(&self, traced: &Array, loc: Loc) -> Error {
         if !trace::is_tracing() {
             return trace::escaped_error(traced);
         }
@@ -177,7 +176,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 self.entry.executable.name()
             ),
             aval: traced.aval().clone(),
-            location: Some(location),
+            loc,
             path: trace::path(),
             help: "use the `Jit` that it was compiled from, with `apply`".into(),
         }))

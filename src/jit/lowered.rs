@@ -5,7 +5,7 @@ use super::entry::Staged;
 use super::planned::Planned;
 use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
 use crate::passes;
-use crate::runtime::Topology;
+use crate::runtime::{Topology, lowering_target};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,7 +34,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
         let placed = self.staged.placed()?;
-        passes::lower_placed(self.program(), &self.staged.name, platform, true, placed.as_ref())
+        let target = lowering_target(platform);
+        passes::lower_placed(self.program(), &self.staged.name, target, true, placed.as_ref())
     }
 
     /// Arithmetic and memory traffic, counted on the program.

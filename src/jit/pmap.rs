@@ -3,7 +3,9 @@
 use super::compiled::{Jit, jit};
 use super::error::CallError;
 use super::stats::JitStats;
-use crate::core::{Array, AxisSpec, Device, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace};
+use crate::core::{
+    Array, AxisSpec, Device, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
+};
 use crate::parallel::Region;
 use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
@@ -11,7 +13,6 @@ use crate::runtime::devices;
 use crate::transforms::staging::short_name;
 use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A function compiled for several devices, each with its own example. Made by [`pmap`].
@@ -119,12 +120,12 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
 
     #[track_caller]
     fn apply(&self, arguments: A) -> F::Output {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let refs = arguments.refs();
         let (leaves, structure) =
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));
-        let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), location);
-        let mesh = self.mesh(&leaves, &axes, structure.paths(), location);
+        let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), loc);
+        let mesh = self.mesh(&leaves, &axes, structure.paths(), loc);
         let specs = axes.iter().map(|&at| self.spec(at)).collect();
         let region = Region {
             name: self.name.clone(),
@@ -132,7 +133,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
             mesh: &mesh,
             axes: vec![self.axis_name.clone()],
             tracked: false,
-            location,
+            loc,
         };
         // Each device sees one example along the axis, which the function does not.
         let one = |leaves: Vec<Array>| {
@@ -146,7 +147,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
                 .collect();
             let result = self.f.apply(A::unflatten(refs, &mut own.into_iter()));
             let results = leaves_of(&result);
-            let places = self.out_places(&results, 1, location);
+            let places = self.out_places(&results, 1, loc);
             let results = results.iter().zip(places).map(|(leaf, at)| match at {
                 Some(at) => reshape(leaf, leaf.shape().insert(at, 1)),
                 None => leaf.clone(),
@@ -154,15 +155,15 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
             rebuild(&result, results.collect())
         };
         region.map((structure.paths(), leaves, specs), one, |result| {
-            let places = self.out_places(&leaves_of(result), 0, location);
+            let places = self.out_places(&leaves_of(result), 0, loc);
             places.into_iter().map(|at| self.spec(at)).collect()
         })
     }
 }
 
 impl<F> Mapped<F> {
-    fn refuse(&self, message: String, help: &str, location: &'static Location<'static>) -> ! {
-        let error = trace::op_error(OpErrorKind::Value, "pmap", message, Some(location));
+    fn refuse(&self, message: String, help: &str, loc: Loc) -> ! {
+        let error = trace::op_error(OpErrorKind::Value, "pmap", message, loc);
         trace::throw(error.with_help(help))
     }
 
@@ -179,19 +180,19 @@ impl<F> Mapped<F> {
         counts: &[usize],
         leaves: &[Array],
         paths: &[String],
-        location: &'static Location<'static>,
+        loc: Loc,
     ) -> Vec<Option<usize>> {
         let axes = self.in_axes.clone().unwrap_or_else(|| vec![Some(0); counts.len()]);
         if axes.len() != counts.len() {
             let message =
                 format!("in_axes names {} axes for {} arguments", axes.len(), counts.len());
-            self.refuse(message, "give one for each argument", location);
+            self.refuse(message, "give one for each argument", loc);
         }
         let spread = counts.iter().zip(axes).flat_map(|(&n, axis)| vec![axis; n]);
         let resolved = spread.zip(leaves.iter().zip(paths)).map(|(axis, (leaf, path))| {
             axis.map(|axis| {
                 resolve_axis(axis, leaf.rank()).unwrap_or_else(|error| {
-                    trace::throw(leaf_error("pmap", &rooted(path), error, location))
+                    trace::throw(leaf_error("pmap", &rooted(path), error, loc))
                 })
             })
         });
@@ -199,12 +200,7 @@ impl<F> Mapped<F> {
     }
 
     /// Where each leaf of the results has it, in arrays that lack `lacking` of their axes.
-    fn out_places(
-        &self,
-        results: &[Array],
-        lacking: usize,
-        location: &'static Location<'static>,
-    ) -> Vec<Option<usize>> {
+    fn out_places(&self, results: &[Array], lacking: usize, loc: Loc) -> Vec<Option<usize>> {
         let axes = match self.out_axes.as_slice() {
             [one] => vec![*one; results.len()],
             many => many.to_vec(),
@@ -212,12 +208,12 @@ impl<F> Mapped<F> {
         if axes.len() != results.len() {
             let message =
                 format!("out_axes names {} axes for {} leaves", axes.len(), results.len());
-            self.refuse(message, "give one for all leaves, or one for each", location);
+            self.refuse(message, "give one for all leaves, or one for each", loc);
         }
         let resolved = axes.into_iter().zip(results).map(|(axis, leaf)| {
             axis.map(|axis| {
                 resolve_axis(axis, leaf.rank() + lacking).unwrap_or_else(|error| {
-                    trace::throw(leaf_error("pmap", "out_axes", error, location))
+                    trace::throw(leaf_error("pmap", "out_axes", error, loc))
                 })
             })
         });
@@ -225,31 +221,21 @@ impl<F> Mapped<F> {
     }
 
     /// As many devices as there are examples.
-    fn mesh(
-        &self,
-        leaves: &[Array],
-        axes: &[Option<usize>],
-        paths: &[String],
-        location: &'static Location<'static>,
-    ) -> Mesh {
+    fn mesh(&self, leaves: &[Array], axes: &[Option<usize>], paths: &[String], loc: Loc) -> Mesh {
         let mut sizes = leaves.iter().zip(axes).zip(paths).filter_map(|((leaf, axis), path)| {
             axis.map(|axis| (path, leaf.shape()[axis], leaf.aval().clone()))
         });
         let Some((first, size, _)) = sizes.next() else {
             let message =
                 "no argument has an axis of examples, so their number is not known".into();
-            self.refuse(message, "give one argument an axis in `in_axes`", location);
+            self.refuse(message, "give one argument an axis in `in_axes`", loc);
         };
         if let Some((path, other, aval)) = sizes.find(|(_, other, _)| *other != size) {
             let (path, first) = (rooted(path), rooted(first));
             let message = format!(
                 "{path}, {aval}, has {other} examples, {first} has {size}: each device gets one of each"
             );
-            self.refuse(
-                message,
-                "pass `None` in `in_axes` for what all devices get whole",
-                location,
-            );
+            self.refuse(message, "pass `None` in `in_axes` for what all devices get whole", loc);
         }
         let known = match &self.devices {
             Some(devices) => devices.clone(),
@@ -265,7 +251,7 @@ impl<F> Mapped<F> {
                 message,
                 "give each device several with `shard_map`, or `vmap` inside; `OXIDAX_CPU_DEVICES=8` shows eight \
                  devices on a CPU",
-                location,
+                loc,
             );
         }
         let axes = [(self.axis_name.as_str(), size)];

@@ -4,10 +4,9 @@ use super::ahead::Compiled;
 use super::artifact::{Artifact, Described};
 use super::entry::Entry;
 use super::planned::Planned;
-use crate::core::{Array, Aval, Error, TreeError};
+use crate::core::{Array, Aval, Error, Loc, TreeError};
 use crate::runtime::Executable;
 use crate::tree::{Args, Arguments, Example, Examples, Signature, Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 impl<A: Args, O: Tree> Compiled<A, O> {
@@ -64,7 +63,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 return Err(Error::Tree(Box::new(TreeError {
                     path: "$".into(),
                     message: format!("`{}` was compiled for other {what}: {difference}", head.name),
-                    location: Some(Location::caller()),
+                    loc: Loc::caller(),
                     help: Some(format!("give {what} of the types that it was compiled for")),
                 })));
             }

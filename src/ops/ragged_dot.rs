@@ -1,6 +1,6 @@
 //! Products with an axis that consists of groups of different sizes.
 
-use crate::core::{Array, DType, RuleError, RuleResult, trace};
+use crate::core::{Array, DType, Loc, RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use crate::primitives::{
     DotGeneral, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type, cumsum,
@@ -179,7 +179,7 @@ pub fn ragged_dot_general(
     if let Err(error) = numbers.check(lhs, rhs, group_sizes) {
         trace::throw_operands("ragged_dot_general", error, &[lhs, rhs, group_sizes]);
     }
-    trace::from_caller(|| compute(lhs, rhs, group_sizes, numbers))
+    Loc::caller().scope(|| compute(lhs, rhs, group_sizes, numbers))
 }
 
 fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -> Array {

@@ -1,10 +1,9 @@
 //! How values inside of a program are to lie.
 
 use super::per_argument::{Placement, Placements};
-use crate::core::{bind1, from_caller, trace};
+use crate::core::{Loc, bind1, trace};
 use crate::primitives::ShardingConstraint;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 
 /// The same tree, its leaves to lie so from here on: on a mesh, each cut as its sharding says.
 ///
@@ -23,13 +22,13 @@ use std::panic::Location;
 #[doc(alias = "lax.with_sharding_constraint")]
 #[track_caller]
 pub fn with_sharding_constraint<T: Tree>(tree: &T, shardings: impl Into<Placement>) -> T {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     let leaves = leaves_of(tree);
     let placements = Placements::All(shardings.into());
     let wished = placements.leaves("with_sharding_constraint", "shardings", &[leaves.len()]);
     let wished = wished.unwrap_or_else(|error| trace::throw(error));
-    trace::at_location(location, || {
-        from_caller(|| {
+    loc.scope(|| {
+        Loc::caller().scope(|| {
             let constrained = leaves.iter().zip(wished).map(|(leaf, sharding)| match sharding {
                 Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
                 None => leaf.clone(),

@@ -2,11 +2,10 @@
 
 use super::{Placement, Placements, TreeSharding};
 use crate::core::{
-    Array, Aval, Device, Error, Mesh, NamedSharding, OpErrorKind, Shape, leaf_error, trace,
+    Array, Aval, Device, Error, Loc, Mesh, NamedSharding, OpErrorKind, Shape, leaf_error, trace,
 };
 use crate::runtime::{Home, assembled, moved, put_local, with_spread};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 
 /// Where [`device_put`] puts a tree: a [`Device`], a [`NamedSharding`] for all leaves, or a [`TreeSharding`] with one for each.
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ targets!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// ```
 #[track_caller]
 pub fn device_put<T: Tree>(tree: &T, to: impl Into<Target>) -> Result<T, Error> {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let leaves = leaves_of(tree);
     let homes: Vec<Option<Home>> = match to.into() {
         Target::Device(device) => vec![Some(Home::Device(device.id())); leaves.len()],
@@ -74,13 +73,13 @@ pub fn device_put<T: Tree>(tree: &T, to: impl Into<Target>) -> Result<T, Error> 
         if leaf.is_traced() {
             let message =
                 format!("{}: a traced array, {}, lies nowhere yet", rooted(path), leaf.aval());
-            let error = trace::op_error(OpErrorKind::Value, "device_put", message, Some(location));
+            let error = trace::op_error(OpErrorKind::Value, "device_put", message, loc);
             return Err(error.with_help("inside of `jit` say `with_sharding_constraint`"));
         }
         let Some(home) = home else { return Ok(leaf.clone()) };
         if let Home::Mesh(sharding) = &home {
             let cut = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
-            cut.map_err(|error| leaf_error("device_put", &rooted(path), error, location))?;
+            cut.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
         }
         moved(leaf, &home)
     });
@@ -124,10 +123,9 @@ pub fn device_put_replicated<T: Tree>(tree: &T, devices: &[Device]) -> Result<T,
 /// ```
 #[track_caller]
 pub fn device_put_sharded<T: Tree>(trees: &[T], devices: &[Device]) -> Result<T, Error> {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let wrong = |message: String| {
-        let error =
-            trace::op_error(OpErrorKind::Value, "device_put_sharded", message, Some(location));
+        let error = trace::op_error(OpErrorKind::Value, "device_put_sharded", message, loc);
         Err(error.with_help("give one tree for each device, all alike"))
     };
     let mesh = Mesh::new(devices, [("devices", devices.len())])?;

@@ -1,9 +1,8 @@
 //! Shardings by leaf path: a model need not know its mesh.
 
-use crate::core::{Array, Error, Mesh, NamedSharding, PartitionSpec, leaf_error};
+use crate::core::{Array, Error, Loc, Mesh, NamedSharding, PartitionSpec, leaf_error};
 use crate::tree::{Tree, TreeDef, captures, leaves_of, rooted};
 use std::fmt;
-use std::panic::Location;
 
 /// Which leaves are cut how: patterns of leaf paths, the first that fits decides.
 ///
@@ -51,7 +50,7 @@ impl PartitionRules {
     /// a size that is not divisible.
     #[track_caller]
     pub fn shardings<T: Tree>(&self, tree: &T, mesh: &Mesh) -> Result<TreeSharding, Error> {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let structure = TreeDef::of(tree);
         let leaves = structure.paths().iter().zip(leaves_of(tree)).map(|(path, leaf)| {
             let spec = match leaf.size() {
@@ -59,7 +58,7 @@ impl PartitionRules {
                 _ => self.spec(path).cloned().unwrap_or_default(),
             };
             Placed::new(path, &leaf, mesh, spec)
-                .map_err(|error| leaf_error("shardings", &rooted(path), error, location))
+                .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }
@@ -102,11 +101,11 @@ impl TreeSharding {
     /// [`Error::Op`] (shape) names the first leaf that cannot be cut so.
     #[track_caller]
     pub fn all<T: Tree>(tree: &T, sharding: &NamedSharding) -> Result<TreeSharding, Error> {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let structure = TreeDef::of(tree);
         let leaves = structure.paths().iter().zip(leaves_of(tree)).map(|(path, leaf)| {
             Placed::new(path, &leaf, sharding.mesh(), sharding.spec().clone())
-                .map_err(|error| leaf_error("shardings", &rooted(path), error, location))
+                .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }

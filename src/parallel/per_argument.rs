@@ -2,7 +2,7 @@
 
 use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
-use crate::core::{Error, NamedSharding, OpErrorKind, trace};
+use crate::core::{Error, Loc, NamedSharding, OpErrorKind, trace};
 use crate::tree::for_each_arity;
 
 /// How the leaves of one tree are to lie.
@@ -116,6 +116,6 @@ fn spread(
 }
 
 fn wrong(function: &str, message: String) -> Error {
-    let error = trace::op_error(OpErrorKind::Value, function, message, None);
+    let error = trace::op_error(OpErrorKind::Value, function, message, Loc::UNKNOWN);
     error.with_help("give one sharding for all, or a tuple with one for each argument")
 }

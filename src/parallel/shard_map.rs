@@ -2,17 +2,17 @@
 
 use super::partition_rules::TreeSharding;
 use super::tuples::from_tuples;
-use crate::control_flow::{Mapping, map_shards};
+use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
-    Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
+    Array, Aval, AxisNames, Loc, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error,
+    trace,
 };
 use crate::transforms::staging::{short_name, staged, trace_function};
 use crate::tree::{
     Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
-use std::panic::Location;
 
 /// How the leaves of one tree are cut.
 #[derive(Clone, Debug)]
@@ -169,11 +169,11 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
 
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
-        let location = Location::caller();
-        staged(|| trace::at_location(Some(location), || self.bind(arguments, location)))
+        let loc = Loc::caller();
+        staged(|| loc.scope(|| self.bind(arguments, loc)))
     }
 
-    fn bind(&self, arguments: A::Refs<'_>, location: &'static Location<'static>) -> F::Output {
+    fn bind(&self, arguments: A::Refs<'_>, loc: Loc) -> F::Output {
         let axes = self.axes.clone();
         let axes = axes.unwrap_or_else(|| self.mesh.axis_names().map(String::from).collect());
         let region = Region {
@@ -182,7 +182,7 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
             mesh: &self.mesh,
             axes,
             tracked: self.tracked,
-            location,
+            loc,
         };
         let (Some(in_specs), Some(out_specs)) = (&self.in_specs, &self.out_specs) else {
             region.refuse(
@@ -216,14 +216,13 @@ pub(crate) struct Region<'a> {
     /// The axes over which it is mapped.
     pub(crate) axes: Vec<String>,
     pub(crate) tracked: bool,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) loc: Loc,
 }
 
 impl Region<'_> {
     /// Throws `Op` (value).
     fn refuse(&self, message: String, help: &str) -> ! {
-        let error =
-            trace::op_error(OpErrorKind::Value, self.function, message, Some(self.location));
+        let error = trace::op_error(OpErrorKind::Value, self.function, message, self.loc);
         trace::throw(error.with_help(help))
     }
 
@@ -240,7 +239,7 @@ impl Region<'_> {
             self.refuse(message, "name axes of the mesh");
         }
         let blamed = |what: &str, error: RuleError| -> ! {
-            trace::throw(leaf_error(self.function, what, error, self.location))
+            trace::throw(leaf_error(self.function, what, error, self.loc))
         };
         let avals: Vec<Aval> = leaves
             .iter()
@@ -264,7 +263,7 @@ impl Region<'_> {
                 blamed(&format!("result {}", rooted(path)), error);
             }
         }
-        let mapping = Mapping {
+        let mapping = ShardMapping {
             name: self.name.clone(),
             mesh: self.mesh.clone(),
             axes: self.axes.clone(),

@@ -1,9 +1,8 @@
 //! A picture of how an array lies on its devices.
 
-use crate::core::{Array, Error, OpErrorKind, trace};
+use crate::core::{Array, Error, Loc, OpErrorKind, trace};
 use crate::runtime::{Home, home_of};
 use std::fmt::Write as _;
-use std::panic::Location;
 
 /// How an array of one or two axes lies on its devices, as a drawing: each box is a part of the array, with the numbers of the
 /// devices that have it. Longer ones are drawn by their first two axes if the others are not cut.
@@ -25,9 +24,9 @@ use std::panic::Location;
 #[doc(alias = "visualize_array_sharding")]
 #[track_caller]
 pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     let refuse = |message: String| {
-        Err(trace::op_error(OpErrorKind::Value, "visualize_sharding", message, location))
+        Err(trace::op_error(OpErrorKind::Value, "visualize_sharding", message, loc))
     };
     let (shape, aval) = (array.shape(), array.aval());
     let Some(home) = home_of(array) else {

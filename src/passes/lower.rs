@@ -1,7 +1,8 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
 use crate::core::{
-    Error, Loc, LowerCtx, Mesh, NamedSharding, OpError, Program, RuleError, RuleResult, Var,
+    Error, Loc, LowerCtx, LoweringTarget, Mesh, NamedSharding, OpError, Program, RuleError,
+    RuleResult, Var,
 };
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
@@ -25,7 +26,7 @@ pub fn lower(
     platform: &str,
     donatable: bool,
 ) -> Result<String, Error> {
-    lower_placed(program, name, platform, donatable, None)
+    lower_placed(program, name, platform.into(), donatable, None)
 }
 
 /// How the inputs and the outputs of a program lie on a mesh; `None` for what the compiler may choose.
@@ -63,11 +64,11 @@ impl Placed {
 pub(crate) fn lower_placed(
     program: &Program,
     name: &str,
-    platform: &str,
+    target: LoweringTarget<'_>,
     donatable: bool,
     placed: Option<&Placed>,
 ) -> Result<String, Error> {
-    let mut ctx = LowerCtx::new(platform);
+    let mut ctx = LowerCtx::new(target);
     let (arguments, results) = match placed {
         Some(placed) => placed.texts(&mut ctx, program),
         None => (Vec::new(), Vec::new()),
@@ -85,18 +86,18 @@ pub(crate) fn lower_placed(
     );
     match written {
         Ok(()) => Ok(ctx.finish(name)),
-        Err(error) => Err(explain(error, name, platform, ctx.refused_at())),
+        Err(error) => Err(explain(error, name, target.platform(), ctx.refused_at())),
     }
 }
 
-fn explain(error: RuleError, name: &str, platform: &str, location: Loc) -> Error {
+fn explain(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: error.kind,
         primitive: format!("lower({name}) for {platform}"),
         message: error.message,
         operands: Vec::new(),
         note: None,
-        location,
+        loc,
         path: Vec::new(),
         help: error.help,
     }))

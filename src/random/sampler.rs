@@ -1,11 +1,10 @@
 //! Helpers of all samplers: execution as one program, parameters, and checks.
 
-use crate::core::trace::{self, at_location};
-use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands};
+use crate::core::trace::{self};
+use crate::core::{Array, Aval, DType, Loc, RuleError, Scalar, Shape, throw, throw_operands};
 use crate::primitives::{Like, convert_element_type, fill_of};
 use crate::transforms::staging::staged;
 use crate::tree::Tree;
-use std::panic::Location;
 
 /// Runs a sampler as one program, or in place inside a trace. Its operations have the location of
 /// the sampler's caller.
@@ -14,8 +13,8 @@ use std::panic::Location;
 /// into one rounding, as in JAX's samplers, which are compiled as a whole.
 #[track_caller]
 pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
-    let location = Some(Location::caller());
-    staged(|| at_location(location, sampler))
+    let loc = Loc::caller();
+    staged(|| loc.scope(sampler))
 }
 
 /// Converts a parameter to an input of the program. A number becomes an array of `dtype`, so that

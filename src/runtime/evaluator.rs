@@ -5,7 +5,7 @@ use super::executable::{Executable, Kept, Scratch};
 use super::home::{Lies, default_device};
 use super::plan::{Plan, Wishes};
 use super::put::{put, put_default};
-use crate::core::nan_check::{made, made_by, not_reproduced, watched};
+use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
 use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
 use crate::passes;
 use rustc_hash::FxHasher;
@@ -128,20 +128,20 @@ impl Backend for Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => vec![put_default(&bytes, result)?],
-            _ => self.compiled(primitive, operands, results, location)?,
+            _ => self.compiled(primitive, operands, results, loc)?,
         };
-        let Some(watch) = watched() else { return Ok(outputs) };
-        let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
+        let Some(check) = nan_check() else { return Ok(outputs) };
+        let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
         // If it holds programs, the operation to blame is in there.
         if let Some(holder) = primitive.as_higher_order() {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
             catch(|| holder.interpret(&arguments))??;
         }
-        Err(made(primitive.name(), found, operands, location))
+        Err(nan_error(primitive.name(), value, operands, loc))
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
@@ -169,7 +169,7 @@ impl Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let mut hasher = FxHasher::default();
         (**primitive).dyn_hash(&mut hasher);
@@ -189,7 +189,7 @@ impl Evaluator {
             where_to: where_to.clone(),
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single(key, results, location);
+            let program = single(key, results, loc);
             let plan = key.where_to.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), plan)
         })?;
@@ -216,7 +216,7 @@ fn evaluate<'a>(
 
 /// Whether results are looked at for NaN on this thread.
 pub(crate) fn is_watched() -> bool {
-    watched().is_some()
+    nan_check().is_some()
 }
 
 /// Under `nan_check`, finds the operation that made a NaN which the outputs of a program have and its
@@ -229,17 +229,17 @@ pub(crate) fn blame(
     arguments: &[Array],
     outputs: &[Array],
 ) -> Result<(), Error> {
-    let Some(watch) = watched() else { return Ok(()) };
+    let Some(check) = nan_check() else { return Ok(()) };
     let operands: Vec<&Array> = arguments.iter().collect();
-    if made_by(watch, &operands, outputs)?.is_none() {
+    if introduced(check, &operands, outputs)?.is_none() {
         return Ok(());
     }
     catch(|| passes::eval(program, arguments))?;
-    Err(not_reproduced(program))
+    Err(not_reproduced_error(program))
 }
 
 /// The program of one operation.
-fn single(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
+fn single(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
     let n_operands = key.operands.len() as u32;
     let n_all = n_operands + results.len() as u32;
     let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
@@ -249,7 +249,7 @@ fn single(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
         primitive: key.primitive.clone(),
         operands: inputs.iter().copied().collect(),
         results: outputs.iter().copied().collect(),
-        location,
+        loc,
     };
     Program::new(&avals, &inputs, vec![eqn], &outputs)
 }

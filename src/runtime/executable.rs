@@ -5,6 +5,7 @@ use super::callbacks::calls_host;
 use super::client::{Runtime, runtime, runtime_error};
 use super::express::named;
 use super::home::Home;
+use super::lowering_target::lowering_target;
 use super::plan::{Plan, Runs};
 use super::put::brought;
 use super::saved::{self, Request};
@@ -123,7 +124,7 @@ impl Executable {
                 Some(Placed { inputs: plan.input_shardings(), outputs: plan.outputs.clone() })
             }
         };
-        passes::lower_placed(program, name, platform, donatable, placed.as_ref())
+        passes::lower_placed(program, name, lowering_target(platform), donatable, placed.as_ref())
     }
 
     /// Compiles the text of a program whose results have the given types.

@@ -14,6 +14,7 @@ mod executable;
 mod express;
 mod home;
 mod identity;
+mod lowering_target;
 mod plan;
 mod processes;
 mod put;
@@ -37,6 +38,7 @@ pub(crate) use executable::{Executable, Kept, Scratch};
 pub(crate) use home::{
     Home, Lies, default_device, device_of, devices, home_of, platform, with_default_device,
 };
+pub(crate) use lowering_target::lowering_target;
 pub use oxidax_cache::Settings;
 pub(crate) use plan::{Plan, Wishes};
 #[cfg(feature = "distributed")]

@@ -168,13 +168,13 @@ fn fits(
     let shape = sharding.spec().shard_shape(sharding.mesh(), &aval.shape);
     shape.map(drop).map_err(|error| {
         let error = RuleError { message: format!("{what}: {}", error.message), ..error };
-        trace::rule_error(name, error, None)
+        trace::rule_error(name, error, crate::core::Loc::UNKNOWN)
     })
 }
 
 fn elsewhere(name: &str, what: &str, now: &str, wanted: &str) -> Error {
     let message =
         format!("{what} lies on other devices than the program runs on: {now}, and {wanted}");
-    let error = trace::op_error(OpErrorKind::Value, name, message, None);
+    let error = trace::op_error(OpErrorKind::Value, name, message, crate::core::Loc::UNKNOWN);
     error.with_help("`device_put` moves an array to a device or a mesh")
 }

@@ -87,7 +87,12 @@ pub(crate) fn put_local(
         let message = format!(
             "the devices of this process have {wanted} of {whole} as {sharding}, its data is {local}"
         );
-        return Err(trace::op_error(OpErrorKind::Shape, "local data", message, None));
+        return Err(trace::op_error(
+            OpErrorKind::Shape,
+            "local data",
+            message,
+            crate::core::Loc::UNKNOWN,
+        ));
     }
     let piece = |part: &Vec<Range<usize>>| {
         let inside: Vec<Range<usize>> = part
@@ -95,7 +100,7 @@ pub(crate) fn put_local(
             .zip(&bounds)
             .map(|(part, bounds)| part.start - bounds.start..part.end - bounds.start)
             .collect();
-        wanted.take(&inside, local.dtype.host_bytes(), bytes)
+        wanted.read_slice(&inside, local.dtype.host_bytes(), bytes)
     };
     assembled(whole, sharding, &own.iter().map(piece).collect::<Vec<_>>())
 }
@@ -187,7 +192,7 @@ fn spread(
         let buffer = match shape == aval.shape {
             true => to_device(runtime, bytes, aval, &shape, device.id())?,
             false => {
-                let make = || aval.shape.take(&part, each, bytes);
+                let make = || aval.shape.read_slice(&part, each, bytes);
                 let piece = parts.entry(part.clone()).or_insert_with(make);
                 to_device(runtime, piece, aval, &shape, device.id())?
             }

@@ -138,7 +138,7 @@ impl Buffer for Shards {
             }
             let mut bytes = vec![0; size * each];
             buffer.to_host(&mut bytes).map_err(failed)?;
-            self.aval.shape.place(&part, each, &bytes, dst);
+            self.aval.shape.write_slice(&part, each, &bytes, dst);
         }
         Ok(())
     }

@@ -48,8 +48,8 @@ fn explained(
     let all = if devices > 1 { ", of all devices together" } else { "" };
     lines.push(format!("  at its fullest moment the program holds{all}:"));
     let groups = groups(program);
-    for (count, aval, made_by, location) in groups.iter().take(LISTED) {
-        let at = location.map(|it| format!("  at {}:{}:{}", it.file(), it.line(), it.column()));
+    for (count, aval, made_by, loc) in groups.iter().take(LISTED) {
+        let at = loc.get().map(|location| format!("  at {location}"));
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
         let bytes = units::size(*count as u64 * aval.bytes() as u64);
         lines.push(format!("    {bytes:>10}  {times}{aval}  {made_by}{}", at.unwrap_or_default()));
@@ -72,13 +72,13 @@ type Group = (usize, Aval, &'static str, Loc);
 fn groups(program: &Program) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for live in passes::peak(program).values {
-        let made_by = live.made_by.unwrap_or("argument");
+        let made_by = live.produced_by.unwrap_or("argument");
         let alike = groups
             .iter_mut()
-            .find(|(_, aval, by, at)| *aval == live.aval && *by == made_by && *at == live.location);
+            .find(|(_, aval, by, at)| *aval == live.aval && *by == made_by && *at == live.loc);
         match alike {
             Some((count, ..)) => *count += 1,
-            None => groups.push((1, live.aval, made_by, live.location)),
+            None => groups.push((1, live.aval, made_by, live.loc)),
         }
     }
     groups.sort_by_key(|(count, aval, ..)| std::cmp::Reverse(count * aval.bytes()));

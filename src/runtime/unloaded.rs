@@ -2,6 +2,7 @@
 
 use super::analysis::Asked;
 use super::callbacks::calls_host;
+use super::lowering_target::lowering_target;
 use super::too_large::refusal;
 use super::topology::Topology;
 use crate::core::{Error, Mesh, Program};
@@ -28,7 +29,8 @@ impl Unloaded {
     ) -> Result<Unloaded, Error> {
         let mesh = placed.and_then(Placed::mesh);
         refuse_larger(name, mesh, topology)?;
-        let text = passes::lower_placed(program, name, topology.platform(), true, placed)?;
+        let target = lowering_target(topology.platform());
+        let text = passes::lower_placed(program, name, target, true, placed)?;
         let own = mesh.map(|mesh| topology.own_mesh(mesh)).transpose()?;
         let executable = topology.compile(&text, own.as_ref()).map_err(|error| {
             let devices = mesh.map_or(1, |mesh| mesh.devices().len());

@@ -272,7 +272,7 @@ impl Step {
                 compiled.apply(&arguments)
             }
             Inner::Remat => remat(f)(x),
-            Inner::RematDots => remat_with(Policy::Dots, f)(x),
+            Inner::RematDots => remat_with(f, RematOptions { policy: Policy::Dots })(x),
             Inner::Vmap => vmap(|x: Array| f(&x)).apply(rows(x)),
             Inner::VmapLast => {
                 let x = rows(x);
@@ -286,7 +286,7 @@ impl Step {
                 };
                 let options = ScanOptions {
                     reverse: op == Inner::ScanReverse,
-                    unroll: 1 + usize::from(self.number) % 2,
+                    unroll: Unroll::Steps(1 + usize::from(self.number) % 2),
                     ..ScanOptions::default()
                 };
                 let (c, ys) = scan_with(step, mean(x), rows(x), options);

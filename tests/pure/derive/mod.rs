@@ -2,8 +2,3 @@
 
 mod leaves;
 mod pass;
-
-#[test]
-fn mistakes_are_explained() {
-    trybuild::TestCases::new().compile_fail("tests/pure/derive/fail/*.rs");
-}
