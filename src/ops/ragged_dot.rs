@@ -123,7 +123,7 @@ impl RaggedDot {
 /// Repeats `x` for each group along a new first axis, with zeros where the index along `ragged` is
 /// in another group. `sizes` is `[…, g]`; its leading axes are the axes `outer` of `x`.
 fn spread(x: &Array, sizes: &Array, ragged: usize, outer: &[usize]) -> Array {
-    let ends = cumsum(sizes, -1, false);
+    let ends = cumsum(sizes, -1);
     let starts = sub(&ends, sizes);
     let last = sizes.rank() - 1;
     let groups = sizes.shape()[last];

@@ -34,7 +34,7 @@ fn by_quotients(z: &Array, v: usize, n_iter: usize) -> Array {
     let start = expand_dims(&div(1.0, add(sum, 1.0)), &[0]);
     // The last quotients are those of the lowest orders.
     let low = super::super::flip(&rows(&quotients, n_iter - v, n_iter), 0);
-    cumprod(&concatenate(&[&start, &low], 0), 0, false)
+    cumprod(&concatenate(&[&start, &low], 0), 0)
 }
 
 fn bessel_of(z: &Array, v: usize, n_iter: usize) -> Array {
