@@ -126,10 +126,18 @@ impl Step {
             Along::Sum => x.sum_axes(at),
             Along::Prod => sin(x).prod_axes(at),
             Along::Softmax => softmax(x, at),
-            Along::Cumsum => cumsum(x, at, self.number & 64 != 0),
-            Along::Cumprod => cumprod(&sin(x), at, self.number & 64 != 0),
-            Along::Cummax => cummax(x, at, self.number & 64 != 0),
-            Along::Cumlogsumexp => cumlogsumexp(x, at, self.number & 64 != 0),
+            Along::Cumsum => {
+                cumsum_with(x, at, RunningTotalOptions { reverse: self.number & 64 != 0 })
+            }
+            Along::Cumprod => {
+                cumprod_with(&sin(x), at, RunningTotalOptions { reverse: self.number & 64 != 0 })
+            }
+            Along::Cummax => {
+                cummax_with(x, at, RunningTotalOptions { reverse: self.number & 64 != 0 })
+            }
+            Along::Cumlogsumexp => {
+                cumlogsumexp_with(x, at, RunningTotalOptions { reverse: self.number & 64 != 0 })
+            }
             Along::Sort => x.sort(at),
             // The other operations need at least one element.
             _ if size == 0 => x.sum_axes(at),
