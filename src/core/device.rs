@@ -1,5 +1,6 @@
 //! [`Device`]: the name and the facts of a device, without the device.
 
+use super::placement::DeviceId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -52,8 +53,8 @@ impl Device {
     }
 
     /// Its number, unique among all devices of all processes.
-    pub fn id(&self) -> i32 {
-        self.0.id
+    pub fn id(&self) -> DeviceId {
+        DeviceId(self.0.id)
     }
 
     /// The process that it belongs to, from 0.

@@ -22,6 +22,7 @@ mod lowering;
 pub(crate) mod manual;
 mod mesh;
 mod partition;
+mod placement;
 mod precision;
 mod primitive;
 mod program;
@@ -59,6 +60,7 @@ pub use lowering::LowerCtx;
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
 pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
+pub use placement::{DeviceId, Placement};
 pub(crate) use precision::matmul_precision;
 pub use precision::{Precision, with_matmul_precision};
 pub use primitive::{
