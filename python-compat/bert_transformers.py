@@ -1,6 +1,6 @@
 """Records what `transformers` computes with BERT-type encoders: `fixtures/bert_transformers/` and `fixtures/bert_minilm/`.
 
-The first is a small randomly filled `BertModel` as `transformers` saves it, in shards, with a WordPiece tokenizer of its own: what `tests/bert`
+The first is a small randomly filled `BertModel` as `transformers` saves it, in shards, with a WordPiece tokenizer of its own: what `examples/bert/tests`
 compares with. The second holds the embeddings that the published all-MiniLM-L6-v2 gives of some sentences; its weights are not stored, but
 fetched by `examples/bert/weights.sh`. See `python-compat/README.md`.
 

@@ -1,6 +1,6 @@
 """Trains a small GPT-2 with `transformers`, saves it in Hugging Face's layout, and records what it computes: `fixtures/gpt2_transformers/`.
 
-The folder is the `--weights DIR` of `examples/gpt2` and what `tests/gpt2` compares with: `config.json`, the weights in shards, `vocab.json`,
+The folder is the `--weights DIR` of `examples/gpt2` and what `examples/gpt2/tests` compares with: `config.json`, the weights in shards, `vocab.json`,
 `merges.txt` and `tokenizer.json`; beside them `recorded.safetensors` and `recorded.json`, see `python-compat/README.md`.
 
 Needs CPython 3.11 with the packages of `requirements-gpt2.txt`, not those of `requirements.txt`. CI does not run it: recorded numbers last.

@@ -63,6 +63,19 @@ def methods() -> set[str]:
     return found
 
 
+def distribution_methods() -> dict[str, str]:
+    """Methods of distributions by their name in `jax.scipy.stats`, from the aliases in the sources."""
+    methods = {}
+    for path in sources("ops/stats"):
+        owner = ""
+        for line in path.read_text().splitlines():
+            if match := re.match(r"(?:impl|derived_methods! {) ?(\w+)", line):
+                owner = match[1]
+            if match := re.search(r'"jax\.scipy\.stats\.(\w+\.(\w+))"', line):
+                methods[match[1]] = f"stats::{owner}::{match[2]}"
+    return methods
+
+
 def path_of(module: str, name: str, where: Path) -> str:
     """How the function is written."""
     prefix = PREFIX.get(module, "")
@@ -92,6 +105,7 @@ def section(module: str) -> str:
     found = [(folder, functions(folder)) for folder in MODULES[module]]
     of_array = methods() if module in ("jax.numpy", "jax.lax", "jax.nn") else set()
     same, other, missing = [], {}, []
+    distributions = distribution_methods()
     refused = REFUSED.get(module, {})
     stale = set(left_out) | set(refused) | set(OTHER.get(module, {}))
     names = public(module)
@@ -103,9 +117,10 @@ def section(module: str) -> str:
             continue
         inner = name.split(".")
         if len(inner) == 2:
-            home = ROOT / f"src/ops/stats/{inner[0]}.rs"
-            there = home.exists() and re.search(rf"^pub fn {inner[1]}\(", home.read_text(), re.M)
-            (same if there else missing).append(f"stats::{inner[0]}::{inner[1]}" if there else name)
+            if name in distributions:
+                other[name] = distributions[name]
+            else:
+                missing.append(name)
             continue
         written = OTHER.get(module, {}).get(name)
         place = next((where[name] for _, where in found if name in where), None)

@@ -1,6 +1,6 @@
 """A small ResNet in PyTorch under torchvision's names, saved as safetensors, and the logits it computes: `fixtures/resnet_torch/`.
 
-`model.safetensors` is what `--weights FILE` of `examples/resnet` takes, and `tests/resnet` compares with. Weights and statistics are random; the
+`model.safetensors` is what `--weights FILE` of `examples/resnet` takes, and `examples/resnet/tests` compares with. Weights and statistics are random; the
 network is one of torchvision's (v1.5) with one bottleneck in each stage and width 4.
 
 Needs CPython 3.11 with `torch`, `numpy` and `safetensors` of `requirements-gpt2.txt`. CI does not run it: recorded numbers last.

@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat");
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python-compat");
 
 /// The other side.
 pub(crate) struct Jax {

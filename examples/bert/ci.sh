@@ -16,12 +16,12 @@ The recipe takes two eggs and some flour.
 
 A feline rests upon a rug.
 END
-cargo run --release --example bert -- --weights "$folder/weights" --file "$folder/lines.txt" --nearest 1 \
+cargo run --release -p bert -- --weights "$folder/weights" --file "$folder/lines.txt" --nearest 1 \
     "How do I reset my password?" "The cat sits on the mat." | tee "$folder/output.txt"
 for line in "I forgot my login credentials." "A feline rests upon a rug."; do
     grep -q "^  *0\.[0-9]*  $line\$" "$folder/output.txt" || { echo "bert: \"$line\" is not found" >&2; exit 1; }
 done
-OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --test bert -- \
-    --ignored --exact recorded::on_cpu::vectors_of_the_published_model_are_those_of_transformers | tee "$folder/compared.txt"
+OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --bin bert -- \
+    --ignored --exact tests::recorded::on_cpu::vectors_of_the_published_model_are_those_of_transformers | tee "$folder/compared.txt"
 # A name that no test has would pass too. (The whole workspace: else cargo builds the dependencies anew.)
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! examples/bert/weights.sh target/minilm                            all-MiniLM-L6-v2, 91 MB
-//! cargo run --release --example bert -- --weights target/minilm "A cat sits." "A feline rests." "Stocks fell."
-//! cargo run --release --example bert -- --weights target/minilm --file LINES "Which line is nearest?"
+//! cargo run --release -p bert -- --weights target/minilm "A cat sits." "A feline rests." "Stocks fell."
+//! cargo run --release -p bert -- --weights target/minilm --file LINES "Which line is nearest?"
 //! ```
 //!
 //! `--weights` takes any folder of a `BertModel` as Hugging Face has it: `config.json`, `model.safetensors` or its
@@ -13,6 +13,8 @@
 
 mod embed;
 mod model;
+#[cfg(test)]
+mod tests;
 mod text;
 mod weights;
 

@@ -7,7 +7,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/diffusion
 mkdir -p "$folder"
 # What an earlier run left must not pass for this one's.
 rm -f "$folder"/*
-cargo run --release --example diffusion -- --out "$folder/digits.png" | tee "$folder/output.txt"
+cargo run --release -p diffusion -- --out "$folder/digits.png" | tee "$folder/output.txt"
 awk '/^held out/ { loss = $4 } /^recognized/ { share = $2 }
     END { if (!(loss > 0 && loss < 0.12 && share > 0.90)) { print "diffusion: held-out loss " loss ", recognized " share > "/dev/stderr"; exit 1 } }' \
     "$folder/output.txt"

@@ -1,8 +1,8 @@
 //! A diffusion model draws handwritten digits: noise, taken away step by step.
 //!
 //! ```text
-//! cargo run --release --example diffusion                   the digits beside ../mlp, a drawing in target/diffusion.png
-//! cargo run --release --example diffusion -- --data DIR     a folder of idx files
+//! cargo run --release -p diffusion                   the digits beside ../mlp, a drawing in target/diffusion.png
+//! cargo run --release -p diffusion -- --data DIR     a folder of idx files
 //! ```
 //!
 //! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with a network of linear layers instead of a
@@ -132,7 +132,7 @@ fn main() -> anyhow::Result<()> {
     let (train, test) = match &options.data {
         Some(folder) => (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?),
         None => {
-            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
+            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
             let (test, train) = data::digits(beside)?.split(|row| row % 5 == 0);
             (train, test)
         }

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 run() {
-    cargo run --release --example exercises -- "$@"
+    cargo run --release -p exercises -- "$@"
 }
 run platforms --platform cpu --steps 3
 run pipeline --steps 4 --batch 256 --file "$folder/exercises.tfrecord" | tee "$folder/exercises.txt"

@@ -2,10 +2,10 @@
 //! several devices want.
 //!
 //! ```text
-//! cargo run --release --example exercises -- platforms                 every platform that has a plugin
-//! cargo run --release --example exercises -- platforms --platform cpu
-//! cargo run --release --example exercises -- pipeline                  0, 2 and 4 batches read ahead
-//! cargo run --release --example exercises -- devices                   all devices beside one, batch by batch
+//! cargo run --release -p exercises -- platforms                 every platform that has a plugin
+//! cargo run --release -p exercises -- platforms --platform cpu
+//! cargo run --release -p exercises -- pipeline                  0, 2 and 4 batches read ahead
+//! cargo run --release -p exercises -- devices                   all devices beside one, batch by batch
 //! ```
 //!
 //! All use the same model: linear layers 784-1024-1024-10, 1024 images to a batch where nothing else is said. README.md beside this file has

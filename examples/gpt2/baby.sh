@@ -10,7 +10,7 @@ bash examples/gpt2/text.sh "$folder/shakespeare.txt"
 
 sum=0
 for seed in 1337 1338 1339; do
-    cargo run --release --example gpt2 -- train --data "$folder/shakespeare.txt" --seed $seed --eval-every 2000 --log-every 500 \
+    cargo run --release -p gpt2 -- train --data "$folder/shakespeare.txt" --seed $seed --eval-every 2000 --log-every 500 \
         --out "$folder/$seed" "$@" | tee "$folder/$seed.log"
     sum=$(awk -v sum="$sum" '/^held out/ { print sum + $3 }' "$folder/$seed.log")
 done

@@ -8,7 +8,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/gpt2
 mkdir -p "$folder"
 
 run() {
-    cargo run --release --example gpt2 -- "$@"
+    cargo run --release -p gpt2 -- "$@"
 }
 # What an earlier run left must not pass for this one's.
 rm -rf "$folder"/{unrolled,scanned}*
@@ -20,7 +20,7 @@ paste "$folder/unrolled.txt" "$folder/scanned.txt" | awk '
 awk '/^held out/ { loss = $3 } END { if (!(loss < 2.7)) { print "gpt2: held-out loss " loss > "/dev/stderr"; exit 1 } }' \
     "$folder/unrolled.log"
 rm -rf "$folder/run"
-resumable=("$(dirname "$folder")/release/examples/gpt2" train --steps 200 --out "$folder/resumed" --run "$folder/run"
+resumable=("$(dirname "$folder")/release/gpt2" train --steps 200 --out "$folder/resumed" --run "$folder/run"
     --save-every 50 --log-every 20 --held-out 20)
 "${resumable[@]}" > "$folder/stopped.log" &
 until grep --quiet ^step "$folder/stopped.log" || ! kill -0 $!; do sleep 0.1; done

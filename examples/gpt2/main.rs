@@ -1,11 +1,11 @@
 //! GPT-2: loads the published weights, trains, and writes.
 //!
 //! ```text
-//! cargo run --release --example gpt2 -- train                       a character-level baby GPT on four tragedies
-//! cargo run --release --example gpt2 -- sample --weights target/gpt2 --prompt HAMLET.
-//! cargo run --release --example gpt2 -- sample --weights DIR --prompt "To be" --temperature 0
-//! cargo run --release --example gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16 --run runs/tuned
-//! OXIDAX_CPU_DEVICES=8 cargo run --release --example gpt2 -- train --mesh data=2,model=4
+//! cargo run --release -p gpt2 -- train                       a character-level baby GPT on four tragedies
+//! cargo run --release -p gpt2 -- sample --weights target/gpt2 --prompt HAMLET.
+//! cargo run --release -p gpt2 -- sample --weights DIR --prompt "To be" --temperature 0
+//! cargo run --release -p gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16 --run runs/tuned
+//! OXIDAX_CPU_DEVICES=8 cargo run --release -p gpt2 -- train --mesh data=2,model=4
 //! ```
 //!
 //! `DIR` is a folder as Hugging Face has it: `config.json`, `model.safetensors` or its shards, and `tokenizer.json` or
@@ -19,6 +19,8 @@ mod model;
 mod run;
 mod sample;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tokenizer;
 mod train;
@@ -151,7 +153,7 @@ impl Train {
             "a batch of {batch} is not divisible into {} parts",
             recipe.accumulate
         );
-        let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+        let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tragedies.txt.gz");
         let text = match self.data.as_slice() {
             [] => text::read(&[beside.into()])?,
             paths => text::read(paths)?,

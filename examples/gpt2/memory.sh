@@ -7,7 +7,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/gpt2-124m
 most=6.0
 
 run() {
-    cargo run --release --example gpt2 -- train "$@"
+    cargo run --release -p gpt2 -- train "$@"
 }
 rm -rf "$folder"
 run --size gpt2 --steps 0 --out "$folder/random" --block 1024

@@ -10,7 +10,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fashion-mnist
 
 # What an earlier run left must not pass for this one's.
 rm -f "$folder/losses.txt" "$folder/output.txt"
-cargo run --release --example mlp -- --data "$data" \
+cargo run --release -p mlp -- --data "$data" \
     --losses "$folder/losses.txt" --checkpoint "$folder/mlp.safetensors" | tee "$folder/output.txt"
 OXIDAX_FASHION_RUN="$folder" cargo test --workspace --test cpu -- \
     --ignored --exact parity::mlp::on_cpu::a_run_on_fashion_mnist_is_that_of_jax | tee "$folder/compared.txt"

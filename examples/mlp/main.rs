@@ -1,9 +1,9 @@
 //! A multilayer perceptron learns handwritten digits.
 //!
 //! ```text
-//! cargo run --release --example mlp                     64-128-64-10 on the digits beside this file
-//! cargo run --release --example mlp -- --data DIR       784-1024-1024-10 on a folder of idx files
-//! cargo run --release --example mlp -- --eval           the test accuracy of the saved model
+//! cargo run --release -p mlp                     64-128-64-10 on the digits beside this file
+//! cargo run --release -p mlp -- --data DIR       784-1024-1024-10 on a folder of idx files
+//! cargo run --release -p mlp -- --eval           the test accuracy of the saved model
 //! ```
 //!
 //! Trains for 20 epochs (a few seconds) on the digits, for 3 (about a minute on two cores) on idx
@@ -73,7 +73,7 @@ fn main() -> anyhow::Result<()> {
             (data::idx(folder)?, test, vec![1024, 1024], 128, 3)
         }
         None => {
-            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
+            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv.gz");
             let (test, train) = data::digits(beside)?.split(|row| row % 5 == 0);
             (train, test, vec![128, 64], 64, 20)
         }

@@ -6,8 +6,8 @@ use flate2::read::MultiGzDecoder;
 use oxidax::prelude::*;
 use std::io::Read;
 
-const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
-const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
+const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpt2/data/tragedies.txt.gz");
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
 
 /// Characters and those one place later, `i32[b, t]` each, from all over the text; and how many kinds of tokens there
 /// are, rounded up to a multiple of 16, so that tables can be cut.

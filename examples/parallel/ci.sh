@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 log=$(realpath -m "${CARGO_TARGET_DIR:-target}")/parallel.log
-cargo build --release --example parallel
-example=$(dirname "$log")/release/examples/parallel
+cargo build --release -p parallel
+example=$(dirname "$log")/release/parallel
 
 check() { # collectives recipe [option…]
     local wanted=$1

@@ -1,13 +1,13 @@
 //! One training step, spread over eight devices in seven ways.
 //!
 //! ```text
-//! cargo run --release --example parallel -- data                   each device a part of the batch
-//! cargo run --release --example parallel -- fsdp                   and a part of every parameter
-//! cargo run --release --example parallel -- tensor --model mlp     each device a part of every layer
-//! cargo run --release --example parallel -- data-tensor            both, on a mesh of two axes
-//! cargo run --release --example parallel -- sequence               each device a part of every text: ring attention
-//! cargo run --release --example parallel -- pipeline               each device some of the layers
-//! cargo run --release --example parallel -- experts                each device some of the experts
+//! cargo run --release -p parallel -- data                   each device a part of the batch
+//! cargo run --release -p parallel -- fsdp                   and a part of every parameter
+//! cargo run --release -p parallel -- tensor --model mlp     each device a part of every layer
+//! cargo run --release -p parallel -- data-tensor            both, on a mesh of two axes
+//! cargo run --release -p parallel -- sequence               each device a part of every text: ring attention
+//! cargo run --release -p parallel -- pipeline               each device some of the layers
+//! cargo run --release -p parallel -- experts                each device some of the experts
 //! ```
 //!
 //! Trains a small GPT on four tragedies, or a perceptron on digits, on a mesh and on one device; prints how parameters lie,
@@ -26,6 +26,8 @@ mod model;
 mod pipeline;
 mod sequence;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod train;
 
 use anyhow::{bail, ensure};

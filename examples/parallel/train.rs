@@ -121,7 +121,7 @@ pub(crate) fn on_mesh<P: Tree>(
         held: held_by_first(&parameters)? + held_by_first(&state)?,
         parameters: parameters_at,
         state: state_at,
-        collectives: step.collectives()?,
+        collectives: step.report().collectives()?,
     })
 }
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! oxidax plugin install tpu
-//! cargo run --release --example plans                               every step, every generation: hours of compiling
-//! cargo run --release --example plans -- --only gpt2 --on v5e,v6e   some of it
-//! cargo run --release --example plans -- --page docs/tpu-plans.md   the table of that page anew, of what was made so far
+//! cargo run --release -p plans                               every step, every generation: hours of compiling
+//! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   some of it
+//! cargo run --release -p plans -- --page docs/tpu-plans.md   the table of that page anew, of what was made so far
 //! ```
 //!
 //! Each step is compiled by libtpu for one device and for a slice of eight, and becomes a line of `docs/tpu-plans.jsonl`: memory by
@@ -17,6 +17,8 @@
 mod rows;
 mod steps;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
@@ -32,7 +34,7 @@ const HALVINGS: usize = 4;
 #[derive(Parser)]
 struct Options {
     /// The file of rows.
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tpu-plans.jsonl"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tpu-plans.jsonl"))]
     file: PathBuf,
     /// Steps whose names hold one of these words [all].
     #[arg(long, value_delimiter = ',')]

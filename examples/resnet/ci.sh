@@ -11,12 +11,12 @@ mkdir -p "$folder"
 rm -rf "$folder"/*
 
 # The whole workspace: else cargo builds the dependencies anew. A name that no test has would pass too.
-cargo test --workspace --test resnet -- --ignored --exact \
-    recorded::on_cpu::a_step_of_resnet_50_is_that_of_flax | tee "$folder/compared.txt"
+cargo test --workspace --bin resnet -- --ignored --exact \
+    tests::recorded::on_cpu::a_step_of_resnet_50_is_that_of_flax | tee "$folder/compared.txt"
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"
 
 run() {
-    cargo run --release --example resnet -- --data "$data" --out "$folder/run" --test-images 1000 "$@"
+    cargo run --release -p resnet -- --data "$data" --out "$folder/run" --test-images 1000 "$@"
 }
 run --steps 120 --batch 32 --learning-rate 0.02 --zero-init --no-augment --seed "${1:-0}" | tee "$folder/log"
 # What was saved is what was trained.

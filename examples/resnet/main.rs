@@ -1,10 +1,10 @@
 //! ResNet: trains on Fashion-MNIST, on folders of images, or on noise to see how fast it is.
 //!
 //! ```text
-//! cargo run --release --example resnet -- --data DIR                          ResNet-18 on idx files, padded to 32x32
-//! cargo run --release --example resnet -- --data DIR --out target/resnet      saved now and then; goes on where it was stopped
-//! cargo run --release --example resnet -- --data DIR --out target/resnet --eval
-//! cargo run --release --example resnet -- --depth 50 --bf16                   images/s of ResNet-50 at 224x224
+//! cargo run --release -p resnet -- --data DIR                          ResNet-18 on idx files, padded to 32x32
+//! cargo run --release -p resnet -- --data DIR --out target/resnet      saved now and then; goes on where it was stopped
+//! cargo run --release -p resnet -- --data DIR --out target/resnet --eval
+//! cargo run --release -p resnet -- --depth 50 --bf16                   images/s of ResNet-50 at 224x224
 //! ```
 //!
 //! README.md beside this file tells more.
@@ -14,6 +14,8 @@
 mod images;
 mod model;
 mod recipe;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 use anyhow::{Context, ensure};

@@ -104,14 +104,14 @@ impl Contents {
 
     /// Finds the pieces of arrays that lie in several.
     fn join(&mut self, manifest: &Manifest) -> Read<()> {
-        for (name, whole) in &manifest.pieces {
+        for (name, whole) in &manifest.sharded {
             let wrong = |why: String| {
                 damaged(&self.path, format!("the pieces of `{}`: {why}", abridged(name)))
             };
             if self.arrays.contains_key(name) {
                 return Err(wrong("an array has that name too".into()));
             }
-            let entries = whole.pieces.iter().map(|(piece, start)| match self.entry(piece) {
+            let entries = whole.starts.iter().map(|(piece, start)| match self.entry(piece) {
                 Some(entry) => Ok((piece.as_str(), entry, start.as_slice())),
                 None => Err(wrong(format!("`{}` is missing", abridged(piece)))),
             });

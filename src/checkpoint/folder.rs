@@ -4,11 +4,11 @@ use super::contents::Contents;
 use super::fault::{Read, io_error, listed, refused};
 use super::manifest::Manifest;
 use super::reader::Reader;
-use super::save::{Gathered, Spread, gather};
+use super::save::{Gathered, ShardLayout, gather};
 use super::snapshot::{Restored, Snapshot};
 use super::steps::{self, Keep};
 use crate::core::Error;
-use crate::tree::Tree;
+use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -150,11 +150,15 @@ impl Folder {
             );
             return Err(refused(&place, message));
         }
-        let Gathered { leaves, pieces } = gather(&place, snapshot.state, Spread::Pieces)?;
-        let manifest = Manifest::new(step, snapshot.position, snapshot.notes, pieces);
+        let state = snapshot.state;
+        let (structure, leaves) = (TreeDef::of(state), tree::leaves(state));
+        let Gathered { arrays, sharded, leaves } =
+            gather(&place, &structure, &leaves, ShardLayout::Separate)?;
+        let manifest = Manifest::new(step, snapshot.position, snapshot.notes, sharded);
         let (folder, keep, mut damaged) = (self.path.clone(), self.keep, self.damaged.clone());
         let write = move || {
-            steps::write(&folder, leaves, manifest)?;
+            // Older steps are removed only after the new one was read back and found complete.
+            steps::write(&folder, arrays, manifest, &leaves)?;
             damaged.remove(&step);
             keep.prune(&folder, &damaged)
         };

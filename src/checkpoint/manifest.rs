@@ -30,20 +30,21 @@ pub(super) struct Manifest {
     pub(super) position: Option<Position>,
     pub(super) notes: BTreeMap<String, serde_json::Value>,
     pub(super) files: Vec<FileRecord>,
-    /// Arrays that lie in pieces.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) pieces: Pieces,
+    /// Arrays that are stored as separate shards.
+    #[serde(rename = "pieces", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) sharded: ShardedArrays,
 }
 
-/// Arrays in pieces, by name.
-pub(super) type Pieces = BTreeMap<String, Whole>;
+/// Arrays that are stored as separate shards, by leaf name.
+pub(super) type ShardedArrays = BTreeMap<String, ShardedArray>;
 
-/// An array that was spread over a mesh, and was saved as its shards.
+/// An array that was sharded over a mesh, and is stored as its distinct shards.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Whole {
+pub(super) struct ShardedArray {
     pub(super) shape: Vec<usize>,
-    /// The arrays that are its pieces, and where each begins along the axes.
-    pub(super) pieces: BTreeMap<String, Vec<usize>>,
+    /// The stored name of each shard, and its start along each axis.
+    #[serde(rename = "pieces")]
+    pub(super) starts: BTreeMap<String, Vec<usize>>,
 }
 
 /// A file of arrays.
@@ -84,17 +85,17 @@ impl Manifest {
         step: u64,
         position: Option<Position>,
         notes: BTreeMap<String, serde_json::Value>,
-        pieces: Pieces,
+        sharded: ShardedArrays,
     ) -> Manifest {
         let oxidax = env!("CARGO_PKG_VERSION").into();
-        Manifest { oxidax, step, position, notes, files: Vec::new(), pieces }
+        Manifest { oxidax, step, position, notes, files: Vec::new(), sharded }
     }
 
     /// Writes a new file through to the disk.
     pub(super) fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
-        // What has no pieces, older versions read as well.
-        let version = if self.pieces.is_empty() { 1 } else { VERSION };
+        // Older versions can read a manifest without shards.
+        let version = if self.sharded.is_empty() { 1 } else { VERSION };
         let first = FirstLine { format: FORMAT, version, manifest: self };
         let json = |error: serde_json::Error| refused(&path, format!("the manifest: {error}"));
         let mut text = serde_json::to_vec(&first).map_err(json)?;

@@ -13,6 +13,7 @@
 //! error that says what is wrong with which array.
 
 mod contents;
+mod coverage;
 mod dtypes;
 mod fault;
 mod file;
@@ -34,6 +35,6 @@ pub use snapshot::{Restored, Snapshot};
 /// The name of a tree's only leaf when the tree is an array.
 const BARE: &str = "array";
 
-fn name_of(path: &str) -> &str {
+fn leaf_name(path: &str) -> &str {
     if path.is_empty() { BARE } else { path }
 }

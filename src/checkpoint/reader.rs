@@ -3,7 +3,7 @@
 use super::contents::Contents;
 use super::fault::{Read, abridged, listed, refused};
 use super::header::Entry;
-use super::name_of;
+use super::leaf_name;
 use super::rename::Rename;
 use crate::core::{Array, Aval, DType, Error, bind1, catch};
 use crate::optim::Mask;
@@ -241,7 +241,7 @@ impl Reader {
         let sources = self.sources(&named, &paths, &leaves)?;
         let mut loaded = Vec::with_capacity(leaves.len());
         for ((path, leaf), source) in paths.iter().zip(leaves).zip(sources) {
-            let name = name_of(path);
+            let name = leaf_name(path);
             loaded.push(match source {
                 Source::Template => leaf,
                 Source::Stored(stored, entry) => {
@@ -293,7 +293,7 @@ impl Reader {
         let mut used = BTreeSet::new();
         let mut misfits = Misfits::default();
         for (path, leaf) in paths.iter().zip(leaves) {
-            let (name, aval) = (name_of(path), leaf.aval());
+            let (name, aval) = (leaf_name(path), leaf.aval());
             let wanted = fits(&self.only, name, aval).unwrap_or(true);
             let found = named.get_key_value(name).filter(|_| wanted);
             let kept = !wanted || fits(&self.kept, name, aval).unwrap_or(false);

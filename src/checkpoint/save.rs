@@ -1,42 +1,47 @@
 //! Writing safetensors files.
 
+use super::coverage::expect_local;
 use super::dtypes::{form, pack};
 use super::fault::{io_error, refused};
 use super::file::sync_folder;
 use super::header::{self, LONGEST_HEADER};
-use super::manifest::{Pieces, Whole};
-use super::name_of;
+use super::leaf_name;
+use super::manifest::{ShardedArray, ShardedArrays};
 use crate::core::{Array, Aval, Error};
-use crate::tree::{self, Tree};
+use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An array on its way to a file.
-pub(super) struct Leaf {
+/// An array copied to the host, in the bytes of the file.
+pub(super) struct HostArray {
     name: String,
     aval: Aval,
-    /// As the file has them.
     bytes: Vec<u8>,
 }
 
-/// Whether arrays that are spread over a mesh are saved whole, or in the pieces that devices have.
+/// How arrays sharded over a mesh are written.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Spread {
-    Whole,
-    Pieces,
+pub(super) enum ShardLayout {
+    /// One array, joined from its shards.
+    Joined,
+    /// One array for each distinct shard, listed in the manifest.
+    Separate,
 }
 
-/// Arrays on their way to a file, and which of them are parts of others.
+/// A tree's arrays on the host.
 pub(super) struct Gathered {
-    pub(super) leaves: Vec<Leaf>,
-    pub(super) pieces: Pieces,
+    pub(super) arrays: Vec<HostArray>,
+    /// Arrays that are written as separate shards.
+    pub(super) sharded: ShardedArrays,
+    /// The type of every leaf of the tree, by name: the contents of a complete file.
+    pub(super) leaves: BTreeMap<String, Aval>,
 }
 
-/// What was written: checksums, for the manifest.
-pub(super) struct Written {
+/// Length and checksums of a written file, for the manifest.
+pub(super) struct FileSummary {
     pub(super) bytes: u64,
     pub(super) header_crc: u32,
     pub(super) crcs: BTreeMap<String, u32>,
@@ -44,19 +49,20 @@ pub(super) struct Written {
 
 /// Writes a tree's arrays to a safetensors file, waiting for those that are still being computed.
 ///
-/// The file appears whole or not at all: it is written beside its place, then moved there, over a
-/// file that may be there already. When this returns, it is on the disk.
+/// The file is written under a temporary name in the same folder and then renamed, replacing an
+/// existing file. It is on the disk when this function returns, and it never exists incomplete.
 ///
-/// Dtypes that the format has no name for (`c128`, the two- and four-bit integers, some small floats) are
-/// written as integers or pairs of the same bits, with a note in the file's metadata: [`load`](super::load)
-/// gives back what was saved, other programs see the bits. For a whole training run, with its step and
-/// without waiting for the disk, see [`Folder`](super::Folder).
+/// Dtypes without a name in the format (`c128`, two- and four-bit integers, some small floats) are
+/// written as integers or pairs with the same bits, and noted in the file's metadata.
+/// [`load`](super::load) restores the dtype, other programs see the bits. To save a training run with
+/// its step, without waiting for the disk, use [`Folder`](super::Folder).
 ///
 /// Throws `Tracer` if a leaf is traced.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] naming the leaf if two leaves share a path; [`Error::Io`] if the file cannot be
-/// written; `Runtime` if the computation of a leaf failed.
+/// [`Error::Checkpoint`] naming the leaf if two leaves share a path, or if a leaf has shards that are
+/// only on devices of other processes (not supported yet). [`Error::Io`] if the file cannot be
+/// written. `Runtime` if the computation of a leaf failed.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -66,75 +72,86 @@ pub(super) struct Written {
 /// ```
 #[track_caller]
 pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
-    let path = path.as_ref();
-    let Gathered { leaves, .. } = gather(path, tree, Spread::Whole)?;
-    let temporary = beside(path);
-    // Names are used once by a process, so this is left of one that had our number and was killed.
+    save_leaves(path.as_ref(), &TreeDef::of(tree), &tree::leaves(tree))
+}
+
+#[track_caller]
+fn save_leaves(path: &Path, structure: &TreeDef, leaves: &[Array]) -> Result<(), Error> {
+    let Gathered { arrays, .. } = gather(path, structure, leaves, ShardLayout::Joined)?;
+    let temporary = temporary_path(path);
+    // A leftover with this name comes from a killed process that had the same id.
     drop(fs::remove_file(&temporary));
-    let moved = write(&temporary, leaves).map_err(|error| io_error(path, error)).and_then(|_| {
-        fs::rename(&temporary, path).map_err(|error| io_error(path, error))?;
-        sync_folder(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-    });
-    if moved.is_err() {
-        // Whatever went wrong is reported; that nothing was there to remove is not.
+    let written = write(&temporary, arrays)
+        .and_then(|_| fs::rename(&temporary, path))
+        .map_err(|error| io_error(path, error))
+        .and_then(|()| {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            sync_folder(parent.unwrap_or(Path::new(".")))
+        });
+    if written.is_err() {
+        // Best effort: the original error is returned, a missing temporary file is fine.
         drop(fs::remove_file(&temporary));
     }
-    moved
+    written
 }
 
 /// Copies a tree's arrays to the host, waiting for them.
+///
+/// # Errors
+/// As [`save`], before anything is written.
 #[track_caller]
-pub(super) fn gather<T: Tree>(path: &Path, tree: &T, spread: Spread) -> Result<Gathered, Error> {
-    let mut leaves: BTreeMap<String, Leaf> = BTreeMap::new();
-    let mut pieces = Pieces::new();
-    for (leaf_path, array) in tree::paths(tree).iter().zip(tree::leaves(tree)) {
-        let name = name_of(leaf_path).to_owned();
+pub(super) fn gather(
+    path: &Path,
+    structure: &TreeDef,
+    leaves: &[Array],
+    layout: ShardLayout,
+) -> Result<Gathered, Error> {
+    let mut avals: BTreeMap<String, Aval> = BTreeMap::new();
+    for (leaf_path, array) in structure.paths().iter().zip(leaves) {
+        let name = leaf_name(leaf_path);
         if name == "__metadata__" {
-            let message =
-                "a leaf is called `__metadata__`, which means something else in the format";
+            let message = "the leaf name `__metadata__` is reserved by the safetensors format";
             return Err(refused(path, format!("{message}\n  help: rename the field or key")));
         }
-        if leaves.contains_key(&name) || pieces.contains_key(&name) {
+        expect_local(path, name, array)?;
+        if avals.insert(name.to_owned(), array.aval().strong()).is_some() {
             let help = "a map's keys are printed as they are, dots included: rename one of them";
             return Err(refused(path, format!("two leaves are called `{name}`\n  help: {help}")));
         }
-        let parts = match spread {
-            Spread::Pieces
-                if array.sharding().is_some_and(|sharding| !sharding.is_replicated()) =>
-            {
-                array.addressable_shards()?.into_iter().filter(|shard| shard.replica == 0).collect()
-            }
-            _ => Vec::new(),
-        };
-        if parts.is_empty() {
-            let leaf = leaf(name.clone(), &array)?;
-            leaves.insert(name, leaf);
+    }
+    let (mut arrays, mut sharded) = (BTreeMap::new(), ShardedArrays::new());
+    for (leaf_path, array) in structure.paths().iter().zip(leaves) {
+        let name = leaf_name(leaf_path).to_owned();
+        let is_split = array.sharding().is_some_and(|sharding| !sharding.is_replicated());
+        if layout == ShardLayout::Joined || !is_split {
+            arrays.insert(name.clone(), host_array(name, array)?);
             continue;
         }
-        let mut whole = Whole { shape: array.shape().to_vec(), pieces: BTreeMap::new() };
-        for (number, shard) in parts.into_iter().enumerate() {
-            let piece = format!("{name}@{number}");
-            let start = shard.index.iter().map(|along| along.start).collect();
-            whole.pieces.insert(piece.clone(), start);
-            leaves.insert(piece.clone(), leaf(piece, &shard.data)?);
+        let mut starts = BTreeMap::new();
+        let shards = array.addressable_shards()?.into_iter().filter(|shard| shard.replica == 0);
+        for (number, shard) in shards.enumerate() {
+            let shard_name = format!("{name}@{number}");
+            let start = shard.index.iter().map(|range| range.start).collect();
+            starts.insert(shard_name.clone(), start);
+            arrays.insert(shard_name.clone(), host_array(shard_name, &shard.data)?);
         }
-        pieces.insert(name, whole);
+        sharded.insert(name, ShardedArray { shape: array.shape().to_vec(), starts });
     }
-    let mut leaves: Vec<Leaf> = leaves.into_values().collect();
-    // As other writers do: by alignment, widest first, then by name.
-    leaves.sort_by_key(|leaf| std::cmp::Reverse(form(leaf.aval.dtype, &leaf.aval.shape).dtype));
-    Ok(Gathered { leaves, pieces })
+    let mut arrays: Vec<HostArray> = arrays.into_values().collect();
+    // Sorted by alignment, widest first, then by name, as other writers of the format do.
+    arrays.sort_by_key(|array| std::cmp::Reverse(form(array.aval.dtype, &array.aval.shape).dtype));
+    Ok(Gathered { arrays, sharded, leaves: avals })
 }
 
 #[track_caller]
-fn leaf(name: String, array: &Array) -> Result<Leaf, Error> {
+fn host_array(name: String, array: &Array) -> Result<HostArray, Error> {
     let aval = array.aval().strong();
     let bytes = pack(array.to_bytes()?, form(aval.dtype, &aval.shape).dtype);
-    Ok(Leaf { name, aval, bytes })
+    Ok(HostArray { name, aval, bytes })
 }
 
-/// A name in the same folder that no other save uses.
-fn beside(path: &Path) -> PathBuf {
+/// Returns a temporary path in the same folder, unique to this save.
+fn temporary_path(path: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -143,42 +160,125 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a new file through to the disk. The leaves' memory is given back one by one.
-pub(super) fn write(path: &Path, leaves: Vec<Leaf>) -> io::Result<Written> {
-    let types = leaves.iter().map(|leaf| (&leaf.name[..], leaf.aval.dtype, &leaf.aval.shape[..]));
+/// Arrays from this size on are written directly; smaller ones share one write.
+const DIRECT_WRITE_BYTES: usize = 1 << 18;
+
+/// Writes a new file and syncs it to the disk. The arrays' memory is freed one by one.
+pub(super) fn write(path: &Path, arrays: Vec<HostArray>) -> io::Result<FileSummary> {
+    let types = arrays.iter().map(|array| (&*array.name, array.aval.dtype, &*array.aval.shape));
     let header = header::write(types);
     if header.len() as u64 > LONGEST_HEADER {
         let message = format!(
             "the names and shapes of {} leaves take {} bytes, and the format reads {LONGEST_HEADER}",
-            leaves.len(),
+            arrays.len(),
             header.len()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let mut file = File::create_new(path)?;
-    let header_crc = crc32c::crc32c(&header);
     file.write_all(&header)?;
+    let header_crc = crc32c::crc32c(&header);
     let mut bytes = header.len() as u64;
     let mut crcs = BTreeMap::new();
-    // A write of its own for each small leaf would cost more than the leaf.
-    let mut small = Vec::new();
-    for leaf in leaves {
-        bytes += leaf.bytes.len() as u64;
-        crcs.insert(leaf.name, crc32c::crc32c(&leaf.bytes));
-        small.extend_from_slice(if leaf.bytes.len() < SMALL { &leaf.bytes } else { &[] });
-        if small.len() >= SMALL || leaf.bytes.len() >= SMALL {
-            file.write_all(&small)?;
-            small.clear();
+    let mut pending = Vec::new();
+    for array in arrays {
+        bytes += array.bytes.len() as u64;
+        crcs.insert(array.name, crc32c::crc32c(&array.bytes));
+        let is_small = array.bytes.len() < DIRECT_WRITE_BYTES;
+        if is_small {
+            pending.extend_from_slice(&array.bytes);
         }
-        if leaf.bytes.len() >= SMALL {
-            file.write_all(&leaf.bytes)?;
+        if !is_small || pending.len() >= DIRECT_WRITE_BYTES {
+            file.write_all(&pending)?;
+            pending.clear();
+        }
+        if !is_small {
+            file.write_all(&array.bytes)?;
         }
     }
-    file.write_all(&small)?;
-    // On the disk before it is moved: a crash must not leave an empty file under the good name.
+    file.write_all(&pending)?;
+    // Synced before the rename: a crash must not leave an empty file under the final name.
     file.sync_all()?;
-    Ok(Written { bytes, header_crc, crcs })
+    Ok(FileSummary { bytes, header_crc, crcs })
 }
 
-/// Bytes from which a leaf is written by itself.
-const SMALL: usize = 1 << 18;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Device, Mesh};
+
+    /// An array of which this process holds one of two shards.
+    fn half_local() -> Array {
+        let local = crate::prelude::local_devices().unwrap().swap_remove(0);
+        let remote = Device::new(1000, 1, local.platform(), local.kind(), false);
+        let mesh = Mesh::new([local, remote], [("data", 2)]).unwrap();
+        let rows = mesh.sharding(crate::p!["data"]).unwrap();
+        let own = crate::prelude::ones([2, 3], crate::core::DType::F32);
+        crate::prelude::make_array_from_process_local_data(&rows, &own, [4, 3]).unwrap()
+    }
+
+    #[test]
+    fn saves_refuse_arrays_with_remote_shards() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.safetensors");
+        let state = BTreeMap::from([("w".to_string(), half_local())]);
+        let error = save(&path, &state).unwrap_err().to_string();
+        let error = error.replace(&dir.path().display().to_string(), "DIR");
+        expect_test::expect![[r#"
+            error[checkpoint]: DIR/model.safetensors: saving leaf `w`, f32[4,3] with sharding p!["data"] on Mesh(data=2): 1 of 2 shards are not on devices of this process:
+              [2..4, 0..3] on cpu:1000 of process 1
+              help: replicate the leaf first, for example with `device_put(&state, mesh.replicated())`; saving arrays of which no process holds every shard is not supported yet"#]].assert_eq(&error);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn folder_keeps_older_steps_when_a_save_is_refused() {
+        use crate::checkpoint::{Folder, Snapshot};
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(dir.path()).unwrap().keep_last(1);
+        let whole = crate::prelude::ones([4, 3], crate::core::DType::F32);
+        folder.save(Snapshot::new(1, &whole)).unwrap();
+        folder.wait().unwrap();
+        let error = folder.save(Snapshot::new(2, &half_local())).unwrap_err();
+        assert!(error.to_string().contains("saving leaf `array`"), "{error}");
+        folder.wait().unwrap();
+        assert_eq!(folder.steps().unwrap(), [1]);
+        assert!(folder.restore_latest(&whole).unwrap().is_some());
+    }
+
+    #[test]
+    fn incomplete_checkpoints_do_not_replace_complete_ones() {
+        use crate::checkpoint::manifest::Manifest;
+        use crate::checkpoint::{Folder, Snapshot, steps};
+        let dir = tempfile::tempdir().unwrap();
+        let whole = crate::prelude::ones([4, 3], crate::core::DType::F32);
+        let mut folder = Folder::open(dir.path()).unwrap();
+        folder.save(Snapshot::new(1, &whole)).unwrap();
+        drop(folder);
+        let half = crate::prelude::ones([2, 3], crate::core::DType::F32);
+        let gathered = |array: &Array| {
+            let leaves = std::slice::from_ref(array);
+            gather(dir.path(), &TreeDef::of(array), leaves, ShardLayout::Separate).unwrap()
+        };
+        let leaves = gathered(&whole).leaves;
+        let shard = |starts: &[usize]| {
+            let starts = BTreeMap::from([("array@0".to_string(), starts.to_vec())]);
+            BTreeMap::from([("array".to_string(), ShardedArray { shape: vec![4, 3], starts })])
+        };
+        let write = |sharded: ShardedArrays| {
+            let mut arrays = gathered(&half).arrays;
+            if !sharded.is_empty() {
+                arrays[0].name = "array@0".into();
+            }
+            let manifest = Manifest::new(1, None, BTreeMap::new(), sharded);
+            steps::write(dir.path(), arrays, manifest, &leaves).unwrap_err().to_string()
+        };
+        let error = write(shard(&[0, 0]));
+        assert!(error.contains("they have 6 elements, f32[4, 3] has 12"), "{error}");
+        let error = write(BTreeMap::new());
+        assert!(error.contains("leaf `array` (f32[4,3]) was written as f32[2,3]"), "{error}");
+        assert_eq!(steps::list(dir.path()).unwrap(), [1]);
+        let restored = Folder::open(dir.path()).unwrap().restore(1, &whole).unwrap();
+        assert_eq!(restored.state.shape(), whole.shape());
+    }
+}

@@ -3,12 +3,13 @@
 //! Whatever is under way has a name that begins with a dot. So at every instant the names without a dot are
 //! whole checkpoints, and what is left behind by a process that was killed can be told apart and put right.
 
+use super::coverage::expect_complete;
 use super::fault::{io_error, refused};
 use super::file::sync_folder;
 use super::manifest::{FileRecord, Manifest};
-use super::save::{self, Leaf};
-use crate::core::Error;
-use std::collections::BTreeSet;
+use super::save::{self, HostArray};
+use crate::core::{Aval, Error};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,12 +115,19 @@ pub(super) fn remove(folder: &Path, step: u64) -> Result<(), Error> {
     delete(&aside)
 }
 
-/// Writes a checkpoint. It is there, whole, when its folder has its name; until then the old one of the same step is.
-pub(super) fn write(folder: &Path, leaves: Vec<Leaf>, mut manifest: Manifest) -> Result<(), Error> {
+/// Writes a checkpoint and checks that it holds all `leaves`, then renames its folder to the final
+/// name. Until the rename, an older checkpoint of the same step stays in place.
+pub(super) fn write(
+    folder: &Path,
+    arrays: Vec<HostArray>,
+    mut manifest: Manifest,
+    leaves: &BTreeMap<String, Aval>,
+) -> Result<(), Error> {
     let (temporary, place) =
         (Stage::Written.path(folder, manifest.step), path(folder, manifest.step));
     delete(&temporary)?;
-    let written = fill(&temporary, leaves, &mut manifest)
+    let written = fill(&temporary, arrays, &mut manifest)
+        .and_then(|()| expect_complete(&temporary, leaves))
         .and_then(|()| put(folder, &temporary, &place, manifest.step));
     if written.is_err() {
         // The first error is the one to tell; what it left is removed when the folder is opened again.
@@ -128,10 +136,10 @@ pub(super) fn write(folder: &Path, leaves: Vec<Leaf>, mut manifest: Manifest) ->
     written
 }
 
-fn fill(temporary: &Path, leaves: Vec<Leaf>, manifest: &mut Manifest) -> Result<(), Error> {
+fn fill(temporary: &Path, arrays: Vec<HostArray>, manifest: &mut Manifest) -> Result<(), Error> {
     fs::create_dir(temporary).map_err(|error| io_error(temporary, error))?;
-    let arrays = temporary.join(ARRAYS);
-    let written = save::write(&arrays, leaves).map_err(|error| io_error(&arrays, error))?;
+    let path = temporary.join(ARRAYS);
+    let written = save::write(&path, arrays).map_err(|error| io_error(&path, error))?;
     manifest.files = vec![FileRecord {
         name: ARRAYS.into(),
         bytes: written.bytes,

@@ -3,8 +3,9 @@
 use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::masked::{same_size, with_kept_inputs, with_used_outputs};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Split, Tangent,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
+    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
+    Tangent,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -42,7 +43,11 @@ impl Call {
 }
 
 /// Whether `operands` are what `program` takes; then the avals of its outputs.
-pub(super) fn expect_operands(name: &str, program: &Program, operands: &[Aval]) -> Rule<Vec<Aval>> {
+pub(super) fn expect_operands(
+    name: &str,
+    program: &Program,
+    operands: &[Aval],
+) -> RuleResult<Vec<Aval>> {
     let expected = program.avals_in();
     ensure_shape!(
         operands.len() == expected.len(),
@@ -64,19 +69,29 @@ impl Primitive for Call {
         "call"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         expect_operands(&self.name, &self.program, operands)
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         Ok(jvp_call(&self.program, primals, tangents, |program| self.of("jvp", program)))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         Ok(batch_call(&self.program, operands, axes, axis, |program| self.of("vmap", program)))
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         ctx.call(&self.program, &self.name, operands)
     }
 
@@ -88,7 +103,7 @@ impl Primitive for Call {
         self.program.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(transpose_call(&self.program, cts, operands, |program| self.of("transpose", program)))
     }
 
@@ -102,8 +117,8 @@ impl HigherOrder for Call {
         vec![("program", &self.program)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Times(1)]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Times(1)]
     }
 
     fn inlined(&self) -> Option<&Program> {
@@ -149,7 +164,10 @@ pub(super) fn prune_call<P: Primitive>(
     })
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     let name = params.get("name").and_then(serde_json::Value::as_str);
     let name = name.ok_or_else(|| RuleError::value("call: `name` is missing"))?.to_string();
     match <[Program; 1]>::try_from(programs) {

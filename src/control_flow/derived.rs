@@ -4,10 +4,10 @@
 use super::memo::Memo;
 use super::partial::{PartialEval, partial_eval};
 use crate::core::{Array, Aval, BatchAxis, Batched, Operand, Primitive, Program, Tangent, bind};
+use crate::transforms::batch::batch_program;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use crate::transforms::transpose::transpose_program;
-use crate::transforms::vmap::batch_program;
 use std::sync::Arc;
 
 /// A tangent or cotangent without its elements: its type, and whether it is a symbolic zero.
@@ -176,7 +176,12 @@ fn transpose(
         let mut pulled = Vec::new();
         let derived = trace_rules(known.into_iter().chain(Slot::dense_avals(cts)), |inputs| {
             let (known, dense) = inputs.split_at(n_known);
-            let cts = transpose_program(program, linear, known, &Slot::fill_all(cts, dense));
+            let cts = transpose_program(
+                program,
+                &linear.iter().map(|linear| !linear).collect(),
+                known,
+                &Slot::fill_all(cts, dense),
+            );
             pulled = slots_of(&cts);
             dense_of(&cts).collect()
         });

@@ -5,8 +5,8 @@ use super::scan::{self, ScanOptions};
 use crate::core::{Array, BatchAxis, OpErrorKind, trace};
 use crate::primitives::rules::batch_at;
 use crate::primitives::{concatenate, reshape_to, slice_in_dim};
+use crate::transforms::batch::batch_program;
 use crate::transforms::staging::staged;
-use crate::transforms::vmap::batch_program;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::panic::Location;
 

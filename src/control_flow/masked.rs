@@ -5,10 +5,10 @@ use super::memo::Memo;
 use crate::core::{Array, Aval, BatchAxis, Eqn, Program, Tangent};
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
+use crate::transforms::batch::batch_program;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use crate::transforms::transpose::transpose_program;
-use crate::transforms::vmap::batch_program;
 use std::sync::Arc;
 
 /// A derived program, and which of the original's values it has something for.
@@ -131,7 +131,15 @@ fn derive_transpose(program: &Program, linear: &[bool], cts: &[bool], force: &[b
     let program = trace_rules(inputs, |inputs| {
         let (known, dense) = inputs.split_at(known.len());
         let cts = spread(cts, &outputs, dense);
-        let (arrays, found) = kept(&transpose_program(program, linear, known, &cts), force);
+        let (arrays, found) = kept(
+            &transpose_program(
+                program,
+                &linear.iter().map(|linear| !linear).collect(),
+                known,
+                &cts,
+            ),
+            force,
+        );
         marks = found;
         arrays
     });

@@ -2,7 +2,7 @@
 
 use super::memo::Memo;
 use crate::core::trace::{Mode, Tracing, same_variable};
-use crate::core::{Array, Eqn, Program, Source, Var};
+use crate::core::{Array, Eqn, Half, Program, SplitOperand, Var};
 use crate::passes;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ pub(super) struct PartialEval {
     pub(super) unknown: Arc<Program>,
     /// Where each input of the unknown half comes from: all unknown inputs of the whole in order,
     /// then known ones that it uses as they are, then outputs of the known half.
-    pub(super) sources: Vec<Source>,
-    /// For each output of the whole, which one it is: `Ok` of the known half, `Err` of the unknown.
-    pub(super) outputs: Vec<Result<usize, usize>>,
+    pub(super) sources: Vec<SplitOperand>,
+    /// For each output of the whole, which one it is: the half that computes it.
+    pub(super) outputs: Vec<Half>,
 }
 
 impl PartialEval {
     /// Whether the known half computes nothing.
     pub(super) fn is_idle(&self) -> bool {
-        self.known.eqns().is_empty() && self.outputs.iter().all(Result::is_err)
+        self.known.eqns().is_empty() && self.outputs.iter().all(Half::is_unknown)
     }
 }
 
@@ -67,10 +67,10 @@ fn evaluate(program: &Program, known: &[bool], unknown: &[bool]) -> PartialEval 
     let (mut known_results, mut unknown_results, mut outputs) = (vec![], vec![], vec![]);
     for (result, &forced) in results.into_iter().zip(unknown) {
         if forced || above.owns(&result) {
-            outputs.push(Err(unknown_results.len()));
+            outputs.push(Half::Unknown(unknown_results.len()));
             unknown_results.push(result);
         } else {
-            outputs.push(Ok(known_results.len()));
+            outputs.push(Half::Known(known_results.len()));
             known_results.push(result);
         }
     }
@@ -97,7 +97,9 @@ fn evaluate(program: &Program, known: &[bool], unknown: &[bool]) -> PartialEval 
     for (at, input) in handed_on.into_iter().enumerate() {
         let captured = whole.outputs()[n_known_outputs + at];
         match (input, nullary.get(&captured)) {
-            (Some(input), _) => halves.handed_on.push((n_unknown + at, Source::Operand(input))),
+            (Some(input), _) => {
+                halves.handed_on.push((n_unknown + at, SplitOperand::Operand(input)))
+            }
             (None, Some(eqn)) => halves.make_again(n_unknown + at, eqn),
             (None, None) => halves.keep(n_unknown + at, captured),
         }
@@ -110,9 +112,9 @@ struct Halves<'a> {
     whole: &'a Program,
     unknown: &'a Program,
     known_outputs: Vec<Var>,
-    declared: Vec<(usize, Source)>,
-    handed_on: Vec<(usize, Source)>,
-    residuals: Vec<(usize, Source)>,
+    declared: Vec<(usize, SplitOperand)>,
+    handed_on: Vec<(usize, SplitOperand)>,
+    residuals: Vec<(usize, SplitOperand)>,
     made_again: Vec<Eqn>,
 }
 
@@ -124,7 +126,7 @@ impl<'a> Halves<'a> {
         n_unknown: usize,
         known: &[bool],
     ) -> Halves<'a> {
-        let operands = (0..known.len()).filter(|&at| !known[at]).map(Source::Operand);
+        let operands = (0..known.len()).filter(|&at| !known[at]).map(SplitOperand::Operand);
         Halves {
             whole,
             unknown,
@@ -149,11 +151,11 @@ impl<'a> Halves<'a> {
             self.known_outputs.push(var);
             self.known_outputs.len() - 1
         });
-        self.residuals.push((position, Source::Known(at)));
+        self.residuals.push((position, SplitOperand::Known(at)));
     }
 
-    fn finish(self, outputs: Vec<Result<usize, usize>>) -> PartialEval {
-        let order: Vec<(usize, Source)> =
+    fn finish(self, outputs: Vec<Half>) -> PartialEval {
+        let order: Vec<(usize, SplitOperand)> =
             self.declared.into_iter().chain(self.handed_on).chain(self.residuals).collect();
         let inputs: Vec<Var> = order.iter().map(|&(at, _)| self.unknown.inputs()[at]).collect();
         let mut eqns = self.made_again;

@@ -1,7 +1,7 @@
 //! What `remat` keeps, and how the rest is done again.
 
 use super::partial::PartialEval;
-use crate::core::{Array, Effects, Primitive, Program, SaveHint, Source, Var};
+use crate::core::{Array, Effects, Primitive, Program, SaveHint, SplitOperand, Var};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use serde::{Deserialize, Serialize};
@@ -83,11 +83,11 @@ pub(super) struct Hidden {
 /// compute them again.
 pub(super) fn hide_unsaved(halves: &PartialEval, policy: &Policy) -> Hidden {
     let (ahead, unknown) = (flattened(&halves.known), &halves.unknown);
-    let n_results = halves.outputs.iter().filter(|output| output.is_ok()).count();
+    let n_results = halves.outputs.iter().filter(|output| output.is_known()).count();
     let results = &ahead.outputs()[..n_results];
-    let residual = |source: &Source| match *source {
-        Source::Operand(_) => None,
-        Source::Known(at) => Some(ahead.outputs()[at]),
+    let residual = |source: &SplitOperand| match *source {
+        SplitOperand::Operand(_) => None,
+        SplitOperand::Known(at) => Some(ahead.outputs()[at]),
     };
     let residuals: Vec<Var> = halves.sources.iter().filter_map(residual).collect();
     let saved = saved(&ahead, &residuals, policy);

@@ -4,9 +4,9 @@ use super::call::{Call, expect_operands, prune_call};
 use super::derived::{self, batch_call, jvp_call, transpose_call};
 use super::policy::{Policy, hide_unsaved};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Source, Split, Tangent,
-    bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
+    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
+    SplitOperand, Tangent, bind, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
@@ -50,19 +50,29 @@ impl Primitive for Remat {
         "remat"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         expect_operands(&self.name, &self.program, operands)
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         Ok(jvp_call(&self.program, primals, tangents, |program| self.of(program)))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         Ok(batch_call(&self.program, operands, axes, axis, |program| self.of(program)))
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         if !self.again || operands.is_empty() {
             return ctx.call(&self.program, &self.name, operands);
         }
@@ -80,7 +90,7 @@ impl Primitive for Remat {
         self.program.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(transpose_call(&self.program, cts, operands, |program| Remat {
             again: true,
             ..self.of(program)
@@ -97,8 +107,8 @@ impl HigherOrder for Remat {
         vec![("program", &self.program)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Times(1)]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Times(1)]
     }
 
     /// The known half is the plain computation with what the policy keeps; the unknown half does the
@@ -108,9 +118,9 @@ impl HigherOrder for Remat {
         let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
         let hidden = hide_unsaved(&halves, &self.policy);
         // The unknown half takes its own operands, all known ones, then what was kept.
-        let own = halves.sources.iter().filter(|source| matches!(source, Source::Operand(_)));
-        let given = known_operands.iter().map(|&at| Source::Operand(at));
-        let kept = (hidden.n_results..hidden.n_results + hidden.n_saved).map(Source::Known);
+        let own = halves.sources.iter().filter(|source| matches!(source, SplitOperand::Operand(_)));
+        let given = known_operands.iter().map(|&at| SplitOperand::Operand(at));
+        let kept = (hidden.n_results..hidden.n_results + hidden.n_saved).map(SplitOperand::Known);
         let unknown_operands = own.copied().chain(given).chain(kept).collect();
         Some(Split {
             known: Arc::new(Call { name: self.name.clone(), program: Arc::new(hidden.ahead) }),
@@ -189,7 +199,10 @@ fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
     rebuild(&traced.template, outputs)
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     #[derive(Deserialize)]
     struct Params {
         name: String,

@@ -1,6 +1,6 @@
 //! Calls from compiled programs to closures of the user's.
 
-use crate::core::callback::as_callback;
+use crate::core::host_function::as_callback;
 use crate::core::{
     Array, Aval, Error, HostArray, HostFunction, OpErrorKind, catch, from_caller, throw, trace,
 };

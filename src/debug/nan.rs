@@ -1,6 +1,6 @@
 //! Finding the operation that makes a NaN.
 
-use crate::core::watch::{Watch, watching};
+use crate::core::nan_check::{Watch, watching};
 
 /// Runs `f` and names the first operation that makes a NaN: with its line, forward or backward.
 ///

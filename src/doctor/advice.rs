@@ -325,7 +325,7 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
             stats.not_donated,
             "passed by value but held elsewhere, so that results take new memory; drop the clones",
         ),
-        (stats.moved, "brought to where the program takes them; `device_put` them once"),
+        (stats.transferred, "transferred before each call; `device_put` them once"),
     ] {
         if count >= calls {
             let message = format!("at each call of `{name}` {} leaves are {what}", count / calls);

@@ -1,201 +1,251 @@
 //! [`Compiled`]: a function compiled ahead of time, for one signature.
 
-use super::artifact::{Artifact, Described, Head};
-use super::calls::call;
-use super::entry::{Entry, Failure, Staged};
+use super::call_macros::call;
+use super::file_format::ProgramFile;
+use super::specialization::{Failure, Gather, Specialization};
 use super::stats::Counters;
+use super::traced::Traced;
+use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
-use crate::runtime::{Collectives, MemoryAnalysis, blame, is_watched};
-use crate::tree::for_each_arity;
-use crate::tree::{Args, Arguments, Gathered, Signature, Tree, leaves_of};
-use std::collections::BTreeMap;
+use crate::runtime::{
+    CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, locate_nan,
+};
+use crate::tree::{Args, Arguments, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// A function compiled for one signature, without having been called. Made by
-/// [`Lowered::compile`](super::Lowered::compile).
+/// A function compiled ahead of time, for one signature.
 ///
-/// It is called as a [`Jit`](super::Jit) is, and donates as one, but never compiles anew: arguments
-/// of another structure or type are an error. It cannot become part of a trace.
+/// | made by | runs on |
+/// |---|---|
+/// | [`Lowered::compile`](super::Lowered::compile) | this process's devices |
+/// | [`Lowered::compile_for`](super::Lowered::compile_for) | a machine like the topology, after [`serialize`](Compiled::serialize) |
+/// | [`Compiled::deserialize`] | this process's devices |
+///
+/// It is called, and donates its arguments, like a [`Jit`](super::Jit), but never compiles again:
+/// arguments with another structure or type are an error. It cannot become part of a trace.
+/// [`report`](Compiled::report) returns the compiler's analysis.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let w = Aval::new(DType::F32, [256]);
 /// let step = jit(|w: Array, x: Array| &w - &x * 0.1).lower((w.clone(), w))?.compile()?;
-/// assert_eq!(step.memory_analysis()?.arguments, 2048);
+/// assert_eq!(step.report().memory_analysis()?.arguments, 2048);
 /// let x = ones([256], DType::F32);
 /// let w = step.call(zeros([256], DType::F32), &x)?; // moved: donated. borrowed: kept.
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub struct Compiled<A, O> {
-    entry: Entry<O>,
+    target: CompiledTarget<O>,
     signature: Signature,
-    /// To run again operation by operation, when `nan_check` looks for the one that made a NaN; of what was read from bytes it
-    /// is not always known.
+    /// The traced program, for `nan_check`. `None` if it was deserialized and cannot be parsed.
     program: Option<Program>,
     captures: Vec<Array>,
     counters: Counters,
     arguments: PhantomData<fn(A)>,
 }
 
+/// The devices that a function is compiled for.
+enum CompiledTarget<O> {
+    /// Devices of this process.
+    Loaded(Specialization<O>),
+    /// Devices that are not attached, with the description of arguments and results.
+    Topology(TopologyExecutable, FunctionDescription),
+}
+
 impl<A: Args, O: Tree> Compiled<A, O> {
-    pub(super) fn new(staged: &Staged<O>, entry: Entry<O>, signature: Signature) -> Compiled<A, O> {
-        let program = Some(staged.program.clone());
-        Compiled::of_parts(entry, signature, program, staged.captures.clone())
+    /// Compiles a traced function for the devices of this process.
+    pub(super) fn for_process(
+        traced: &Traced<O>,
+        signature: Signature,
+    ) -> Result<Compiled<A, O>, Error> {
+        let specialization = traced.load(&traced.lower()?)?;
+        let program = Some(traced.program.clone());
+        Ok(Compiled::loaded(specialization, signature, program, traced.captures.clone()))
     }
 
-    pub(super) fn of_parts(
-        entry: Entry<O>,
+    /// Compiles a traced function for a topology.
+    pub(super) fn for_topology(
+        traced: &Traced<O>,
+        signature: Signature,
+        topology: &Topology,
+    ) -> Result<Compiled<A, O>, Error> {
+        let Traced { name, program, plan, .. } = traced;
+        let executable = TopologyExecutable::compile(program, name, plan, topology)?;
+        let description = traced.description(&signature);
+        Ok(Compiled {
+            target: CompiledTarget::Topology(executable, description),
+            signature,
+            program: Some(program.clone()),
+            captures: traced.captures.clone(),
+            counters: Counters::default(),
+            arguments: PhantomData,
+        })
+    }
+
+    pub(super) fn loaded(
+        specialization: Specialization<O>,
         signature: Signature,
         program: Option<Program>,
         captures: Vec<Array>,
     ) -> Compiled<A, O> {
-        let counters = Counters::default();
-        Compiled { entry, signature, program, captures, counters, arguments: PhantomData }
+        Compiled {
+            target: CompiledTarget::Loaded(specialization),
+            signature,
+            program,
+            captures,
+            counters: Counters::default(),
+            arguments: PhantomData,
+        }
     }
 
-    /// The function as bytes.
-    ///
-    /// # Errors
-    /// As [`Compiled::serialize`].
-    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let head = Head {
-            name: self.entry.executable.name().to_string(),
-            arguments: Described::of_signature(&self.signature),
-            results: Described::of(self.entry.template()),
+    /// Writes the function to bytes; see [`Compiled::serialize`].
+    pub(super) fn to_file(&self) -> Result<Vec<u8>, Error> {
+        let (description, executable): (FunctionDescription, SerializedProgram) = match &self.target
+        {
+            CompiledTarget::Loaded(specialization) => {
+                let description = FunctionDescription {
+                    name: specialization.executable.name().to_string(),
+                    arguments: TreeDescription::of_signature(&self.signature),
+                    results: TreeDescription::of(specialization.template()),
+                };
+                (description, specialization.executable.serialize()?)
+            }
+            CompiledTarget::Topology(executable, description) => {
+                (description.clone(), executable.serialize()?)
+            }
         };
-        let shipped = self.entry.executable.ship()?;
-        Artifact::to_bytes(head, self.program.as_ref(), &self.captures, shipped)
+        ProgramFile::to_bytes(description, self.program.as_ref(), &self.captures, executable)
     }
 
-    /// The memory that it takes on the device, in bytes.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] where the plugin does not say.
-    pub fn memory_analysis(&self) -> Result<MemoryAnalysis, Error> {
-        self.entry.executable.asked().memory()
+    /// Returns the topology it was compiled for; `None` for the devices of this process.
+    pub fn topology(&self) -> Option<&Topology> {
+        match &self.target {
+            CompiledTarget::Loaded(_) => None,
+            CompiledTarget::Topology(executable, _) => Some(executable.topology()),
+        }
     }
 
-    /// What the compiler reckons it costs, by the compiler's names: `flops`, `bytes accessed`, and
-    /// so on. Not every plugin tells; [`Lowered::cost`](super::Lowered::cost) counts on the program.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] where the plugin does not say.
-    pub fn cost_analysis(&self) -> Result<BTreeMap<String, f64>, Error> {
-        self.entry.executable.asked().costs()
+    /// Returns the compiler's analysis: memory, cost, optimized HLO and collectives.
+    #[doc(alias = "memory_analysis")]
+    #[doc(alias = "cost_analysis")]
+    pub fn report(&self) -> CompilerReport {
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => specialization.executable.report(),
+            CompiledTarget::Topology(executable, _) => executable.report(),
+        }
     }
 
-    /// The program after the compiler's optimizations: a protocol buffer of type
-    /// `HloModuleProtoWithConfig`, which XLA's tools read and print.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] where the plugin does not give it.
-    pub fn optimized_hlo(&self) -> Result<Vec<u8>, Error> {
-        self.entry.executable.asked().optimized_hlo()
-    }
-
-    /// What the optimized program sends from device to device, by kind: what the compiler has made of the shardings.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] where the plugin does not give the program.
-    ///
-    /// ```no_run
-    /// use oxidax::prelude::*;
-    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
-    /// let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
-    /// let mean = jit(|x: Array| x.mean()).in_shardings(&rows).out_shardings(&whole);
-    /// let compiled = mean.lower(Aval::new(DType::F32, [16]))?.compile()?;
-    /// assert_eq!(compiled.collectives()?.to_string(), "1 all-reduce");
-    /// # Ok::<(), oxidax::Error>(())
-    /// ```
-    pub fn collectives(&self) -> Result<Collectives, Error> {
-        self.entry.executable.asked().collectives()
-    }
-
-    /// Whether it was compiled before, by this process or another, and loaded from disk ([`cache`](crate::jit::cache)). It answers as
-    /// one that was compiled just now, except that profiles show the lines of the source as they were then.
+    /// Returns true if it was loaded from the disk [`cache`](crate::jit::cache) instead of compiled.
+    /// Profiles then show the source lines of the process that compiled it.
     pub fn is_from_disk(&self) -> bool {
-        self.entry.executable.is_from_disk()
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => specialization.executable.is_from_disk(),
+            CompiledTarget::Topology(..) => false,
+        }
     }
 
-    /// Leaves passed by value that could not be donated so far, because something else held them.
+    /// Returns the number of leaves passed by value that could not be donated, because something
+    /// else held them.
     pub fn not_donated(&self) -> u64 {
         self.counters.not_donated.load(Ordering::Relaxed)
     }
 
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
+        let CompiledTarget::Loaded(specialization) = &self.target else {
+            return Err(self.refuse_topology().into());
+        };
         let view = Arguments::<A>(arguments);
-        let mut scratch = self.entry.scratch();
-        match self.signature.gather(&view, &mut scratch.arguments) {
-            Gathered::All => {
-                if !self.entry.is_where(&scratch) {
-                    let brought = self.entry.bring::<A>(arguments, &mut scratch, &self.counters);
-                    brought.map_err(Failure::before)?;
-                }
-                let result = self.entry.run::<A>(arguments, scratch, owned, &self.counters)?;
-                if let Some(program) = self.program.as_ref().filter(|_| is_watched()) {
-                    let operands =
-                        leaves_of(&view).into_iter().chain(self.captures.iter().cloned());
-                    let operands: Vec<Array> = operands.collect();
-                    blame(program, &operands, &leaves_of(&result)).map_err(Failure::before)?;
-                }
-                Ok(result)
+        let scratch = match specialization.gather(&self.signature, &view) {
+            Gather::Ready(scratch) => scratch,
+            Gather::Misplaced(mut scratch) => {
+                specialization.transfer::<A>(arguments, &mut scratch, &self.counters)?;
+                scratch
             }
-            Gathered::Differs => {
-                let found = Signature::of(&view);
-                Err(Failure::before(self.mismatch(&found, Location::caller())))
-            }
-            Gathered::Traced(leaf) => {
-                Err(Failure::before(self.refuse_traced(&leaf, Location::caller())))
-            }
+            Gather::Mismatch => return Err(self.mismatch(&Signature::of(&view)).into()),
+            Gather::Traced(leaf) => return Err(self.refuse_traced(&leaf).into()),
+        };
+        let result = specialization.execute::<A>(arguments, scratch, owned, &self.counters)?;
+        if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
+            let mut operands = leaves_of(&view);
+            operands.extend(self.captures.iter().cloned());
+            locate_nan(program, &operands, &leaves_of(&result))?;
         }
+        Ok(result)
     }
 
-    fn mismatch(&self, found: &Signature, location: &'static Location<'static>) -> Error {
+    #[track_caller]
+    fn mismatch(&self, signature: &Signature) -> Error {
         Error::Tree(Box::new(TreeError {
             path: "$".into(),
             message: format!(
                 "`{}` was compiled for other arguments: {}",
-                self.entry.executable.name(),
-                self.signature.difference(found)
+                self.name(),
+                self.signature.difference(signature)
             ),
-            location: Some(location),
+            location: Some(Location::caller()),
             help: Some("call the `Jit` itself, which compiles once per signature".into()),
         }))
     }
 
-    fn refuse_traced(&self, traced: &Array, location: &'static Location<'static>) -> Error {
+    #[track_caller]
+    fn refuse_traced(&self, leaf: &Array) -> Error {
         if !trace::is_tracing() {
-            return trace::escaped_error(traced);
+            return trace::escaped_error(leaf);
         }
         Error::Tracer(Box::new(TracerError {
             message: format!(
                 "`{}` is compiled already, so it cannot become part of a trace",
-                self.entry.executable.name()
+                self.name()
             ),
-            aval: traced.aval().clone(),
-            location: Some(location),
+            aval: leaf.aval().clone(),
+            location: Some(Location::caller()),
             path: trace::path(),
             help: "use the `Jit` that it was compiled from, with `apply`".into(),
         }))
+    }
+
+    fn refuse_topology(&self) -> Error {
+        let topology = self.topology().map_or("", Topology::name);
+        Error::Plugin(format!(
+            "`{}` was compiled for {topology}, whose devices are not attached to this process\n  \
+             help: `serialize` it, and `deserialize` it on a machine with such devices",
+            self.name()
+        ))
+    }
+}
+
+impl<A, O> Compiled<A, O> {
+    /// Returns the name of the function.
+    pub fn name(&self) -> &str {
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => specialization.executable.name(),
+            CompiledTarget::Topology(executable, _) => executable.name(),
+        }
     }
 }
 
 impl<A, O> fmt::Debug for Compiled<A, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Compiled({})", self.entry.executable.name())
+        match &self.target {
+            CompiledTarget::Loaded(_) => write!(f, "Compiled({})", self.name()),
+            CompiledTarget::Topology(executable, _) => {
+                write!(f, "Compiled({} for {})", self.name(), executable.topology().name())
+            }
+        }
     }
 }
 
 for_each_arity!(0..=8 call [
     Compiled
-    /// Runs it. Arguments passed by value are donated, those passed by reference are kept.
+    /// Calls the function. Arguments passed by value are donated, those passed by reference are kept.
     ///
     /// # Errors
-    /// [`Error::Tree`] names the first difference if the arguments are not those that it was compiled
-    /// for; [`Error::Tracer`] if one of them is traced; `Runtime`. The arguments that were not
-    /// consumed come back in the error.
+    /// [`Error::Tree`] names the first difference if the arguments have another structure or type
+    /// than it was compiled for; [`Error::Tracer`] if one of them is traced; [`Error::Plugin`] if it
+    /// was compiled for a topology; [`Error::Runtime`]. The arguments that were not consumed are
+    /// returned in the error.
 ]);

@@ -1,21 +1,22 @@
-//! [`Jit`]: the signature cache, donation, and the way through an outer trace.
+//! [`Jit`]: a function compiled once per signature.
 
-use super::calls::{apply, call};
-use super::entry::{Entry, Failure, Spread, Staged};
+use super::call_macros::{apply, call};
 use super::lowered::Lowered;
+use super::specialization::{Failure, Gather, Specialization};
 use super::stats::{Counters, JitStats};
+use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::{
-    Array, Cache, Error, Kind, Precision, axes, bind, bind1, catch, matmul_precision, trace,
+    Array, Cache, DeviceId, Error, NamedSharding, Placement, Precision, Program, Slot, bind, bind1,
+    catch, matmul_precision, named_axes, trace,
 };
-use crate::parallel::Placements;
-use crate::passes;
+use crate::parallel::PerArgument;
+use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::ShardingConstraint;
-use crate::runtime::{Lies, blame, default_device, is_watched};
-use crate::transforms::staging::{Traced, short_name, trace_function};
-use crate::tree::for_each_arity;
+use crate::runtime::{Scratch, committed_placement, default_device, is_nan_checked, locate_nan};
+use crate::transforms::staging::{self, short_name, trace_function};
 use crate::tree::{
-    Args, Arguments, Examples, Function, Gathered, Signature, Tree, TreeDef, Walk, leaves_of,
+    Args, Arguments, Examples, Function, Signature, Tree, TreeDef, for_each_arity, leaves_of,
     rebuild, rooted,
 };
 use rustc_hash::FxHasher;
@@ -23,29 +24,30 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How many signatures one [`Jit`] keeps compiled unless it says otherwise.
+/// Default number of signatures that one [`Jit`] keeps compiled.
 const SIGNATURES: usize = 256;
 
 /// A function that is traced and compiled once per signature. Made by [`jit`].
 ///
 /// The signature of a call is the structure of its arguments with their static values, and the
-/// dtype, weakness and shape of every leaf. A call under another
-/// [`with_matmul_precision`](crate::core::with_matmul_precision) is another signature.
+/// dtype, weakness and shape of every leaf. The scope of
+/// [`with_matmul_precision`](crate::core::with_matmul_precision) and the placements of the arguments
+/// are part of the cache key too.
 pub struct Jit<A: Args, O> {
     function: Box<dyn Fn(A) -> O + Send + Sync>,
     name: String,
-    cache: Cache<CallKey, Entry<O>>,
+    cache: Cache<CallKey, Specialization<O>>,
     counters: Counters,
-    in_shardings: Option<Placements>,
-    out_shardings: Option<Placements>,
+    in_shardings: Option<PerArgument<NamedSharding>>,
+    out_shardings: Option<PerArgument<NamedSharding>>,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
 ///
-/// `f` takes owned trees. At a call each argument is passed by value, and is *donated*: its buffers
-/// may be reused for the results; or by reference, and is kept. Calls return before the device is
-/// done; an error of the device surfaces where the result is read. Arrays that `f` captures are
-/// constants of the program.
+/// `f` takes owned trees. An argument passed by value is *donated*: its buffers may be reused for
+/// the results. An argument passed by reference is kept. Calls return before the device has
+/// finished; an error of the device is reported where the result is read. Arrays that `f` captures
+/// are constants of the program.
 ///
 /// Inside another trace a call becomes part of that program; use [`Jit::apply`] there.
 ///
@@ -71,25 +73,31 @@ pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::O
     }
 }
 
-/// By what a call finds its program.
-struct CallKey {
-    signature: Signature,
-    /// The scope that it was traced under.
+/// The scopes of a call that its compiled program depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CallScope {
     precision: Precision,
-    /// Where arrays go of which nothing is said.
-    device: i32,
-    /// Where the leaves lie; `None` if nobody put one anywhere.
-    lies: Option<Vec<Lies>>,
+    default_device: DeviceId,
 }
 
-/// Where leaves lie; `None` if nobody put one anywhere.
-fn lies_of(leaves: &[Array]) -> Option<Vec<Lies>> {
-    let of = |leaf: &Array| match &leaf.kind {
-        Kind::Concrete(buffer) => Lies::of(buffer),
-        Kind::Traced { .. } => Lies::Anywhere,
-    };
-    let lies: Vec<Lies> = leaves.iter().map(of).collect();
-    lies.iter().any(|lies| *lies != Lies::Anywhere).then_some(lies)
+/// The cache key of a compiled program.
+struct CallKey {
+    signature: Signature,
+    scope: CallScope,
+    /// The placement that each leaf is committed to. Empty if none is committed.
+    committed: Vec<Option<Placement>>,
+}
+
+/// A compiled program found in the cache, with the gathered arguments of the call.
+struct Hit<O> {
+    slot: Arc<Slot<CallKey, Specialization<O>>>,
+    scratch: Box<Scratch>,
+}
+
+/// Returns the placement that each leaf is committed to; empty if none is.
+fn committed_placements(leaves: &[Array]) -> Vec<Option<Placement>> {
+    let placements: Vec<_> = leaves.iter().map(committed_placement).collect();
+    if placements.iter().all(Option::is_none) { Vec::new() } else { placements }
 }
 
 fn nanos_since(start: Instant) -> u64 {
@@ -97,18 +105,18 @@ fn nanos_since(start: Instant) -> u64 {
 }
 
 impl<A: Args, O: Tree> Jit<A, O> {
-    /// Sets the name that errors, profiles and lowered text show.
+    /// Sets the name shown in errors, profiles and lowered text.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_string();
         self
     }
 
-    /// How many signatures are kept compiled: 256 unless set. With one more, the one longest unused goes, and is compiled
-    /// anew when it comes back; [`JitStats::evictions`] counts them. 0 counts as 1.
+    /// Sets the number of signatures that are kept compiled, 256 by default; 0 counts as 1.
     ///
-    /// A smaller number bounds the memory of programs whose arguments come in ever new shapes; padding these to a few sizes
-    /// is faster.
+    /// When the cache is full, the least recently used signature is dropped, and compiled again when
+    /// it is called again. [`JitStats::evictions`] counts them. A smaller number bounds the memory of
+    /// programs whose arguments have many shapes; padding these to a few sizes is faster.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -126,73 +134,269 @@ impl<A: Args, O: Tree> Jit<A, O> {
         self
     }
 
-    /// How the arguments are to lie on a mesh: one sharding for all leaves, or a tuple with one for each argument, each a
-    /// [`NamedSharding`](crate::core::NamedSharding), a [`TreeSharding`](crate::parallel::TreeSharding) with one for each leaf, or
-    /// `None::<NamedSharding>`.
+    /// Sets the shardings of the arguments: one for all leaves, or a tuple with one for each
+    /// argument. Each is a [`NamedSharding`], a [`TreeSharding`](crate::parallel::TreeSharding) with
+    /// one for each leaf, or `None::<NamedSharding>`.
     ///
-    /// Arguments that lie otherwise are moved before each call; [`JitStats::moved`] counts them, and the first is logged.
-    /// Without it arguments stay as they lie, and those that nobody put anywhere are copied to all devices of the mesh that
-    /// the others lie on.
+    /// Arguments with another placement are transferred before each call; [`JitStats::transferred`]
+    /// counts them, and the first is logged. Without this option arguments stay where they are, and
+    /// uncommitted ones are copied to all devices of the mesh that the others are on.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
     /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
-    /// let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
-    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((&whole, &rows));
+    /// let (replicated, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
+    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((&replicated, &rows));
     /// let y = layer.call(&ones([4, 2], DType::F32), &ones([16, 4], DType::F32))?;
     /// assert_eq!(y.sharding().map(|sharding| sharding.spec().clone()), Some(p!["data"]));
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[must_use]
-    pub fn in_shardings(mut self, shardings: impl Into<Placements>) -> Self {
+    pub fn in_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
         self.in_shardings = Some(shardings.into());
         self
     }
 
-    /// How the results are to lie: one for all leaves, or a tuple with one for each part if the result is a tuple. Without
-    /// it the compiler chooses, and the results say how they lie.
+    /// Sets the shardings of the results: one for all leaves, or a tuple with one for each part of a
+    /// tuple. Without this option the compiler chooses; [`Array::sharding`] returns its choice.
     #[must_use]
-    pub fn out_shardings(mut self, shardings: impl Into<Placements>) -> Self {
+    pub fn out_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
         self.out_shardings = Some(shardings.into());
         self
     }
 
-    fn spread(
-        &self,
-        counts: &[usize],
-        view: &impl Walk,
-        traced: &Traced<O>,
-    ) -> Result<Spread, Error> {
-        let mut leaves = leaves_of(view);
-        let paths = TreeDef::of(view).paths().iter().map(|path| rooted(path)).collect();
-        leaves.extend(traced.captures.iter().cloned());
-        let lies = lies_of(&leaves).unwrap_or_else(|| vec![Lies::Anywhere; leaves.len()]);
-        let inputs = match &self.in_shardings {
-            Some(wished) => wished.leaves(&self.name, "in_shardings", counts)?,
-            None => Vec::new(),
-        };
-        let outputs = match &self.out_shardings {
-            Some(wished) => wished.leaves(
-                &self.name,
-                "out_shardings",
-                &TreeDef::of(&traced.template).parts(),
-            )?,
-            None => Vec::new(),
-        };
-        Ok(Spread { lies, inputs, outputs, paths })
+    /// Returns counts and times of the calls so far.
+    pub fn stats(&self) -> JitStats {
+        self.counters.snapshot(&self.cache)
     }
 
-    /// Inside of another program, leaves to lie as `wished`.
-    #[track_caller]
-    fn constrained(
+    /// Traces the function on arguments of these types, without compiling or running it.
+    /// [`Lowered::compile`] compiles the result.
+    ///
+    /// # Errors
+    /// Errors that the function throws; `Op` (value, shape) if a sharding does not fit.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let lowered = jit(|x: Array| sin(&x)).lower(Aval::new(DType::F32, [3]))?;
+    /// assert!(lowered.as_text("cpu")?.contains("stablehlo.sine"));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn lower(&self, arguments: impl Examples<A>) -> Result<Lowered<A, O>, Error> {
+        let arguments = arguments.examples();
+        let traced = self.trace(arguments.refs())?;
+        Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
+    }
+
+    fn trace_program(&self, arguments: A::Refs<'_>) -> staging::Traced<O> {
+        Counters::add(&self.counters.traces, 1);
+        let leaves = leaves_of(&Arguments::<A>(arguments));
+        let avals = leaves.iter().map(|leaf| leaf.aval().clone());
+        trace_function(format!("jit({})", self.name), avals, |leaves| {
+            (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
+        })
+    }
+
+    /// Traces the function and decides the placement of its arguments and results.
+    fn trace(&self, arguments: A::Refs<'_>) -> Result<Traced<O>, Error> {
+        let staged = catch(|| self.trace_program(arguments))?;
+        let view = Arguments::<A>(arguments);
+        let counts = A::leaf_counts(arguments);
+        let leaves = leaves_of(&view);
+        let paths: Vec<String> =
+            TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
+        let program = passes::dce(&staged.program);
+        let plan = self.plan(&counts, &leaves, &paths, &program, &staged)?;
+        let mut leaves = leaves.into_iter();
+        let mut avals = Vec::with_capacity(counts.len());
+        for count in counts {
+            let leaves = leaves.by_ref().take(count);
+            avals.push(leaves.map(|leaf| leaf.shared_aval().clone()).collect());
+        }
+        Ok(Traced {
+            name: self.name.clone(),
+            program,
+            captures: staged.captures,
+            template: staged.template,
+            arguments: avals,
+            paths,
+            plan,
+        })
+    }
+
+    fn plan(
         &self,
-        wished: &Option<Placements>,
+        counts: &[usize],
+        leaves: &[Array],
+        paths: &[String],
+        program: &Program,
+        staged: &staging::Traced<O>,
+    ) -> Result<Plan, Error> {
+        let shardings = match &self.in_shardings {
+            Some(requested) => requested.shardings(&self.name, "in_shardings", counts)?,
+            None => vec![None; leaves.len()],
+        };
+        let outputs = match &self.out_shardings {
+            Some(requested) => {
+                let parts = TreeDef::of(&staged.template).parts();
+                requested.shardings(&self.name, "out_shardings", &parts)?
+            }
+            None => Vec::new(),
+        };
+        let arguments = leaves.iter().zip(paths).zip(shardings);
+        let mut inputs: Vec<PlanInput> = arguments
+            .map(|((leaf, path), sharding)| PlanInput {
+                path: Some(path.clone()),
+                committed: committed_placement(leaf),
+                sharding,
+            })
+            .collect();
+        inputs.extend(staged.captures.iter().map(|capture| PlanInput {
+            committed: committed_placement(capture),
+            ..PlanInput::default()
+        }));
+        Plan::new(&self.name, program, &inputs, &outputs)
+    }
+
+    fn compile(&self, arguments: A::Refs<'_>) -> Result<Specialization<O>, Error> {
+        let start = Instant::now();
+        let traced = self.trace(arguments)?;
+        let text = traced.lower()?;
+        Counters::add(&self.counters.trace_nanos, nanos_since(start));
+        let start = Instant::now();
+        let specialization = traced.load(&text)?;
+        Counters::add(&self.counters.compile_nanos, nanos_since(start));
+        Counters::add(&self.counters.compiles, 1);
+        Counters::add(&self.counters.loaded, specialization.executable.is_from_disk().into());
+        Ok(specialization)
+    }
+
+    /// Calls the function, or under a trace makes it part of that program. `owned` says which
+    /// arguments were passed by value.
+    #[track_caller]
+    fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
+        if trace::is_tracing() {
+            return Ok(self.inline(arguments));
+        }
+        // Named axes are not part of the cache key: with one in scope, the call was inlined above.
+        debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
+        Counters::add(&self.counters.calls, 1);
+        if trace::jit_disabled() {
+            return Ok(self.interpret(arguments)?);
+        }
+        let scope = CallScope { precision: matmul_precision(), default_device: default_device()? };
+        let hit = match self.lookup(arguments, scope)? {
+            Some(hit) => hit,
+            None => self.lookup_or_compile(arguments, scope)?,
+        };
+        let specialization = hit.slot.value();
+        let result = specialization.execute::<A>(arguments, hit.scratch, owned, &self.counters)?;
+        if is_nan_checked() {
+            self.locate_nan(arguments, &result)?;
+        }
+        Ok(result)
+    }
+
+    /// Looks for the program of the previous call, by far the most frequent. Its signature is checked
+    /// in the same walk that gathers the arguments.
+    #[track_caller]
+    fn lookup(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Option<Hit<O>>, Error> {
+        let view = Arguments::<A>(arguments);
+        let recent = self.cache.get_recent(|slot| {
+            if slot.key().scope != scope {
+                return None;
+            }
+            match slot.value().gather(&slot.key().signature, &view) {
+                Gather::Ready(scratch) => Some(Ok(scratch)),
+                Gather::Traced(leaf) => Some(Err(leaf)),
+                Gather::Misplaced(scratch) => {
+                    slot.value().discard(scratch);
+                    None
+                }
+                Gather::Mismatch => None,
+            }
+        });
+        match recent {
+            Some((slot, Ok(scratch))) => Ok(Some(Hit { slot, scratch })),
+            // Nothing is traced here: the leaf escaped its trace, or never had elements.
+            Some((_, Err(leaf))) => Err(trace::escaped_error(&leaf)),
+            None => Ok(None),
+        }
+    }
+
+    /// Looks for the program by its whole key, compiles it if necessary, and transfers the arguments.
+    #[cold]
+    #[track_caller]
+    fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
+        let view = Arguments::<A>(arguments);
+        let committed = committed_placements(&leaves_of(&view));
+        let mut hasher = FxHasher::default();
+        Signature::hash_of(&view, &mut hasher);
+        scope.hash(&mut hasher);
+        let slot = self.cache.get_or_make(
+            hasher.finish(),
+            |key| key.scope == scope && key.committed == committed && key.signature.matches(&view),
+            || CallKey { signature: Signature::of(&view), scope, committed: committed.clone() },
+            |_| self.compile(arguments),
+        )?;
+        let specialization = slot.value();
+        let scratch = match specialization.gather(&slot.key().signature, &view) {
+            Gather::Ready(scratch) => scratch,
+            Gather::Misplaced(mut scratch) => {
+                specialization.transfer::<A>(arguments, &mut scratch, &self.counters)?;
+                scratch
+            }
+            Gather::Traced(leaf) => return Err(trace::escaped_error(&leaf)),
+            Gather::Mismatch => unreachable!("the signature of the key is that of the call"),
+        };
+        Ok(Hit { slot, scratch })
+    }
+
+    /// Runs the function operation by operation, under `disable_jit`.
+    fn interpret(&self, arguments: A::Refs<'_>) -> Result<O, Error> {
+        Counters::add(&self.counters.interpreted, 1);
+        let mut leaves = leaves_of(&Arguments::<A>(arguments)).into_iter();
+        let arguments = A::unflatten(arguments, &mut leaves);
+        catch(|| (self.function)(arguments))
+    }
+
+    /// Under `nan_check`, finds the operation that produced a NaN.
+    fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
+        let staged = catch(|| self.trace_program(arguments))?;
+        let mut operands = leaves_of(&Arguments::<A>(arguments));
+        operands.extend(staged.captures);
+        locate_nan(&staged.program, &operands, &leaves_of(result))
+    }
+
+    /// Makes the call part of the program being traced.
+    #[track_caller]
+    fn inline(&self, arguments: A::Refs<'_>) -> O {
+        let leaves = leaves_of(&Arguments::<A>(arguments));
+        if trace::jit_disabled() {
+            return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
+        }
+        let staged = self.trace_program(arguments);
+        let counts = A::leaf_counts(arguments);
+        let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
+        let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
+        let call = Call { name: self.name.clone(), program: Arc::new(staged.program) };
+        let parts = TreeDef::of(&staged.template).parts();
+        let results = bind(call, &operands);
+        let results = self.constrain(&self.out_shardings, "out_shardings", &parts, results);
+        rebuild(&staged.template, results)
+    }
+
+    /// Applies `in_shardings` or `out_shardings` to leaves inside another program.
+    #[track_caller]
+    fn constrain(
+        &self,
+        requested: &Option<PerArgument<NamedSharding>>,
         option: &str,
         counts: &[usize],
         leaves: Vec<Array>,
     ) -> Vec<Array> {
-        let Some(wished) = wished else { return leaves };
-        let shardings = wished.leaves(&self.name, option, counts);
+        let Some(requested) = requested else { return leaves };
+        let shardings = requested.shardings(&self.name, option, counts);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let mut constrained = Vec::with_capacity(leaves.len());
         for (leaf, sharding) in leaves.into_iter().zip(shardings) {
@@ -203,192 +407,20 @@ impl<A: Args, O: Tree> Jit<A, O> {
         }
         constrained
     }
-
-    /// What it has done so far.
-    pub fn stats(&self) -> JitStats {
-        self.counters.snapshot(&self.cache)
-    }
-
-    /// Traces the function on arguments of these types, without compiling or running it:
-    /// [`Lowered::compile`] does that.
-    ///
-    /// # Errors
-    /// Whatever the function throws.
-    ///
-    /// ```
-    /// use oxidax::prelude::*;
-    /// let lowered = jit(|x: Array| sin(&x)).lower(Aval::new(DType::F32, [3]))?;
-    /// assert!(lowered.as_text("cpu")?.contains("stablehlo.sine"));
-    /// # Ok::<(), oxidax::Error>(())
-    /// ```
-    pub fn lower(&self, arguments: impl Examples<A>) -> Result<Lowered<A, O>, Error> {
-        let arguments = arguments.examples();
-        let staged = self.stage(arguments.refs())?;
-        Ok(Lowered::new(staged, Signature::of(&Arguments::<A>(arguments.refs()))))
-    }
-
-    fn trace(&self, arguments: A::Refs<'_>) -> Traced<O> {
-        Counters::add(&self.counters.traces, 1);
-        let leaves = leaves_of(&Arguments::<A>(arguments));
-        let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-        trace_function(format!("jit({})", self.name), avals, |leaves| {
-            (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
-        })
-    }
-
-    fn stage(&self, arguments: A::Refs<'_>) -> Result<Staged<O>, Error> {
-        let traced = catch(|| self.trace(arguments))?;
-        let view = Arguments::<A>(arguments);
-        let mut leaves = leaves_of(&view).into_iter();
-        let counts = A::leaf_counts(arguments).into_iter();
-        let avals = counts
-            .map(|n| leaves.by_ref().take(n).map(|leaf| leaf.shared_aval().clone()).collect())
-            .collect();
-        let spread = self.spread(&A::leaf_counts(arguments), &view, &traced)?;
-        Ok(Staged {
-            name: self.name.clone(),
-            program: passes::dce(&traced.program),
-            captures: traced.captures,
-            template: traced.template,
-            arguments: avals,
-            spread,
-        })
-    }
-
-    fn compile(&self, arguments: A::Refs<'_>) -> Result<Entry<O>, Error> {
-        let start = Instant::now();
-        let staged = self.stage(arguments)?;
-        let plan = staged.plan()?;
-        let text = staged.lower(&plan)?;
-        Counters::add(&self.counters.trace_nanos, nanos_since(start));
-        let start = Instant::now();
-        let entry = staged.load(&text, plan)?;
-        Counters::add(&self.counters.compile_nanos, nanos_since(start));
-        Counters::add(&self.counters.compiles, 1);
-        Counters::add(&self.counters.loaded, entry.executable.is_from_disk().into());
-        Ok(entry)
-    }
-
-    /// Runs it, or under a trace makes it part of that program. `owned` says which arguments were
-    /// passed by value.
-    #[track_caller]
-    fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
-        if trace::is_tracing() {
-            return Ok(self.inline(arguments));
-        }
-        // Names of axes need no place in the key: with one in scope, the call has gone into a trace above.
-        debug_assert!(!axes::any_in_scope(), "axes are named while tracing only");
-        Counters::add(&self.counters.calls, 1);
-        let view = Arguments::<A>(arguments);
-        if trace::jit_disabled() {
-            Counters::add(&self.counters.interpreted, 1);
-            let copy = A::unflatten(arguments, &mut leaves_of(&view).into_iter());
-            return catch(|| (self.function)(copy)).map_err(Failure::before);
-        }
-        // Nearly every call is like the one before, and is recognized in the walk that gathers its
-        // leaves.
-        let precision = matmul_precision();
-        let device = default_device().map_err(Failure::before)?;
-        let recent = self.cache.get_recent(|slot| {
-            if slot.key().precision != precision || slot.key().device != device {
-                return None;
-            }
-            let mut scratch = slot.value().scratch();
-            match slot.key().signature.gather(&view, &mut scratch.arguments) {
-                Gathered::Differs => {
-                    slot.value().keep(scratch);
-                    None
-                }
-                Gathered::All if !slot.value().is_where(&scratch) => {
-                    slot.value().keep(scratch);
-                    None
-                }
-                gathered => Some((scratch, gathered)),
-            }
-        });
-        let (slot, (scratch, gathered)) = match recent {
-            Some(found) => found,
-            None => {
-                let lies = lies_of(&leaves_of(&view));
-                let mut hasher = FxHasher::default();
-                Signature::hash_of(&view, &mut hasher);
-                (precision, device).hash(&mut hasher);
-                let made = self.cache.get_or_make(
-                    hasher.finish(),
-                    |key| {
-                        key.precision == precision
-                            && key.device == device
-                            && key.lies == lies
-                            && key.signature.matches(&view)
-                    },
-                    || CallKey {
-                        signature: Signature::of(&view),
-                        precision,
-                        device,
-                        lies: lies.clone(),
-                    },
-                    |_| self.compile(arguments),
-                );
-                let slot = made.map_err(Failure::before)?;
-                let mut scratch = slot.value().scratch();
-                let gathered = slot.key().signature.gather(&view, &mut scratch.arguments);
-                if matches!(gathered, Gathered::All) && !slot.value().is_where(&scratch) {
-                    let brought = slot.value().bring::<A>(arguments, &mut scratch, &self.counters);
-                    brought.map_err(Failure::before)?;
-                }
-                (slot, (scratch, gathered))
-            }
-        };
-        if let Gathered::Traced(leaf) = gathered {
-            // Nothing is being traced here, so it escaped its trace, or never had elements.
-            return Err(Failure::before(trace::escaped_error(&leaf)));
-        }
-        let result = slot.value().run::<A>(arguments, scratch, owned, &self.counters)?;
-        if is_watched() {
-            self.blame(arguments, &result).map_err(Failure::before)?;
-        }
-        Ok(result)
-    }
-
-    /// Under `nan_check`, finds the operation that made a NaN.
-    fn blame(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
-        let traced = catch(|| self.trace(arguments))?;
-        let mut operands = leaves_of(&Arguments::<A>(arguments));
-        operands.extend(traced.captures);
-        blame(&traced.program, &operands, &leaves_of(result))
-    }
-
-    /// Becomes part of the program being traced.
-    #[track_caller]
-    fn inline(&self, arguments: A::Refs<'_>) -> O {
-        let leaves = leaves_of(&Arguments::<A>(arguments));
-        if trace::jit_disabled() {
-            return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
-        }
-        let traced = self.trace(arguments);
-        let counts = A::leaf_counts(arguments);
-        let leaves = self.constrained(&self.in_shardings, "in_shardings", &counts, leaves);
-        let operands: Vec<&Array> = leaves.iter().chain(&traced.captures).collect();
-        let call = Call { name: self.name.clone(), program: Arc::new(traced.program) };
-        let parts = TreeDef::of(&traced.template).parts();
-        let results = bind(call, &operands);
-        let results = self.constrained(&self.out_shardings, "out_shardings", &parts, results);
-        rebuild(&traced.template, results)
-    }
 }
 
 for_each_arity!(0..=8 call [
     Jit
-    /// Runs the function, compiling it first if this signature is new. Arguments passed by value are
+    /// Calls the function, compiling it first if this signature is new. Arguments passed by value are
     /// donated, those passed by reference are kept.
     ///
     /// Inside another trace the call becomes part of that program, and errors are thrown to the
     /// outer boundary instead of returned.
     ///
     /// # Errors
-    /// Whatever the function throws while it is traced, `Compile`, `Runtime`, `Plugin`. All that can
-    /// be checked is checked before anything is donated, and the arguments that were not consumed
-    /// come back in the error.
+    /// Errors that the function throws while it is traced, `Compile`, `Runtime`, `Plugin`. Everything
+    /// that can be checked is checked before anything is donated, and the arguments that were not
+    /// consumed are returned in the error.
 ]);
 for_each_arity!(0..=8 apply []);
 
@@ -400,27 +432,27 @@ mod tests {
         use crate::primitives::{ones, zeros};
         use crate::runtime::is_deleted;
 
-        /// The lists that the call before left behind.
+        /// Takes the lists that the previous call left behind.
         fn scratch(f: &Jit<(Array, Array), Array>) -> Box<crate::runtime::Scratch> {
-            let (_, scratch) = f.cache.get_recent(|slot| Some(slot.value().scratch())).unwrap();
-            scratch
+            let recent = f.cache.get_recent(|slot| Some(slot.value().take_scratch()));
+            recent.unwrap().1
         }
 
         #[test]
-        fn nothing_is_kept_of_arguments_but_places_for_results() {
+        fn only_donated_allocations_outlive_a_call() {
             let f = jit(|x: Array, y: Array| &x + &y.sum());
             let ones = || ones([64, 64], DType::F32);
             let held = ones();
             for round in 0..3 {
-                // No result can take over what `y` has, so the plugin leaves it alone.
+                // No result can use the memory of `y`, so the plugin does not consume it.
                 let y = f.call(ones(), if round == 1 { held.clone() } else { ones() }).unwrap();
                 assert_eq!(y.to_vec::<f32>().unwrap()[0], 4097.0);
                 if round == 0 {
-                    continue; // The call that compiles is not yet found as the one before.
+                    continue; // The call that compiles leaves no lists.
                 }
                 let left = scratch(&f);
-                assert!(left.arguments.is_empty() && left.kept.is_empty());
-                assert_eq!(left.spare().len(), 1, "one of both shares its memory with the result");
+                assert!(left.arguments.is_empty() && left.non_donatable.is_empty());
+                assert_eq!(left.spare().len(), 1, "one argument shares its memory with the result");
                 assert!(left.spare().iter().all(is_deleted));
             }
             assert_eq!(f.stats().not_donated, 1);
@@ -428,7 +460,7 @@ mod tests {
         }
 
         #[test]
-        fn results_in_the_place_of_arguments_are_their_own() {
+        fn reused_allocations_are_independent() {
             let f = jit(|x: Array, y: Array| &x + &y);
             let y = ones([2], DType::F32);
             let mut x = zeros([2], DType::F32);

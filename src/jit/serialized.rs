@@ -1,9 +1,9 @@
-//! Compiled functions as bytes: written down here, run in another process or on another machine.
+//! Serialization of compiled functions, for other processes and other machines.
 
-use super::ahead::Compiled;
-use super::artifact::{Artifact, Described};
-use super::entry::Entry;
-use super::planned::Planned;
+use super::compiled::Compiled;
+use super::file_format::ProgramFile;
+use super::specialization::Specialization;
+use super::tree_description::TreeDescription;
 use crate::core::{Array, Aval, Error, TreeError};
 use crate::runtime::Executable;
 use crate::tree::{Args, Arguments, Example, Examples, Signature, Tree, leaves_of, rebuild};
@@ -11,41 +11,47 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl<A: Args, O: Tree> Compiled<A, O> {
-    /// The function as bytes, which [`Compiled::deserialize`] makes it of again, in any process on a machine like this one.
+    /// Serializes the function. [`Compiled::deserialize`] loads it in any process on a machine with
+    /// the same plugin and devices of the same kind.
     ///
-    /// They hold machine code of this plugin for these devices, the types of arguments and results, how these lie on a mesh, and the
-    /// arrays that the function captured. How large they are is the plugin's affair.
+    /// The bytes hold the plugin's machine code, the types and shardings of arguments and results,
+    /// and the arrays that the function captured. A function compiled for a topology runs on machines
+    /// with such devices, at least as many.
     ///
     /// # Errors
-    /// [`Error::Plugin`] if it calls closures of this process (callbacks, prints); [`Error::Runtime`] where the plugin does
-    /// not write programs down.
+    /// [`Error::Plugin`] if it calls closures of this process (callbacks, prints);
+    /// [`Error::Runtime`] if the plugin cannot serialize programs.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
-    /// let x = Aval::new(DType::F32, [8]);
-    /// let bytes = jit(|x: Array| sin(&x)).lower(&x)?.compile()?.serialize()?;
-    /// // In another process, which need not have the function:
+    /// let x = Aval::new(DType::F32, [1024]);
+    /// let sine = jit(|x: Array| sin(&x)).lower(&x)?.compile_for(&Topology::named("v5e:1x1")?)?;
+    /// std::fs::write("sine.v5e", sine.serialize()?).expect("the folder is writable");
+    /// // On a machine with a TPU, in a program without the function:
+    /// let bytes = std::fs::read("sine.v5e").expect("the file exists");
     /// let sine = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x)?;
-    /// let y = sine.call(&ones([8], DType::F32))?;
+    /// let y = sine.call(&ones([1024], DType::F32))?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "export")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
-        self.to_bytes()
+        self.to_file()
     }
 
-    /// The function of these bytes. `arguments` and `results` stand for what it takes and gives: of the same structure and
-    /// types, with or without elements.
+    /// Loads a serialized function. `arguments` and `results` are examples of its arguments and
+    /// results: arrays, or only types.
     ///
-    /// What was compiled for one device runs on the [default device](crate::parallel::default_device) here, what was compiled over
-    /// a mesh on the devices of its numbers.
+    /// A function compiled for one device runs on the
+    /// [default device](crate::parallel::default_device), a function compiled for a mesh on the
+    /// devices with the same ids.
     ///
-    /// The bytes hold machine code: load only what you trust. That nothing changed on the way is checked, who wrote it is not.
+    /// The bytes hold machine code: load only bytes that you trust. Changes are detected, the author
+    /// is not verified.
     ///
     /// # Errors
-    /// [`Error::Tree`] with the first difference if it takes or gives something else; [`Error::Plugin`] if the bytes are
-    /// damaged, or were made for another platform, plugin, kind or number of devices, or processor: the message says which;
-    /// [`Error::Runtime`] if the plugin refuses them.
+    /// [`Error::Tree`] with the first difference to the arguments or results; [`Error::Plugin`] if
+    /// the bytes are damaged, or were compiled for another platform, plugin, kind or number of
+    /// devices, or processor; [`Error::Runtime`] if the plugin refuses them.
     #[track_caller]
     pub fn deserialize(
         bytes: &[u8],
@@ -54,17 +60,19 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     ) -> Result<Compiled<A, O>, Error> {
         let (arguments, results) = (arguments.examples(), results.example());
         let view = Arguments::<A>(arguments.refs());
-        let Artifact { head, program, captures, shipped } = Artifact::from_bytes(bytes)?;
-        for (what, saved, found) in [
-            ("arguments", &head.arguments, Described::of(&view)),
-            ("results", &head.results, Described::of(&results)),
+        let ProgramFile { function, program, captures, executable } =
+            ProgramFile::from_bytes(bytes)?;
+        for (side, expected, example) in [
+            ("arguments", &function.arguments, TreeDescription::of(&view)),
+            ("results", &function.results, TreeDescription::of(&results)),
         ] {
-            if let Some(difference) = saved.difference(&found) {
+            if let Some(difference) = expected.difference(&example) {
+                let name = &function.name;
                 return Err(Error::Tree(Box::new(TreeError {
                     path: "$".into(),
-                    message: format!("`{}` was compiled for other {what}: {difference}", head.name),
+                    message: format!("`{name}` was compiled for other {side}: {difference}"),
                     location: Some(Location::caller()),
-                    help: Some(format!("give {what} of the types that it was compiled for")),
+                    help: Some(format!("give {side} of the types that it was compiled for")),
                 })));
             }
         }
@@ -74,36 +82,15 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             .into_iter()
             .map(|n| leaves.by_ref().take(n).map(|leaf| leaf.shared_aval().clone()).collect())
             .collect();
-        let own = captures.iter().map(Array::shared_aval);
-        let all: Vec<Aval> =
-            avals.iter().flatten().chain(own).map(|aval| (**aval).clone()).collect();
-        let given: Vec<Arc<Aval>> =
+        let captured = captures.iter().map(Array::shared_aval);
+        let inputs = avals.iter().flatten().chain(captured);
+        let inputs: Vec<Aval> = inputs.map(|aval| (**aval).clone()).collect();
+        let outputs: Vec<Arc<Aval>> =
             leaves_of(&results).iter().map(|leaf| leaf.shared_aval().clone()).collect();
-        let executable = Executable::unship(&head.name, &shipped, &all, given.clone())?;
-        let template = rebuild(&results, given.into_iter().map(Array::of_shared_type).collect());
-        let entry = Entry::new(executable, template, &captures, &avals)?;
-        Ok(Compiled::of_parts(entry, signature, program, captures))
-    }
-}
-
-impl Planned {
-    /// The function as bytes, which [`Compiled::deserialize`] runs on a machine like the topology: with this very plugin, and devices
-    /// of this kind, as many at least.
-    ///
-    /// # Errors
-    /// As [`Compiled::serialize`].
-    ///
-    /// ```no_run
-    /// use oxidax::prelude::*;
-    /// let x = Aval::new(DType::F32, [1024]);
-    /// let planned = jit(|x: Array| sin(&x)).lower(&x)?.compile_for(&Topology::named("v5e:1x1")?)?;
-    /// std::fs::write("sine.v5e", planned.serialize()?).expect("a place to write to");
-    /// // On a TPU:
-    /// let bytes = std::fs::read("sine.v5e").expect("the file");
-    /// let sine = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x)?;
-    /// # Ok::<(), oxidax::Error>(())
-    /// ```
-    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
-        self.to_bytes()
+        let executable =
+            Executable::deserialize(&function.name, &executable, &inputs, outputs.clone())?;
+        let template = rebuild(&results, outputs.into_iter().map(Array::of_shared_type).collect());
+        let specialization = Specialization::new(executable, template, &captures, &avals)?;
+        Ok(Compiled::loaded(specialization, signature, program, captures))
     }
 }

@@ -206,7 +206,7 @@ impl<O: Tree> Specialization<O> {
     }
 
     /// Takes the lists of the previous call, or new ones while another thread has them.
-    fn take_scratch(&self) -> Box<Scratch> {
+    pub(super) fn take_scratch(&self) -> Box<Scratch> {
         self.scratch.try_lock().ok().and_then(|mut scratch| scratch.take()).unwrap_or_default()
     }
 

@@ -49,11 +49,6 @@ impl<O: Tree> Traced<O> {
         Specialization::new(executable, template, &self.captures, &self.arguments)
     }
 
-    /// Returns the sharding of the leaf with this index; `None` on one device.
-    pub(super) fn sharding(&self, leaf: usize) -> Option<&NamedSharding> {
-        self.plan.inputs.get(leaf)
-    }
-
     /// Describes the arguments and results, for serialization.
     pub(super) fn description(&self, signature: &Signature) -> FunctionDescription {
         FunctionDescription {

@@ -1,6 +1,6 @@
 //! Products of arrays one axis of which falls into groups of various sizes.
 
-use crate::core::{Array, DType, Rule, RuleError, trace};
+use crate::core::{Array, DType, RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use crate::primitives::{
     DotGeneral, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type, cumsum,
@@ -63,7 +63,7 @@ impl RaggedDot {
         lhs_batch.iter().copied().chain(rest).collect()
     }
 
-    fn check(&self, lhs: &Array, rhs: &Array, group_sizes: &Array) -> Rule<()> {
+    fn check(&self, lhs: &Array, rhs: &Array, group_sizes: &Array) -> RuleResult<()> {
         crate::ensure_dtype!(
             group_sizes.dtype().is_integer(),
             "group_sizes must be integers, got {}",
@@ -217,7 +217,8 @@ fn run(lhs: &Array, rhs: &Array, group_sizes: &Array, how: &RaggedDot) -> Array 
                 _ => Err(RuleError::shape(format!("rhs has no axis to go with lhs axis {axis}"))),
             };
             let fits = partner(how.lhs_ragged).and_then(|ragged| {
-                let outer = outer.iter().map(|&axis| partner(axis)).collect::<Rule<Vec<_>>>()?;
+                let outer =
+                    outer.iter().map(|&axis| partner(axis)).collect::<RuleResult<Vec<_>>>()?;
                 let (l, r) = (lhs.shape()[how.lhs_ragged], rhs.shape()[ragged]);
                 ensure_shape!(
                     l == r,

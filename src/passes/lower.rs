@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use crate::core::{
-    Error, Loc, LowerCtx, NamedSharding, OpError, Program, Rule, RuleError, Var,
+    Error, Loc, LowerCtx, NamedSharding, OpError, Program, RuleError, RuleResult, Var,
 };
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
@@ -63,7 +63,7 @@ pub(crate) fn lower_with_plan(
     let mut ctx = LowerCtx::new(platform);
     let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
-    let written: Rule<()> = ctx.function_with(
+    let written: RuleResult<()> = ctx.function_with(
         program,
         "main",
         |at| match (donatable, of(&arguments, at)) {

@@ -1,6 +1,6 @@
 //! Parsing what `print` writes.
 
-use crate::core::varying::results_of;
+use crate::core::trace::result_avals;
 use crate::core::{Aval, DType, Entry, Eqn, Error, OpError, OpErrorKind, Program, Var, Varying};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
         let primitive = (entry.make)(params, programs).map_err(|error| error.message)?;
         let avals: Vec<Aval> = operands.iter().map(|&v| scope.avals[v as usize].clone()).collect();
         let expected =
-            results_of(&*primitive, &avals).map_err(|e| format!("{name}: {}", e.message))?;
+            result_avals(&*primitive, &avals).map_err(|e| format!("{name}: {}", e.message))?;
         if !expected.iter().eq(results.iter().map(|(_, aval)| aval)) {
             let expected: Vec<String> = expected.iter().map(Aval::to_string).collect();
             return Err(format!("{name}: the results are of type {}", expected.join(" ")));

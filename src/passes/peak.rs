@@ -27,7 +27,7 @@ pub struct Peak {
 /// An estimate of the most that a program holds in memory at one time, and of what that is. It takes the equations in their order, as if
 /// arguments were given up after their last use, and as if what is computed element by element, or moved, for one equation
 /// alone were fused into that equation. A compiler may do better, and its own answer counts
-/// ([`Planned::memory_analysis`](crate::jit::Planned::memory_analysis)); what fills the memory, and which line made it, it does not
+/// ([`CompilerReport::memory_analysis`](crate::jit::CompilerReport::memory_analysis)); what fills the memory, and which line made it, it does not
 /// say.
 ///
 /// ```

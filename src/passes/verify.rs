@@ -1,6 +1,6 @@
 //! The verifier: a program is what it says it is.
 
-use crate::core::varying::results_of;
+use crate::core::trace::result_avals;
 use crate::core::{Aval, Error, Loc, OpError, OpErrorKind, Program};
 
 /// Checks that every variable is defined once and before its uses, and that each equation's results
@@ -32,7 +32,7 @@ pub fn verify(program: &Program) -> Result<(), Error> {
                 None => return Err(bug(name, format!("operand {var} has no type"), eqn.location)),
             }
         }
-        let expected = results_of(&*eqn.primitive, &avals)
+        let expected = result_avals(&*eqn.primitive, &avals)
             .map_err(|error| bug(name, error.message, eqn.location))?;
         if expected.len() != eqn.results.len() {
             let message =

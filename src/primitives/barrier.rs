@@ -2,8 +2,8 @@
 
 use super::rules::{arity, batch_elementwise, dense, linear_jvp, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, SaveHint, Tangent, bind, bind1,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, SaveHint, Tangent, bind, bind1,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -23,10 +23,10 @@ impl Primitive for OptimizationBarrier {
     fn name(&self) -> &'static str {
         "optimization_barrier"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(operands.to_vec())
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let outputs = bind(OptimizationBarrier, &primals.iter().collect::<Vec<_>>());
         let given: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
         let mut passed = bind(OptimizationBarrier, &given).into_iter();
@@ -36,7 +36,12 @@ impl Primitive for OptimizationBarrier {
         });
         Ok((outputs, tangents.collect()))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let outputs = bind(OptimizationBarrier, &operands.iter().collect::<Vec<_>>());
         Ok(Batched { outputs, axes: axes.to_vec() })
     }
@@ -45,7 +50,7 @@ impl Primitive for OptimizationBarrier {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if operands.is_empty() {
             return Ok(Vec::new());
         }
@@ -55,7 +60,7 @@ impl Primitive for OptimizationBarrier {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let given: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
         let mut passed = bind(OptimizationBarrier, &given).into_iter();
         let pulled = cts.iter().zip(operands).map(|(ct, operand)| {
@@ -116,28 +121,44 @@ impl Primitive for Name {
     fn name(&self) -> &'static str {
         "name"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (outputs, _) = linear_jvp(self, primals, &[Tangent::zero_like(&primals[0])])?;
         Ok((outputs, vec![Tangent::Dense(dense(&tangents[0]))]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        _: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(operands.to_vec())
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
+        Ok(vec![Some(one_cotangent(cts)?.clone().into())])
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Name {
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Named(&self.name)
-    }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        Ok(vec![Some(one_cotangent(cts)?.clone().into())])
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::rules::{arity, batched, move_axis, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -27,7 +27,7 @@ impl Primitive for BitcastConvertType {
     fn name(&self) -> &'static str {
         "bitcast_convert_type"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(
             !x.dtype.is_bool() && !self.dtype.is_bool(),
@@ -55,10 +55,15 @@ impl Primitive for BitcastConvertType {
         }
         Ok(vec![Aval::new(self.dtype, dims)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(self.clone(), [&x]), 0))
     }
@@ -67,7 +72,7 @@ impl Primitive for BitcastConvertType {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("bitcast_convert", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

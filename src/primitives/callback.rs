@@ -3,7 +3,7 @@
 use super::rules::batch_at;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray, HostFunction,
-    LowerCtx, Primitive, Program, Rule, RuleError, Sample, Tangent, bind,
+    JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value};
@@ -38,7 +38,7 @@ impl Primitive for Callback {
         "callback"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         for aval in operands.iter().chain(&self.results) {
             ensure_dtype!(
                 aval.dtype.bits() >= 8,
@@ -49,7 +49,7 @@ impl Primitive for Callback {
         Ok(self.results.clone())
     }
 
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         if self.results.iter().any(|aval| aval.dtype.is_inexact()) {
             return Err(RuleError::unsupported(format!(
                 "{} has no derivative: nothing is known of the closure on the host",
@@ -64,7 +64,12 @@ impl Primitive for Callback {
         Ok((outputs, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
         let operands: Vec<Array> = operands
             .iter()
@@ -91,7 +96,7 @@ impl Primitive for Callback {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         match ctx.platform() {
             "cpu" | "cuda" => Ok(self.lower_ffi(ctx, operands, &types)),
@@ -204,7 +209,7 @@ fn transfer(
     ctx.op_annotated(name, operands, &attributes, Vec::new(), &annotations, results)
 }
 
-pub(super) fn make(_: serde_json::Value, _: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(_: serde_json::Value, _: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
     Err(RuleError::unsupported("callback holds a closure and cannot be read from text"))
 }
 

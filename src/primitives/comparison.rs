@@ -3,8 +3,8 @@
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_elementwise, same_type, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::Value;
@@ -81,7 +81,7 @@ impl Primitive for Compare {
     fn name(&self) -> &'static str {
         "compare"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let z = same_type(arity::<2>(operands)?)?;
         let equality = matches!(self.direction, ComparisonDirection::Eq | ComparisonDirection::Ne);
         ensure_dtype!(
@@ -97,10 +97,15 @@ impl Primitive for Compare {
         );
         Ok(vec![z.with_dtype(DType::Bool)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -108,7 +113,7 @@ impl Primitive for Compare {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let [x, _] = operands else {
             return Err(RuleError::value(format!("takes 2 operands, got {}", operands.len())));
         };

@@ -10,15 +10,15 @@ use super::promote::{ArrayLike, inexact, promote_inexact};
 use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent, same_type};
 use super::trig::atan2;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// The aval of a complex operand's parts.
-fn parts(operands: &[Aval]) -> Rule<Aval> {
+fn parts(operands: &[Aval]) -> RuleResult<Aval> {
     let [z] = arity(operands)?;
     ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
     Ok(Aval { dtype: z.dtype.real(), ..z.clone() })
@@ -39,7 +39,7 @@ impl Primitive for Complex {
     fn name(&self) -> &'static str {
         "complex"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let re = same_type(arity::<2>(operands)?)?;
         let dtype = match re.dtype {
             DType::F32 | DType::F64 => re.dtype.complex(),
@@ -51,7 +51,7 @@ impl Primitive for Complex {
         };
         Ok(vec![Aval { dtype, ..re }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Complex, [&primals[0], &primals[1]]);
         let dz = match (&tangents[0], &tangents[1]) {
             (Tangent::Zero(_), Tangent::Zero(_)) => Tangent::zero_like(&z),
@@ -61,7 +61,12 @@ impl Primitive for Complex {
         };
         Ok((vec![z], vec![dz]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -69,13 +74,13 @@ impl Primitive for Complex {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("complex", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![
             operands[0].is_linear().then(|| real(ct).into()),
@@ -115,13 +120,18 @@ impl Primitive for Real {
     fn name(&self) -> &'static str {
         "real"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![parts(operands)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -129,13 +139,13 @@ impl Primitive for Real {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("real", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![Some(complex(ct, zeros_like(ct)).into())])
     }
@@ -172,13 +182,18 @@ impl Primitive for Imag {
     fn name(&self) -> &'static str {
         "imag"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![parts(operands)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -186,13 +201,13 @@ impl Primitive for Imag {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("imag", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![Some(complex(zeros_like(ct), neg(ct)).into())])
     }
@@ -229,15 +244,20 @@ impl Primitive for Conj {
     fn name(&self) -> &'static str {
         "conj"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [z] = arity(operands)?;
         ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
         Ok(vec![z.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -245,7 +265,7 @@ impl Primitive for Conj {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let part = Aval { dtype: results[0].dtype.real(), ..results[0].clone() }.stablehlo();
         let re = ctx.op_as("real", operands, "", &part);
         let im = ctx.op_as("imag", operands, "", &part);
@@ -255,7 +275,7 @@ impl Primitive for Conj {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(conj(one_cotangent(cts)?).into())])
     }
 }

@@ -7,7 +7,7 @@
 use super::convert::convert_element_type;
 use super::rules::element_dtype;
 use crate::core::trace::{Mode, Tracing};
-use crate::core::{Array, Aval, DType, LowerCtx, Program, Rule};
+use crate::core::{Array, Aval, DType, LowerCtx, Program, RuleResult};
 use crate::stablehlo::{Region, TensorType, Value};
 
 /// How two stretches of arrays that follow each other become one; each may be several arrays that go together.
@@ -31,7 +31,7 @@ pub(super) fn lower_by(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
     f: impl FnOnce(&[Array]) -> Vec<Array>,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let program = traced(operands, f);
     ctx.inline(&program, operands)
 }
@@ -44,7 +44,7 @@ pub(super) fn lower_two_bits(
     operands: &[Value],
     results: &[Aval],
     f: impl FnOnce(&[Array]) -> Vec<Array>,
-) -> Option<Rule<Vec<Value>>> {
+) -> Option<RuleResult<Vec<Value>>> {
     let is_narrow = |operand: &Value| element_dtype(operand).bits() == 2;
     if !operands.iter().any(is_narrow) {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn lower_as_function(
     name: &str,
     operands: &[Value],
     f: impl FnOnce(&[Array]) -> Vec<Array>,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let program = traced(operands, f);
     ctx.call(&program, name, operands)
 }
@@ -79,7 +79,7 @@ pub(super) fn lower_while(
     state: &[Value],
     go_on: impl FnOnce(&[Array]) -> Array,
     next: impl FnOnce(&[Array]) -> Vec<Array>,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
     let go_on = traced(state, |state| vec![go_on(state)]);
     let next = traced(state, next);
@@ -87,7 +87,7 @@ pub(super) fn lower_while(
     Ok(ctx.op_full("while", state, "", regions, &types))
 }
 
-fn region(ctx: &mut LowerCtx<'_>, types: &[TensorType], program: &Program) -> Rule<Region> {
+fn region(ctx: &mut LowerCtx<'_>, types: &[TensorType], program: &Program) -> RuleResult<Region> {
     let (outside, arguments) = ctx.open_region(types);
     let results = ctx.inline(program, &arguments)?;
     Ok(ctx.close_region(outside, &results))

@@ -3,8 +3,8 @@
 use super::collective::vary;
 use super::rules::zero_jvp;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Scalar, Shape, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -33,17 +33,22 @@ impl Primitive for Fill {
     fn name(&self) -> &'static str {
         "fill"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         super::rules::arity::<0>(operands)?;
         Ok(vec![Aval { weak: self.weak, ..Aval::new(self.dtype, &self.shape[..]) }])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> RuleResult<Batched> {
         Ok(Batched { outputs: vec![bind1(self.clone(), [])], axes: vec![None] })
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, _: &[Value], results: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        _: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         let [result] = results else {
             return Err(RuleError::value("a constant has one result"));
         };
@@ -53,7 +58,7 @@ impl Primitive for Fill {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn on_host(&self) -> Option<Vec<u8>> {
+    fn constant_bytes(&self) -> Option<Vec<u8>> {
         let size: usize = self.shape.iter().product();
         let one = self.value.host_bytes(self.dtype)?;
         (size.checked_mul(one.len())? <= FROM_HOST).then(|| one.repeat(size))

@@ -2,8 +2,8 @@
 
 use super::rules::{arity, batch_elementwise, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -28,11 +28,11 @@ impl Primitive for ConvertElementType {
     fn name(&self) -> &'static str {
         "convert_element_type"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![Aval { weak: self.weak, ..Aval::new(self.dtype, &x.shape) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0]]);
         let smooth = self.dtype.is_inexact() && primals[0].dtype().is_inexact();
         let dy = match smooth {
@@ -41,7 +41,12 @@ impl Primitive for ConvertElementType {
         };
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -49,7 +54,7 @@ impl Primitive for ConvertElementType {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let result = results[0].stablehlo();
         if operands[0].ty() == &result {
             // Only the weakness changes.
@@ -60,7 +65,7 @@ impl Primitive for ConvertElementType {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let x = operands[0].aval();
         Ok(vec![Some(convert_to(one_cotangent(cts)?, x.dtype, x.weak).into())])
     }

@@ -4,9 +4,9 @@ use super::convert::convert_to;
 use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, LowerCtx, Operand,
-    Precision, Primitive, Rule, RuleError, Sample, SaveHint, Shape, ShardingRule, Tangent, bind1,
-    promote, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Precision, Primitive, RuleError, RuleResult, Sample, SaveHint, Shape,
+    ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ fn category(dtype: DType) -> &'static str {
 }
 
 /// The dtype of products of these dtypes.
-pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) -> Rule<DType> {
+pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) -> RuleResult<DType> {
     let Some(preferred) = preferred else {
         return match lhs == rhs {
             true => Ok(lhs),
@@ -263,7 +263,7 @@ impl Primitive for DotGeneral {
     fn name(&self) -> &'static str {
         "dot_general"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [lhs, rhs] = arity(operands)?;
         let mistakes = self.shape_mistakes(lhs, rhs);
         if !mistakes.is_empty() {
@@ -274,14 +274,19 @@ impl Primitive for DotGeneral {
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
         Ok(vec![Aval { weak, ..Aval::new(dtype, self.shape(&lhs.shape, &rhs.shape)) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (lhs, rhs) = (&primals[0], &primals[1]);
         let product = bind1(self.clone(), [lhs, rhs]);
         let left = tangents[0].map(product.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
         let right = tangents[1].map(product.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
         Ok((vec![product], vec![add_tangents(&left, &right)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let shift = |axes: &[usize], at: Option<usize>| -> Vec<usize> {
             let past = |axis: usize| at.is_some_and(|at| axis >= at);
             axes.iter().map(|&axis| axis + usize::from(past(axis))).collect()
@@ -315,7 +320,7 @@ impl Primitive for DotGeneral {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
@@ -358,29 +363,7 @@ impl Primitive for DotGeneral {
         let flops = if results[0].dtype.is_complex() { 8 } else { 2 } * products;
         Cost { flops, ..Cost::whole(operands, results) }
     }
-    fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
-        let [lhs, rhs] = [&operands[0], &operands[1]];
-        let size = |aval: &Aval, axes: &[usize]| axes.iter().map(|&at| aval.shape[at]).product();
-        let rows = free(lhs.rank(), &self.lhs_contracting, &self.lhs_batch);
-        let columns = free(rhs.rank(), &self.rhs_contracting, &self.rhs_batch);
-        Some(Contraction {
-            batch: size(lhs, &self.lhs_batch),
-            m: size(lhs, &rows),
-            n: size(rhs, &columns),
-            k: size(lhs, &self.lhs_contracting),
-            passes: Contraction::passes(lhs, self.precision),
-        })
-    }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        let (lhs_free, rhs_free) = self.free(operands[0].rank(), operands[1].rank());
-        let both = self.lhs_batch.iter().zip(&self.rhs_batch).map(|(&l, &r)| vec![(0, l), (1, r)]);
-        let rows = lhs_free.into_iter().map(|axis| vec![(0, axis)]);
-        ShardingRule::one(both.chain(rows).chain(rhs_free.into_iter().map(|axis| vec![(1, axis)])))
-    }
-    fn save_hint(&self) -> SaveHint<'_> {
-        SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let (lhs_free, _) = self.free(operands[0].aval().rank(), operands[1].aval().rank());
         let n_batch = self.lhs_batch.len();
@@ -396,6 +379,42 @@ impl Primitive for DotGeneral {
             }
             _ => Err(RuleError::not_linear("dot_general")),
         }
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Spmd for DotGeneral {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        let (lhs_free, rhs_free) = self.free(operands[0].rank(), operands[1].rank());
+        let both = self.lhs_batch.iter().zip(&self.rhs_batch).map(|(&l, &r)| vec![(0, l), (1, r)]);
+        let rows = lhs_free.into_iter().map(|axis| vec![(0, axis)]);
+        Some(ShardingRule::one(
+            both.chain(rows).chain(rhs_free.into_iter().map(|axis| vec![(1, axis)])),
+        ))
+    }
+}
+
+impl Analysis for DotGeneral {
+    fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
+        let [lhs, rhs] = [&operands[0], &operands[1]];
+        let size = |aval: &Aval, axes: &[usize]| axes.iter().map(|&at| aval.shape[at]).product();
+        let rows = free(lhs.rank(), &self.lhs_contracting, &self.lhs_batch);
+        let columns = free(rhs.rank(), &self.rhs_contracting, &self.rhs_batch);
+        Some(Contraction {
+            batch: size(lhs, &self.lhs_batch),
+            m: size(lhs, &rows),
+            n: size(rhs, &columns),
+            k: size(lhs, &self.lhs_contracting),
+            passes: Contraction::passes(lhs, self.precision),
+        })
+    }
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
     }
 }
 
@@ -500,7 +519,8 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::trace::{Mode, Tracing, catch};
+    use crate::core::catch;
+    use crate::core::trace::{Mode, Tracing};
     use expect_test::expect;
 
     fn lowered(platform: &str, lhs: Aval, rhs: Aval, how: &DotGeneral) -> String {

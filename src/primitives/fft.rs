@@ -7,8 +7,8 @@ use super::{
     real, resize_axis, where_, zeros_of,
 };
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Shape, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Shape, Tangent, bind1,
 };
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure, ensure_dtype, ensure_shape};
@@ -83,7 +83,7 @@ impl Primitive for Fft {
     fn name(&self) -> &'static str {
         "fft"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let rank = self.fft_lengths.len();
         ensure!((1..=3).contains(&rank), "transforms one to three axes, got {rank}");
@@ -112,10 +112,15 @@ impl Primitive for Fft {
         let shape: Shape = batch.iter().copied().chain(to).collect();
         Ok(vec![Aval { weak: x.weak, ..Aval::new(dtype, shape) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(self.clone(), [&x]), 0))
     }
@@ -124,7 +129,7 @@ impl Primitive for Fft {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 || operands[0].ty().dims().contains(&0) {
             return lower_by(ctx, operands, |_| vec![zeros_of(&results[0])]);
         }
@@ -141,7 +146,7 @@ impl Primitive for Fft {
         let size = operands[0].size().max(results[0].size()) as u64;
         Cost { flops: 5 * size * levels, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let pulled = match self.fft_type {
             // Their matrices are symmetric.

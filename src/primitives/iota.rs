@@ -4,8 +4,8 @@ use super::arithmetic::{add, mul};
 use super::constant::fill_of;
 use super::rules::{arity, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, OpErrorKind, Primitive, Rule,
-    Scalar, Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, OpErrorKind,
+    Primitive, RuleResult, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -34,7 +34,7 @@ impl Primitive for Iota {
     fn name(&self) -> &'static str {
         "iota"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<0>(operands)?;
         ensure_dtype!(!self.dtype.is_bool(), "counts in int, float or complex, not in bool");
         ensure_shape!(
@@ -46,13 +46,18 @@ impl Primitive for Iota {
         );
         Ok(vec![Aval::new(self.dtype, self.shape.as_slice())])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> RuleResult<Batched> {
         Ok(Batched { outputs: vec![bind1(self.clone(), [])], axes: vec![None] })
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, _: &[Value], results: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        _: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         let attributes = format!("iota_dimension = {} : i64", self.dimension);
         Ok(vec![ctx.op_as("iota", &[], &attributes, &results[0].stablehlo())])
     }

@@ -41,6 +41,7 @@ mod sort;
 mod special;
 mod stop_gradient;
 mod structural;
+mod tangents;
 mod top_k;
 mod trig;
 mod window;

@@ -3,7 +3,7 @@
 use super::constant::fill_of;
 use super::convert::convert_to;
 use super::shape::broadcast_to;
-use crate::core::{Array, Aval, DType, Rule, RuleError, Scalar, Shape, promote, trace};
+use crate::core::{Array, Aval, DType, RuleError, RuleResult, Scalar, Shape, promote, trace};
 use std::panic::Location;
 
 /// What stands for an operand of a public function: an array or a Rust number.
@@ -101,7 +101,7 @@ impl Like<'_> {
     }
 }
 
-fn joint_type(operands: &[Like<'_>]) -> Rule<Aval> {
+fn joint_type(operands: &[Like<'_>]) -> RuleResult<Aval> {
     let mut joint = operands[0].aval();
     if operands[1..].iter().all(|other| matches!(other, Like::Array(x) if *x.aval() == joint)) {
         return Ok(joint);

@@ -2,8 +2,8 @@
 
 use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype};
@@ -29,19 +29,29 @@ impl Primitive for ReducePrecision {
     fn name(&self) -> &'static str {
         "reduce_precision"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(x.dtype.is_float(), "needs a float operand, got {}", x.dtype);
         ensure!(self.exponent_bits >= 1, "exponent_bits must be at least 1, got 0");
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         let attributes = format!(
             "exponent_bits = {} : i32, mantissa_bits = {} : i32",
             self.exponent_bits, self.mantissa_bits
@@ -52,7 +62,7 @@ impl Primitive for ReducePrecision {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
     }
 }

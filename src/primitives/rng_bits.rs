@@ -3,8 +3,8 @@
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_elementwise, same_type, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value, Writer};
@@ -40,7 +40,7 @@ impl Primitive for Threefry2x32 {
     fn name(&self) -> &'static str {
         "threefry2x32"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let word = same_type(arity::<4>(operands)?)?.strong();
         ensure_dtype!(
             word.dtype == DType::U32,
@@ -49,10 +49,15 @@ impl Primitive for Threefry2x32 {
         );
         Ok(vec![word.clone(), word])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -60,7 +65,7 @@ impl Primitive for Threefry2x32 {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let results: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         let words = ctx
             .routine("threefry2x32", operands, &results, |writer, words| Ok(hash(writer, words)))?;

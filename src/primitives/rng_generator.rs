@@ -5,8 +5,8 @@ use super::rules::{arity, move_axis, zero_jvp};
 use super::{bitcast_convert_type, reshape, zeros_of};
 use super::{dynamic_slice_in_dim, dynamic_update_slice_in_dim, lt, scalar};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Shape, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::stablehlo::{TensorType, Value};
 use crate::{ensure_dtype, ensure_shape};
@@ -65,7 +65,7 @@ impl Primitive for RngBitGenerator {
     fn name(&self) -> &'static str {
         "rng_bit_generator"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [state] = arity(operands)?;
         let words = match state.dtype {
             DType::U32 => 4,
@@ -91,10 +91,15 @@ impl Primitive for RngBitGenerator {
         let shape: Shape = batch.iter().chain(&self.shape).copied().collect();
         Ok(vec![state.strong(), Aval::new(self.dtype, shape)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let states = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(Batched { outputs: bind(self.clone(), &[&states]), axes: vec![Some(0); 2] })
     }
@@ -103,7 +108,7 @@ impl Primitive for RngBitGenerator {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let dims = operands[0].ty().dims().to_vec();
         if let [words] = dims[..] {
             let wide = lower_by(ctx, operands, |x| vec![as_words(&x[0])])?;

@@ -2,10 +2,10 @@
 //! convention's name.
 
 use super::arithmetic::Add;
-use super::collective::vary;
 use super::shape::{broadcast_in_dim, transpose};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, DType, Primitive, Rule, RuleError, Shape, Tangent, bind, bind1,
+    Array, Aval, BatchAxis, Batched, DType, JvpResult, Primitive, RuleError, RuleResult, Shape,
+    Tangent, bind, bind1,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -14,7 +14,7 @@ use crate::{ensure_dtype, ensure_shape};
 ///
 /// # Errors
 /// If there are more or fewer.
-pub fn arity<const N: usize>(operands: &[Aval]) -> Rule<&[Aval; N]> {
+pub fn arity<const N: usize>(operands: &[Aval]) -> RuleResult<&[Aval; N]> {
     operands
         .try_into()
         .map_err(|_| RuleError::value(format!("takes {N} operands, got {}", operands.len())))
@@ -24,7 +24,7 @@ pub fn arity<const N: usize>(operands: &[Aval]) -> Rule<&[Aval; N]> {
 ///
 /// # Errors
 /// If dtypes or shapes differ.
-pub fn same_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_type(operands: &[Aval]) -> RuleResult<Aval> {
     let [first, rest @ ..] = operands else {
         return Err(RuleError::value("takes at least one operand, got 0"));
     };
@@ -49,7 +49,7 @@ pub fn same_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If it is not.
-pub fn same_inexact_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_inexact_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_inexact(), "needs a float or complex operand, got {}", aval.dtype);
     Ok(aval)
@@ -59,7 +59,7 @@ pub fn same_inexact_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If it is.
-pub fn same_numeric_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_numeric_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(!aval.dtype.is_bool(), "needs a numeric operand, got {}", aval.dtype);
     Ok(aval)
@@ -69,7 +69,7 @@ pub fn same_numeric_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If it is not.
-pub fn same_float_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_float_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_float(), "needs a float operand, got {}", aval.dtype);
     Ok(aval)
@@ -79,7 +79,7 @@ pub fn same_float_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If it is not.
-pub fn same_integer_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_integer_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_integer(), "needs an integer operand, got {}", aval.dtype);
     Ok(aval)
@@ -89,7 +89,7 @@ pub fn same_integer_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If it is not.
-pub fn same_bits_type(operands: &[Aval]) -> Rule<Aval> {
+pub fn same_bits_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(
         aval.dtype.is_bool() || aval.dtype.is_integer(),
@@ -103,7 +103,7 @@ pub fn same_bits_type(operands: &[Aval]) -> Rule<Aval> {
 ///
 /// # Errors
 /// If there is no such axis.
-pub fn resolve_axis(axis: isize, rank: usize) -> Rule<usize> {
+pub fn resolve_axis(axis: isize, rank: usize) -> RuleResult<usize> {
     let position = if axis < 0 { axis + rank as isize } else { axis };
     usize::try_from(position).ok().filter(|&position| position < rank).ok_or_else(|| {
         RuleError::shape(format!("axis {axis} is out of range for an array of rank {rank}"))
@@ -149,7 +149,7 @@ pub fn batch_elementwise(
     operands: &[Array],
     axes: &[Option<usize>],
     batch: &BatchAxis,
-) -> Rule<Batched> {
+) -> RuleResult<Batched> {
     let to = axes.iter().flatten().next().copied().unwrap_or(0);
     let aligned: Vec<Array> =
         operands.iter().zip(axes).map(|(x, &axis)| batch_at(x, axis, to, batch)).collect();
@@ -179,24 +179,12 @@ pub fn dense(t: &Tangent) -> Array {
     }
 }
 
-/// A tangent or cotangent of a value of type `aval`, made to vary over the axes of a mesh that the value varies over.
-pub(crate) fn level(t: Tangent, aval: &Aval) -> Tangent {
-    match t {
-        same if same.aval().varying == aval.varying => same,
-        Tangent::Zero(zero) => Tangent::Zero(zero.with_varying(aval.varying.clone())),
-        Tangent::Dense(array) => Tangent::Dense(vary(&array, &aval.varying)),
-    }
-}
-
 /// The jvp rule of a function whose derivative is zero wherever it exists: rounding, comparison,
 /// integer operations.
 ///
 /// # Errors
 /// None; the signature is that of the rule.
-pub fn zero_jvp(
-    primitive: &(impl Primitive + Clone),
-    primals: &[Array],
-) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+pub fn zero_jvp(primitive: &(impl Primitive + Clone), primals: &[Array]) -> JvpResult {
     let outputs = bind(primitive.clone(), &primals.iter().collect::<Vec<_>>());
     let tangents = outputs.iter().map(Tangent::zero_like).collect();
     Ok((outputs, tangents))
@@ -210,7 +198,7 @@ pub fn linear_jvp(
     primitive: &(impl Primitive + Clone),
     primals: &[Array],
     tangents: &[Tangent],
-) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+) -> JvpResult {
     let y = bind1(primitive.clone(), [&primals[0]]);
     let dy = tangents[0].map(y.aval(), |dx| bind1(primitive.clone(), [dx]));
     Ok((vec![y], vec![dy]))
@@ -220,7 +208,7 @@ pub fn linear_jvp(
 ///
 /// # Errors
 /// If it is zero after all: a bug of the interpreter's.
-pub fn one_cotangent(cts: &[Tangent]) -> Rule<&Array> {
+pub fn one_cotangent(cts: &[Tangent]) -> RuleResult<&Array> {
     cts.first().and_then(Tangent::array).ok_or_else(|| {
         RuleError::new(crate::core::OpErrorKind::Bug, "transposed without a cotangent")
     })

@@ -6,8 +6,8 @@ use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
 use super::shape::{broadcast_in_dim, broadcast_to};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -35,7 +35,7 @@ impl Primitive for Select {
     fn name(&self) -> &'static str {
         "select"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [mask, x, y] = arity(operands)?;
         ensure_dtype!(mask.dtype.is_bool(), "the mask must be bool, got {}", mask.dtype);
         let z = same_type(&[x.clone(), y.clone()])?;
@@ -47,7 +47,7 @@ impl Primitive for Select {
         );
         Ok(vec![z])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let mask = &primals[0];
         let z = select(mask, &primals[1], &primals[2]);
         let dz = match (&tangents[1], &tangents[2]) {
@@ -58,7 +58,12 @@ impl Primitive for Select {
         };
         Ok((vec![z], vec![dz]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let to = axes.iter().flatten().next().copied().unwrap_or(0);
         let [x, y] = [1, 2].map(|at| batch_at(&operands[at], axes[at], to, axis));
         let mask = match (operands[0].rank() - usize::from(axes[0].is_some()), axes[0]) {
@@ -75,13 +80,13 @@ impl Primitive for Select {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("select", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Known(mask), x, y] = operands else {
             return Err(RuleError::not_linear("select"));
         };

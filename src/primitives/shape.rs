@@ -4,8 +4,8 @@ use super::reduce::reduce_sum;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
 use crate::core::sharding_rule::reshaped;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, ShardingRule, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd, Tangent, bind1, trace,
 };
 use crate::ensure_shape;
 use crate::stablehlo::{Value, i64_array};
@@ -31,7 +31,7 @@ impl Primitive for BroadcastInDim {
     fn name(&self) -> &'static str {
         "broadcast_in_dim"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let axes = &self.broadcast_dimensions;
         ensure_shape!(
@@ -55,10 +55,15 @@ impl Primitive for BroadcastInDim {
         }
         Ok(vec![x.with_shape(self.shape.as_slice())])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let mut shape = vec![axis.size];
         shape.extend(&self.shape);
@@ -71,7 +76,7 @@ impl Primitive for BroadcastInDim {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let dimensions =
             format!("broadcast_dimensions = {}", i64_array(&self.broadcast_dimensions));
         let ty = results[0].stablehlo();
@@ -80,14 +85,7 @@ impl Primitive for BroadcastInDim {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        let source = |axis: usize| {
-            let from = self.broadcast_dimensions.iter().position(|&to| to == axis)?;
-            (operands[0].shape[from] == self.shape[axis]).then_some(from)
-        };
-        ShardingRule::moved((0..self.shape.len()).map(source))
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let x = operands[0].aval();
         let mapped = |axis: &usize| {
             let source = self.broadcast_dimensions.iter().position(|to| to == axis);
@@ -97,6 +95,19 @@ impl Primitive for BroadcastInDim {
             (0..self.shape.len()).filter(|axis| !mapped(axis)).map(|axis| axis as isize).collect();
         let ct = reduce_sum(one_cotangent(cts)?, &summed);
         Ok(vec![Some(reshape_to(&ct, &x.shape).into())])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for BroadcastInDim {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        let source = |axis: usize| {
+            let from = self.broadcast_dimensions.iter().position(|&to| to == axis)?;
+            (operands[0].shape[from] == self.shape[axis]).then_some(from)
+        };
+        Some(ShardingRule::moved((0..self.shape.len()).map(source)))
     }
 }
 
@@ -159,7 +170,7 @@ impl Primitive for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let result = x.with_shape(self.shape.as_slice());
         ensure_shape!(
@@ -172,10 +183,15 @@ impl Primitive for Reshape {
         );
         Ok(vec![result])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let mut shape = vec![axis.size];
         shape.extend(&self.shape);
@@ -186,17 +202,23 @@ impl Primitive for Reshape {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("reshape", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        reshaped(&operands[0].shape, &self.shape)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(reshape_to(one_cotangent(cts)?, &operands[0].aval().shape).into())])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Reshape {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(reshaped(&operands[0].shape, &self.shape))
     }
 }
 
@@ -244,7 +266,7 @@ impl Primitive for Transpose {
     fn name(&self) -> &'static str {
         "transpose"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let mut sorted = self.permutation.clone();
         sorted.sort_unstable();
@@ -257,10 +279,15 @@ impl Primitive for Transpose {
         let shape: Shape = self.permutation.iter().map(|&axis| x.shape[axis]).collect();
         Ok(vec![x.with_shape(shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         // The batch axis goes to the front by the same permutation.
         let from = axes[0].unwrap_or(0);
         let mut permutation = vec![from];
@@ -272,22 +299,28 @@ impl Primitive for Transpose {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let permutation = format!("permutation = {}", i64_array(&self.permutation));
         Ok(vec![ctx.op_as("transpose", operands, &permutation, &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn sharding_rule(&self, _: &[Aval], _: &[Aval]) -> ShardingRule {
-        ShardingRule::moved(self.permutation.iter().map(|&axis| Some(axis)))
-    }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let mut inverse = vec![0; self.permutation.len()];
         for (to, &from) in self.permutation.iter().enumerate() {
             inverse[from] = to;
         }
         Ok(vec![Some(transpose(one_cotangent(cts)?, &inverse).into())])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Transpose {
+    fn sharding_rule(&self, _: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(ShardingRule::moved(self.permutation.iter().map(|&axis| Some(axis))))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, LowerCtx, Mesh, NamedSharding,
-    Operand, PartitionSpec, Primitive, Rule, RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, JvpResult, LowerCtx, Mesh,
+    NamedSharding, Operand, PartitionSpec, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent,
+    bind1,
 };
 use crate::p;
 use crate::stablehlo::Value;
@@ -27,15 +28,20 @@ impl Primitive for ShardingConstraint {
     fn name(&self) -> &'static str {
         "sharding_constraint"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         self.sharding.spec().shard_shape(self.sharding.mesh(), &x.shape)?;
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = axes[0].unwrap_or(0);
         let sharding = self.sharding.with_axis(at);
         Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), at))
@@ -45,7 +51,7 @@ impl Primitive for ShardingConstraint {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if let Some(manual) = ctx.manual() {
             let own = self.sharding.spec().mentioned().find(|name| manual.axes.contains(name));
             if let Some(name) = own {
@@ -64,13 +70,19 @@ impl Primitive for ShardingConstraint {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ShardingConstraint {
     fn mesh(&self) -> Option<&Mesh> {
         Some(self.sharding.mesh())
     }
-    fn placed(&self) -> Option<&[PartitionSpec]> {
+    fn result_specs(&self) -> Option<&[PartitionSpec]> {
         Some(std::slice::from_ref(self.sharding.spec()))
     }
 }

@@ -6,8 +6,8 @@ use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
 use super::structural::rev;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_shape};
@@ -47,7 +47,7 @@ impl Primitive for Sort {
     fn name(&self) -> &'static str {
         "sort"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Some(first) = operands.first() else {
             return Err(RuleError::value("takes at least one operand, got 0"));
         };
@@ -73,7 +73,7 @@ impl Primitive for Sort {
         );
         Ok(operands.to_vec())
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let shape = primals[0].shape();
         let mut operands = primals.to_vec();
         let positions =
@@ -87,7 +87,12 @@ impl Primitive for Sort {
         let reordered = reordered.collect();
         Ok((sorted, reordered))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         let sort = Sort { dimension: self.dimension + 1, ..self.clone() };
         let outputs = sort.apply(&operands);
@@ -99,7 +104,7 @@ impl Primitive for Sort {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let by_bytes =
             |operands: &[Array]| bind(self.clone(), &operands.iter().collect::<Vec<_>>());
         if let Some(sorted) = lower_two_bits(ctx, operands, results, by_bytes) {

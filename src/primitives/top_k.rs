@@ -4,8 +4,8 @@ use super::arithmetic::neg;
 use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
@@ -34,7 +34,7 @@ impl Primitive for TopK {
     fn name(&self) -> &'static str {
         "top_k"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let (k, axis) = (self.k, self.axis);
         ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
@@ -48,7 +48,7 @@ impl Primitive for TopK {
         shape[axis] = k;
         Ok(vec![x.with_shape(&shape), Aval::new(DType::I32, shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let outputs = bind(self.clone(), &[&primals[0]]);
         let positions = &outputs[1];
         let chosen =
@@ -56,7 +56,12 @@ impl Primitive for TopK {
         let tangents = vec![chosen, Tangent::zero_like(positions)];
         Ok((outputs, tangents))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let outputs = bind(TopK { k: self.k, axis: self.axis + 1 }, &[&x]);
         Ok(Batched { outputs, axes: vec![Some(0), Some(0)] })
@@ -66,7 +71,7 @@ impl Primitive for TopK {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let rank = results[0].rank();
         let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != self.axis).collect();
         order.push(self.axis);

@@ -36,6 +36,7 @@ mod binomial;
 mod bits;
 mod choice;
 mod coins;
+mod distributions;
 mod draw;
 mod from_gamma;
 mod from_normal;

@@ -199,7 +199,7 @@ impl Roofline {
     /// let step = step.in_shardings((&mesh.replicated(), &rows));
     /// let (w, x) = (Aval::new(DType::F32, [64, 64]), Aval::new(DType::F32, [32, 64]));
     /// let lowered = step.lower((w, x))?;
-    /// let roofline = Roofline::placed(lowered.program(), &lowered.arguments()?);
+    /// let roofline = Roofline::placed(lowered.program(), &lowered.arguments());
     /// let of = |name| roofline.operations.iter().find(|it| it.name == name).expect("it is in the step");
     /// assert_eq!(of("dot_general").each.flops, of("dot_general").flops / 8);
     /// assert_eq!(of("mul").each.flops, of("mul").flops);

@@ -1,7 +1,7 @@
 //! How values lie on a mesh, by dimension: what is cut along which axes.
 
 use super::region::{Region, Step};
-use crate::core::{Mesh, PartitionSpec, Run};
+use crate::core::{Mesh, PartitionSpec, RunCount};
 use std::ops::Range;
 
 /// Axes of a mesh, one bit each.
@@ -98,7 +98,7 @@ impl<'m> Cuts<'m> {
 
     fn forwards(&mut self, region: &Region) {
         for step in &region.steps {
-            if let Some(specs) = step.primitive.placed() {
+            if let Some(specs) = step.primitive.result_specs() {
                 for (&result, spec) in step.results.iter().zip(specs) {
                     self.of[result] = self.grid.cut(spec, region.avals[result].rank());
                     self.pinned[result] = true;
@@ -153,7 +153,7 @@ impl<'m> Cuts<'m> {
     /// How the values of a program lie that a step holds.
     pub(super) fn within(&self, step: &Step, held: &Held<'_>) -> Cuts<'m> {
         let manual = match held.run {
-            Run::Devices(_) => self.manual(step),
+            RunCount::Devices(_) => self.manual(step),
             _ => 0,
         };
         let mut inputs: Vec<(Cut, bool)> = (0..held.region.inputs.len())
@@ -205,7 +205,7 @@ fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
 
 /// A program that a step holds.
 pub(super) struct Held<'r> {
-    run: Run,
+    run: RunCount,
     region: &'r Region,
     /// The operand that is its first input.
     first: usize,
@@ -227,17 +227,17 @@ pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<Held<'r>>>
     let ranks = |values: &[usize], of: &Region| -> Vec<usize> {
         values.iter().map(|&value| of.avals[value].rank()).collect()
     };
-    let place = |run: Run, inner: &'r Region, first: usize, carries: Range<usize>| {
+    let place = |run: RunCount, inner: &'r Region, first: usize, carries: Range<usize>| {
         let fits = first + inner.inputs.len() <= step.operands.len();
         fits.then_some(Held { run, region: inner, first, carries })
     };
     match step.inner.as_slice() {
-        [(Run::Unknown, cond), (run @ Run::Unknown, body)] => {
+        [(RunCount::Unknown, cond), (run @ RunCount::Unknown, body)] => {
             let (inputs, n_carry) = (body.inputs.len(), body.outputs.len());
             let n_cond = cond.inputs.len().saturating_sub(n_carry);
             vec![None, place(*run, body, n_cond, inputs.saturating_sub(n_carry)..inputs)]
         }
-        [(run @ Run::Times(_), body)] => {
+        [(run @ RunCount::Times(_), body)] => {
             // What it stacks and what it goes over has a dimension more outside.
             let (outputs, results) = (ranks(&body.outputs, body), ranks(&step.results, region));
             let n_carry = outputs.iter().zip(&results).filter(|(inner, outer)| inner == outer);
@@ -249,7 +249,7 @@ pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<Held<'r>>>
         // A choice's first operand says which.
         inner => inner
             .iter()
-            .map(|(run, inner)| place(*run, inner, usize::from(*run == Run::Choice), 0..0))
+            .map(|(run, inner)| place(*run, inner, usize::from(*run == RunCount::Choice), 0..0))
             .collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! A program with what it calls written in its place: what counting and fusing walk over.
 
 use crate::core::{
-    Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, Run, ShardingRule, Var,
+    Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
 };
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Step {
     /// Whether its results are made again wherever they are used.
     pub(super) remade: bool,
     /// The programs that it holds and that cost something, each with how often it runs.
-    pub(super) inner: Vec<(Run, Region)>,
+    pub(super) inner: Vec<(RunCount, Region)>,
 }
 
 impl Step {
@@ -100,9 +100,9 @@ impl Region {
         let avals_out = program.avals_of(&eqn.results);
         let mut inner = Vec::new();
         if let Some(holder) = eqn.primitive.as_higher_order() {
-            let runs = holder.runs(&avals_in, &avals_out);
+            let runs = holder.run_counts(&avals_in, &avals_out);
             let programs = holder.programs();
-            if let ([Run::Times(1)], [(_, called)]) = (runs.as_slice(), programs.as_slice())
+            if let ([RunCount::Times(1)], [(_, called)]) = (runs.as_slice(), programs.as_slice())
                 && called.inputs().len() <= operands.len()
                 && called.outputs().len() == eqn.results.len()
             {
@@ -110,7 +110,8 @@ impl Region {
                 return self.write(called, &operands[..called.inputs().len()], location);
             }
             let costs = runs.into_iter().zip(programs);
-            let costs = costs.filter(|(run, _)| !matches!(run, Run::Never | Run::Counted));
+            let costs =
+                costs.filter(|(run, _)| !matches!(run, RunCount::Never | RunCount::Counted));
             inner.extend(costs.map(|(run, (_, held))| (run, Region::of(held))));
         }
         let cost = eqn.primitive.cost(&avals_in, &avals_out);

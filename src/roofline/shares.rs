@@ -2,7 +2,7 @@
 
 use super::cuts::{self, Axes, Cuts, Grid, held};
 use super::region::{Region, Step};
-use crate::core::{NamedSharding, Run};
+use crate::core::{NamedSharding, RunCount};
 
 /// How a region's values lie on the devices.
 pub(super) enum Layout<'m> {
@@ -45,7 +45,7 @@ impl<'m> Layout<'m> {
         let inner = step.inner.iter().zip(held);
         inner
             .map(|((run, inner), held)| match (self, run, held) {
-                (Layout::Even(parts), Run::Devices(devices), _) => {
+                (Layout::Even(parts), RunCount::Devices(devices), _) => {
                     Layout::Even(parts.div_ceil(*devices as u64))
                 }
                 (Layout::Even(parts), ..) => Layout::Even(*parts),

@@ -52,7 +52,7 @@ fn constant(region: &Region, value: usize) -> Option<i128> {
     if !dtype.is_integer() || region.avals[value].size() != 1 || dtype.bits() < 8 {
         return None;
     }
-    integer(&region.maker(value)?.primitive.on_host()?, dtype)
+    integer(&region.maker(value)?.primitive.constant_bytes()?, dtype)
 }
 
 fn integer(bytes: &[u8], dtype: DType) -> Option<i128> {

@@ -5,7 +5,7 @@ use super::fuse::Groups;
 use super::region::{Region, Step};
 use super::shares::{Layout, Shares};
 use super::trips::trips;
-use crate::core::{Mesh, Run};
+use crate::core::{Mesh, RunCount};
 
 /// How often what is counted runs, and on how many devices.
 #[derive(Clone, Copy)]
@@ -103,27 +103,27 @@ impl Walk<'_> {
         let mut dearest: Option<(u128, &Region, &Layout<'_>)> = None;
         for ((run, inner), layout) in step.inner.iter().zip(&layouts) {
             match *run {
-                Run::Times(times) => {
+                RunCount::Times(times) => {
                     let times = scope.times.saturating_mul(times as u64);
                     self.region(inner, layout, Scope { times, ..scope });
                 }
-                Run::Devices(devices) => {
+                RunCount::Devices(devices) => {
                     let devices = scope.devices.saturating_mul(devices as u64);
                     self.region(inner, layout, Scope { devices, ..scope });
                 }
-                Run::Choice => {
+                RunCount::Choice => {
                     let weight = weight(inner, self.steps);
                     if dearest.is_none_or(|(most, ..)| weight > most) {
                         dearest = Some((weight, inner, layout));
                     }
                 }
-                Run::Unknown | Run::Counted | Run::Never => {}
+                RunCount::Unknown | RunCount::Counted | RunCount::Never => {}
             }
         }
         if let Some((_, inner, layout)) = dearest {
             self.region(inner, layout, scope);
         }
-        if step.inner.iter().any(|(run, _)| *run == Run::Unknown) {
+        if step.inner.iter().any(|(run, _)| *run == RunCount::Unknown) {
             self.open(region, step, &layouts, scope);
         }
     }

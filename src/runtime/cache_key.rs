@@ -48,9 +48,7 @@ impl CacheKeyPrefix {
 
     fn hash(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
         if self.variables.request_dumps() {
-            return Err(
-                "XLA_FLAGS requests dumps, which only a compilation writes".into()
-            );
+            return Err("XLA_FLAGS requests dumps, which only a compilation writes".into());
         }
         let sha256 = self.plugin_hash(Some(store)).map_err(|error| error.to_string())?;
         let mut key = KeyBuilder::new();

@@ -1,7 +1,7 @@
 //! The custom call through which programs call host functions.
 
 use super::buffer::element_type;
-use crate::core::callback::{as_callback, find, put_aside};
+use crate::core::host_function::{as_callback, find, put_aside};
 use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
 use oxidax_pjrt::ffi::{CallFrame, register};
 use oxidax_pjrt::{Client, ElementType};
@@ -57,8 +57,7 @@ fn serve(frame: &mut CallFrame<'_>) -> Result<(), Error> {
                 frame.write(index, result.as_bytes()).map_err(failure)?;
             }
             Some(result) => {
-                let message =
-                    format!("result {index} must be {expected}, got {}", result.aval());
+                let message = format!("result {index} must be {expected}, got {}", result.aval());
                 return Err(failure(message));
             }
             None => return Err(failure(format!("result {index}, {expected}, is missing"))),

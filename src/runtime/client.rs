@@ -1,10 +1,10 @@
 //! The process's client, created on first use and kept until the process ends.
 
+use super::cache_key::CacheKeyPrefix;
 use super::config::{CompilerVariables, RuntimeConfig};
 use super::cuda::{self, CudaOptions};
-use super::cache_key::CacheKeyPrefix;
+use crate::core::host_function::take_failure;
 use crate::core::{DeviceId, Error};
-use crate::core::callback::take_failure;
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -53,7 +53,10 @@ fn too_large_message(
             location.map(|loc| format!("  at {}:{}:{}", loc.file(), loc.line(), loc.column()));
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
         let bytes = units::size(*count as u64 * aval.bytes() as u64);
-        lines.push(format!("    {bytes:>10}  {times}{aval}  {primitive}{}", location.unwrap_or_default()));
+        lines.push(format!(
+            "    {bytes:>10}  {times}{aval}  {primitive}{}",
+            location.unwrap_or_default()
+        ));
     }
     if let Some(others @ [_, ..]) = groups.get(LISTED..) {
         let bytes: usize = others.iter().map(|(count, aval, ..)| count * aval.bytes()).sum();

@@ -144,7 +144,8 @@ mod tests {
     use super::*;
 
     fn read(name: &str, value: &str) -> Result<Vec<String>, String> {
-        let options = CudaOptions::from_variables(|variable| (variable == name).then(|| value.into()));
+        let options =
+            CudaOptions::from_variables(|variable| (variable == name).then(|| value.into()));
         let options = options.map_err(|error| error.to_string())?;
         Ok(options.to_plugin().iter().map(|v| format!("{}={:?}", v.name, v.value)).collect())
     }

@@ -2,7 +2,7 @@
 
 use super::client::runtime_error;
 use super::placement::{shards, single_device};
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;

@@ -5,7 +5,7 @@ use super::executable::Executable;
 use super::placement::{committed_placement, default_device, is_committed};
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
-use crate::core::watch::{made, made_by, not_reproduced, watched};
+use crate::core::nan_check::{made, made_by, not_reproduced, watched};
 use crate::core::{
     Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
 };
@@ -36,9 +36,7 @@ struct OperandPlacements {
 }
 
 impl OperandPlacements {
-    fn of<'a>(
-        arrays: impl Iterator<Item = &'a Array> + Clone,
-    ) -> Result<OperandPlacements, Error> {
+    fn of<'a>(arrays: impl Iterator<Item = &'a Array> + Clone) -> Result<OperandPlacements, Error> {
         let default_device = default_device()?;
         let committed = if arrays.clone().any(|array| is_committed(concrete(array))) {
             arrays.map(committed_placement).collect()
@@ -139,7 +137,7 @@ impl Backend for Evaluator {
         results: Vec<Aval>,
         location: Loc,
     ) -> Result<Vec<Array>, Error> {
-        let outputs = match (primitive.on_host(), &results[..]) {
+        let outputs = match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => vec![put_on_default_device(&bytes, result)?],
             _ => self.apply_compiled(primitive, operands, results, location)?,
         };

@@ -7,7 +7,7 @@ use super::placement::is_placed;
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::{Launch, ShardedBuffer};
 use super::transfer::transfer_buffer;
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
 use oxidax_pjrt::{ExecuteOptions, LoadedExecutable, SpreadResults};
 use std::sync::Arc;

@@ -124,7 +124,9 @@ mod tests {
     fn tiles_match_mesh_axes() {
         let mesh = mesh(&[("a", 4), ("b", 2)]);
         let in_order: Vec<i64> = (0..8).collect();
-        let spec = |sharding: &Sharding, rank| from_hlo_sharding(&mesh, sharding, rank).unwrap().spec().clone();
+        let spec = |sharding: &Sharding, rank| {
+            from_hlo_sharding(&mesh, sharding, rank).unwrap().spec().clone()
+        };
         assert_eq!(spec(&tiled(&[4, 2], &in_order, false), 2), p!["a", "b"]);
         assert_eq!(spec(&tiled(&[8, 1], &in_order, false), 2), p![["a", "b"]]);
         assert_eq!(spec(&tiled(&[4, 1, 2], &in_order, true), 2), p!["a"]);

@@ -3,14 +3,14 @@
 use super::client::runtime;
 use super::device_buffer::DeviceBuffer;
 use super::sharded_buffer::ShardedBuffer;
+use crate::core::scoped::scoped;
 use crate::core::{Array, Buffer, Device, DeviceId, Error, Kind, Placement};
-use std::cell::Cell;
 use std::sync::Arc;
 
-thread_local! {
+scoped!(
     /// The device chosen by `with_default_device`.
-    static DEFAULT_DEVICE: Cell<Option<DeviceId>> = const { Cell::new(None) };
-}
+    static DEFAULT_DEVICE: Option<DeviceId> = None
+);
 
 /// Returns the buffer if it is on a single device.
 #[inline]
@@ -80,15 +80,8 @@ pub(crate) fn default_device() -> Result<DeviceId, Error> {
 /// # Errors
 /// `Plugin` if it is not a device of this process.
 pub(crate) fn with_default_device<R>(id: DeviceId, f: impl FnOnce() -> R) -> Result<R, Error> {
-    struct Restore(Option<DeviceId>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            DEFAULT_DEVICE.set(self.0);
-        }
-    }
     runtime()?.device(id)?;
-    let _restore = Restore(DEFAULT_DEVICE.replace(Some(id)));
-    Ok(f())
+    Ok(DEFAULT_DEVICE.scope(Some(id), f))
 }
 
 /// Returns the devices of all processes.

@@ -8,9 +8,7 @@ use super::executable::{Executable, OutputPlacement};
 use super::placement::default_device;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
-use crate::core::{
-    Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement,
-};
+use crate::core::{Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement};
 use oxidax_cache::{KeyBuilder, file_hash, processor};
 use oxidax_pjrt::{CompileOptions, Signature};
 use serde::{Deserialize, Serialize};

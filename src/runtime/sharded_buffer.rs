@@ -3,7 +3,7 @@
 use super::client::{runtime, runtime_error};
 use super::device_buffer::DeviceBuffer;
 use super::placement::{device_by_id, shards, single_device};
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;

@@ -155,12 +155,11 @@ impl Topology {
     ) -> Result<Topology, Error> {
         let failed = |error| runtime_error(format!("reading the devices of {name}"), &error);
         let descriptions = topology.devices().map_err(failed)?;
-        let coordinates = descriptions.iter().map(|device| {
-            match attribute(&device.attributes, "coords") {
+        let coordinates =
+            descriptions.iter().map(|device| match attribute(&device.attributes, "coords") {
                 Some(Value::Int64List(coordinates)) => coordinates.clone(),
                 _ => Vec::new(),
-            }
-        });
+            });
         let coordinates = coordinates.collect();
         let topology_attributes = topology.attributes().unwrap_or_default();
         let memory = descriptions

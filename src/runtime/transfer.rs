@@ -6,7 +6,8 @@ use super::executable::Executable;
 use super::placement::{default_device, shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
-use crate::core::callback::refuse_inside;
+use crate::core::host_function::refuse_inside;
+use crate::core::scoped::scoped;
 use crate::core::{
     Array, Aval, Buffer, Cache, DeviceId, Error, Kind, NamedSharding, OpErrorKind, Placement,
     Program, Shape, trace,
@@ -14,7 +15,6 @@ use crate::core::{
 use crate::passes::Plan;
 use oxidax_pjrt::UniqueBuffer;
 use rustc_hash::{FxHashMap, FxHasher};
-use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -22,21 +22,14 @@ use std::sync::{Arc, OnceLock};
 /// Number of compiled reshardings that are cached.
 const RESHARDINGS: usize = 256;
 
-thread_local! {
+scoped!(
     /// The sharding of arrays copied from the host, set by `with_default_sharding`.
-    static DEFAULT_SHARDING: RefCell<Option<NamedSharding>> = const { RefCell::new(None) };
-}
+    static DEFAULT_SHARDING: Option<NamedSharding> = None
+);
 
 /// Runs `f` with this sharding for arrays that are copied from the host.
 pub(crate) fn with_default_sharding<R>(sharding: &NamedSharding, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NamedSharding>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            DEFAULT_SHARDING.set(self.0.take());
-        }
-    }
-    let _restore = Restore(DEFAULT_SHARDING.replace(Some(sharding.clone())));
-    f()
+    DEFAULT_SHARDING.scope(Some(sharding.clone()), f)
 }
 
 /// Returns the index ranges of the shards on this process's devices, in mesh order.
@@ -113,7 +106,7 @@ pub(crate) fn put_process_local(
 /// `Plugin`, `Runtime`.
 pub(super) fn put(bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
     refuse_inside("copying an array to the device")?;
-    if let Some(sharding) = DEFAULT_SHARDING.with_borrow(Clone::clone) {
+    if let Some(sharding) = DEFAULT_SHARDING.get() {
         let global = aval.with_shape(global_shape(&aval.shape, &sharding)?);
         return put_process_local(bytes, aval, &global, &sharding);
     }

@@ -5,8 +5,8 @@
 
 use crate::core::{Aval, BatchAxis, Program, Sample, Shape};
 use crate::primitives::rules::{batch_at, batch_at_front};
+use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::vmap::batch_program;
 
 /// The named axes of an exemplar, outermost first.
 pub(super) type Axes = Vec<(String, usize)>;

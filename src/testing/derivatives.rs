@@ -5,12 +5,11 @@ use super::jobs::{Job, Jobs};
 use super::laws::Check;
 use super::numbers::{Numbers, Stream, array, numbers};
 use super::subject::{Subject, compare, direction, fail, of_dense, with_directions};
-use crate::core::{Array, Aval, Error, Program, Tangent};
+use crate::core::{Array, Aval, Dense, Error, Marks, Program, Tangent};
 use crate::primitives::rules::dense;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::linearize::linearize_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::transpose::transpose_program;
 use num_complex::Complex64;
 
 /// Step of the central differences, in `f64`.
@@ -158,24 +157,12 @@ pub(super) fn vjp_of(subject: &Subject) -> Program {
     let n = subject.operands.len();
     let inexact = |aval: &Aval| aval.dtype.is_inexact();
     let cts = subject.program.avals_out().into_iter().filter(inexact);
-    let varies = subject.varies();
-    let n_varying = varies.iter().filter(|varies| **varies).count();
+    let varying: Marks<Dense> = subject.varies().into_iter().collect();
     trace_rules(subject.program.avals_in().into_iter().chain(cts), |inputs| {
-        let lin = linearize_program(&subject.program, &inputs[..n], &varies);
-        let mut rest = inputs[n..].iter();
-        let mut wanted = Vec::new();
-        for (aval, position) in subject.program.avals_out().iter().zip(&lin.tangents) {
-            let ct = if aval.dtype.is_inexact() { rest.next() } else { None };
-            if position.is_some() {
-                wanted.push(match ct {
-                    Some(ct) => Tangent::Dense(ct.clone()),
-                    None => Tangent::Zero(aval.clone()),
-                });
-            }
-        }
-        let mut linear = vec![true; n_varying];
-        linear.resize(n_varying + lin.residuals.len(), false);
-        let pulled = transpose_program(&lin.linear, &linear, &lin.residuals, &wanted);
-        pulled.iter().map(dense).collect()
+        let avals = subject.program.avals_out();
+        let (_, map) = linearize_program(&subject.program, &inputs[..n], &varying, avals.len());
+        let inexact: Marks<Dense> = Marks::of(&avals, |aval| aval.dtype.is_inexact());
+        let cts = inexact.tangents(avals, inputs[n..].iter().cloned());
+        map.pull_back(&cts).iter().map(Tangent::to_dense).collect()
     })
 }

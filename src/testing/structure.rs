@@ -10,8 +10,8 @@ use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 use crate::primitives::rules::move_axis;
+use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::vmap::batch_program;
 
 /// How many examples a batch has.
 const SIZE: usize = 3;

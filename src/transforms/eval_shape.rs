@@ -1,11 +1,11 @@
-//! Looking at what a function does without running it.
+//! Tracing a function to inspect its program or the types of its result, without running it.
 
-use super::staging::{short_name, trace_function};
-use crate::core::{Array, Error, Program, catch};
-use crate::tree::{Args, Arguments, Examples, Function, leaves_of, rebuild};
+use super::staging::{Traced, short_name, template_of, trace_function};
+use crate::core::{Error, Program, catch};
+use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
-/// The program that `f` traces to on arguments of these types. Captured arrays are inputs behind
-/// the declared ones.
+/// Returns the program that `f` traces to on arguments of the given types. Captured arrays are inputs
+/// after the declared ones.
 ///
 /// # Errors
 /// Whatever `f` throws.
@@ -30,22 +30,18 @@ pub fn make_program<A: Args, F: Function<A>>(
     arguments: impl Examples<A>,
 ) -> Result<Program, Error> {
     let arguments = arguments.examples();
-    catch(|| trace_arguments(short_name::<F>(), &f, &arguments).program)
+    catch(|| trace_arguments(&f, &arguments).program)
 }
 
-fn trace_arguments<A: Args, F: Function<A>>(
-    scope: String,
-    f: &F,
-    arguments: &A,
-) -> super::staging::Traced<F::Output> {
-    let avals =
-        leaves_of(&Arguments::<A>(arguments.refs())).into_iter().map(|leaf| leaf.aval().clone());
-    trace_function(scope, avals, |leaves| {
+fn trace_arguments<A: Args, F: Function<A>>(f: &F, arguments: &A) -> Traced<F::Output> {
+    let leaves = leaves_of(&Arguments::<A>(arguments.refs()));
+    let avals = leaves.iter().map(|leaf| leaf.aval().clone());
+    trace_function(short_name::<F>(), avals, |leaves| {
         f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
     })
 }
 
-/// What `f` would give on arguments of these types: its result with leaves that have a type and no
+/// Returns the result of `f` on arguments of the given types, with leaves that have a type and no
 /// elements. Runs nothing and needs no plugin.
 ///
 /// # Errors
@@ -62,7 +58,5 @@ pub fn eval_shape<A: Args, F: Function<A>>(
     arguments: impl Examples<A>,
 ) -> Result<F::Output, Error> {
     let arguments = arguments.examples();
-    let traced = catch(|| trace_arguments(short_name::<F>(), &f, &arguments))?;
-    let avals = traced.program.avals_out();
-    Ok(rebuild(&traced.template, avals.into_iter().map(Array::of_type).collect()))
+    catch(|| template_of(&trace_arguments(&f, &arguments).template))
 }

@@ -1,4 +1,4 @@
-//! Whole derivatives: Jacobians column by column or row by row, Hessians and products with them.
+//! Full derivatives: Jacobians by columns or by rows, Hessians, and Hessian-vector products.
 
 use super::grad::grad;
 use super::jvp::jvp;
@@ -12,29 +12,31 @@ use crate::primitives::{broadcasted_iota, convert_element_type, eq, reshape};
 use crate::tree::{self, Tree};
 use std::panic::Location;
 
-/// The unit vectors of an array's space, stacked along axis 0: shape `[n, shape…]`.
+/// Returns the unit vectors of an array's space, stacked along axis 0: shape `[n, shape…]`.
 fn basis(aval: &Aval) -> Array {
     let n = aval.size();
-    let along = |axis| broadcasted_iota(DType::I32, [n, n], axis);
-    let unit = convert_element_type(&eq(along(0), along(1)), aval.dtype);
+    let indices = |axis| broadcasted_iota(DType::I32, [n, n], axis);
+    let unit = convert_element_type(&eq(indices(0), indices(1)), aval.dtype);
     reshape(&unit, aval.shape.insert(0, n))
 }
 
-fn joined(a: &Shape, b: &Shape) -> Shape {
+fn concat_shapes(a: &Shape, b: &Shape) -> Shape {
     a.iter().chain(b.iter()).copied().collect::<Vec<usize>>().into()
 }
 
-fn expect_float(name: &str, what: &str, x: &Array, location: &'static Location<'static>) {
+fn expect_float(transform: &str, role: &str, x: &Array, location: &'static Location<'static>) {
     if !x.dtype().is_float() {
-        let message = format!("needs a function with a real float {what}, got {}", x.aval());
-        trace::throw_op(OpErrorKind::DType, name, message, Some(location));
+        let message = format!("needs a function with a real float {role}, got {}", x.aval());
+        trace::throw_op(OpErrorKind::DType, transform, message, Some(location));
     }
 }
 
-/// The Jacobian of `f`, one forward pass for all columns: for an argument of shape `[a…]` each leaf
-/// `[o…]` of the output becomes `[o…, a…]`. The right one where outputs are many and inputs few.
+/// Returns the function that computes the Jacobian of `f` in forward mode, all columns in one pass.
 ///
-/// The function returned throws `Op` if the argument is not a real float, and whatever `f` throws.
+/// For an argument of shape `[a…]`, each leaf `[o…]` of the output becomes `[o…, a…]`. Use it for
+/// functions with few inputs and many outputs.
+///
+/// The returned function throws `Op` if the argument is not a real float, and whatever `f` throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -55,18 +57,19 @@ pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
                 tree::map(&columns, |leaf| {
                     let leaf = move_axis(leaf, 0, leaf.rank() - 1);
                     let outer = leaf.shape().remove(leaf.rank() - 1);
-                    reshape(&leaf, joined(&outer, x.shape()))
+                    reshape(&leaf, concat_shapes(&outer, x.shape()))
                 })
             })
         })
     }
 }
 
-/// The Jacobian of `f`, one backward pass for all rows: for an output of shape `[o…]` each leaf `[a…]`
-/// of the argument becomes `[o…, a…]`. The right one where inputs are many and outputs few.
+/// Returns the function that computes the Jacobian of `f` in reverse mode, all rows in one pass.
 ///
-/// Leaves of integer or boolean dtype get zeros. The function returned throws `Op` if the output is not
-/// a real float, and whatever `f` throws.
+/// For an output of shape `[o…]`, each leaf `[a…]` of the argument becomes `[o…, a…]`. Use it for
+/// functions with many inputs and few outputs. Leaves of integer or boolean dtype get zeros.
+///
+/// The returned function throws `Op` if the output is not a real float, and whatever `f` throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -84,17 +87,19 @@ pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
                 let (y, pullback) = vjp(&f, primals);
                 expect_float("jacrev", "output", &y, location);
                 let rows = vmap(|ct: Array| pullback.apply(&ct)).apply(basis(y.aval()));
-                tree::map(&rows, |leaf| reshape(leaf, joined(y.shape(), &leaf.shape().remove(0))))
+                tree::map(&rows, |leaf| {
+                    reshape(leaf, concat_shapes(y.shape(), &leaf.shape().remove(0)))
+                })
             })
         })
     }
 }
 
-/// The matrix of second derivatives: for an argument of shape `[a…]` and an output `[o…]` an array
-/// `[o…, a…, a…]`. Forward over reverse.
+/// Returns the function that computes all second derivatives, forward over reverse.
 ///
-/// Grows with the square of the argument; [`hvp`] gives its product with a vector and needs no more
-/// memory than a gradient.
+/// For an argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its size
+/// grows with the square of the argument's. [`hvp`] computes the product with a vector in the memory
+/// of a gradient.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -108,10 +113,11 @@ pub fn hessian<F: Fn(&Array) -> Array>(f: F) -> impl Fn(&Array) -> Array {
     jacfwd(jacrev(f))
 }
 
-/// The Hessian of a scalar function times a vector, `∇²f(primals) · tangents`, without the Hessian.
+/// Returns the Hessian of a scalar function times a vector, `∇²f(primals) · tangents`, without
+/// computing the Hessian.
 ///
-/// Throws `Op` if `f`'s output is not a real scalar, `Tree` if `tangents` does not fit, and whatever `f`
-/// throws.
+/// Throws `Op` if the output of `f` is not a real scalar, `Tree` if `tangents` does not match
+/// `primals`, and whatever `f` throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

@@ -1,12 +1,12 @@
 //! Forward mode: Jacobian-vector products.
 
-use super::staging::{short_name, staged, trace_function};
-use crate::core::{Array, Error, OpErrorKind, Program, RuleError, Tangent, TreeError, trace};
-use crate::primitives::rules;
-use crate::tree::{Tree, leaves_of, paths, rebuild, rooted};
+use super::checks::{checked_tangents, throw_rule_error};
+use super::staging::{short_name_of, staged, trace_call};
+use crate::core::{Array, Program, Tangent, trace};
+use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
 use std::panic::Location;
 
-/// Interprets a program with the `jvp` rules: outputs and their tangents.
+/// Interprets a program with the `jvp` rules. Returns the outputs and their tangents.
 pub(crate) fn jvp_program(
     program: &Program,
     primals: &[Array],
@@ -22,22 +22,19 @@ pub(crate) fn jvp_program(
             .iter()
             .map(|&var| env[var as usize].clone().expect("operands are defined before their uses"))
             .unzip();
-        let results = trace::at_location(eqn.location, || {
+        let (outputs, tangents) = trace::at_location(eqn.location, || {
             if tangents.iter().all(Tangent::is_zero) {
                 let operands: Vec<&Array> = primals.iter().collect();
                 let outputs = trace::bind_at(&eqn.primitive, &operands, eqn.location);
                 let tangents = outputs.iter().map(Tangent::zero_like).collect();
                 return (outputs, tangents);
             }
-            match eqn.primitive.jvp(&primals, &tangents) {
-                Ok(results) => results,
-                Err(error) => throw_rule_of(eqn.primitive.name(), error, &primals, eqn.location),
-            }
+            eqn.primitive.jvp(&primals, &tangents).unwrap_or_else(|error| {
+                throw_rule_error(eqn.primitive.name(), error, &primals, eqn.location)
+            })
         });
-        for (&var, (primal, tangent)) in
-            eqn.results.iter().zip(results.0.into_iter().zip(results.1))
-        {
-            let tangent = rules::level(tangent, primal.aval());
+        for (&var, (primal, tangent)) in eqn.results.iter().zip(outputs.into_iter().zip(tangents)) {
+            let tangent = tangent.vary_like(primal.aval());
             debug_assert!(
                 primal.aval().same_type(program.aval(var))
                     && tangent.aval().same_type(primal.aval()),
@@ -54,44 +51,12 @@ pub(crate) fn jvp_program(
     program.outputs().iter().map(read).unzip()
 }
 
-pub(super) fn throw_rule_of(
-    name: &str,
-    error: RuleError,
-    operands: &[Array],
-    location: crate::core::Loc,
-) -> ! {
-    let avals: Vec<_> = operands.iter().map(|array| array.aval().clone()).collect();
-    trace::throw_rule(name, error, &avals, location)
-}
-
-/// A tangent given by a user for the leaf `primal` at `path`, checked.
-pub(super) fn checked_tangent(
-    name: &str,
-    path: &str,
-    primal: &Array,
-    tangent: &Array,
-    location: &'static Location<'static>,
-) -> Tangent {
-    if tangent.shape() != primal.shape() || tangent.dtype() != primal.dtype() {
-        trace::throw(Error::Tree(Box::new(TreeError {
-            path: rooted(path),
-            message: format!("{name}: expected {}, got {}", primal.aval(), tangent.aval()),
-            location: Some(location),
-            help: Some("it must have the shape and dtype of the value it belongs to".into()),
-        })));
-    }
-    match primal.dtype().is_inexact() {
-        true => rules::level(Tangent::Dense(tangent.clone()), primal.aval()),
-        false => Tangent::zero_like(primal),
-    }
-}
-
-/// The value of `f` at `primals` and its derivative along `tangents`, in one pass.
+/// Returns the value of `f` at `primals` and its derivative along `tangents`, in one pass.
 ///
 /// `tangents` has the structure, shapes and dtypes of `primals`. Leaves of integer or boolean dtype
-/// do not vary; their part of the derivative is zero.
+/// do not contribute to the derivative.
 ///
-/// Throws `Tree` if `tangents` does not fit `primals`, and whatever `f` throws.
+/// Throws `Tree` if `tangents` does not match `primals`, and whatever `f` throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -103,44 +68,29 @@ pub(super) fn checked_tangent(
 #[track_caller]
 pub fn jvp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P, tangents: &P) -> (O, O) {
     let location = Location::caller();
-    crate::tree::expect_alike(primals, tangents, location);
-    let scope = format!("jvp({})", name_of(&f));
+    expect_alike(primals, tangents, location);
+    let scope = format!("jvp({})", short_name_of(&f));
     staged(|| {
-        let primal_leaves = leaves_of(primals);
-        let mut inputs: Vec<Tangent> = paths(primals)
-            .iter()
-            .zip(primal_leaves.iter().zip(leaves_of(tangents)))
-            .map(|(path, (primal, tangent))| {
-                checked_tangent("jvp", path, primal, &tangent, location)
-            })
-            .collect();
-        let avals = primal_leaves.iter().map(|leaf| leaf.aval().clone());
-        let traced = trace_function(scope, avals, |leaves| f(&rebuild(primals, leaves)));
-        let mut arguments = primal_leaves;
-        inputs.extend(traced.captures.iter().map(Tangent::zero_like));
-        arguments.extend(traced.captures);
-        let (outputs, tangents) = jvp_program(&traced.program, &arguments, &inputs);
-        let tangents = tangents.iter().map(rules::dense).collect();
-        (rebuild(&traced.template, outputs), rebuild(&traced.template, tangents))
+        let tangents = checked_tangents(
+            "jvp",
+            &paths(primals),
+            &leaves_of(primals),
+            &leaves_of(tangents),
+            location,
+        );
+        let call = trace_call(scope, &f, primals);
+        let (outputs, tangents) = jvp_call(&call.program, &call.operands, tangents);
+        (rebuild(&call.template, outputs), rebuild(&call.template, tangents))
     })
 }
 
-pub(super) fn name_of<F>(_: &F) -> String {
-    short_name::<F>()
-}
-
-/// The one output of a function that is to be differentiated: a scalar of float dtype.
-pub(super) fn expect_scalar_output(
-    name: &str,
-    output: &Array,
-    location: &'static Location<'static>,
-) {
-    if output.rank() != 0 {
-        let message = format!("needs a function with a scalar output, got {}", output.aval());
-        trace::throw_op(OpErrorKind::Shape, name, message, Some(location));
-    }
-    if !output.dtype().is_float() {
-        let message = format!("needs a function with a real float output, got {}", output.aval());
-        trace::throw_op(OpErrorKind::DType, name, message, Some(location));
-    }
+/// Returns the outputs and dense tangents of a traced function, whose captures are constant.
+fn jvp_call(
+    program: &Program,
+    operands: &[Array],
+    mut tangents: Vec<Tangent>,
+) -> (Vec<Array>, Vec<Array>) {
+    tangents.extend(operands[tangents.len()..].iter().map(Tangent::zero_like));
+    let (outputs, tangents) = jvp_program(program, operands, &tangents);
+    (outputs, tangents.iter().map(Tangent::to_dense).collect())
 }

@@ -1,112 +1,184 @@
 //! Linearization: the jvp at a point as a program that is linear in the tangents.
 
-use super::jvp::{checked_tangent, jvp_program, name_of};
-use super::staging::{debug_verify, staged, trace_function};
+use super::checks::checked_tangents;
+use super::jvp::jvp_program;
+use super::staging::{debug_verify, short_name_of, staged, template_of, trace_call};
+use super::transpose::transpose_live_program;
 use crate::core::trace::{Mode, Tracing};
-use crate::core::{Array, Aval, Program, Tangent};
+use crate::core::{Array, Aval, Dense, Known, Marks, Program, Tangent};
 use crate::passes;
-use crate::primitives::{rules, zeros_of};
-use crate::tree::{Tree, leaves_of, paths, rebuild};
+use crate::primitives::zeros_of;
+use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
 use std::panic::Location;
 
-/// A program's outputs at a point, and their derivative there.
-pub(crate) struct Linearized {
-    /// The outputs.
-    pub(crate) outputs: Vec<Array>,
-    /// From the tangents of the inputs that vary, and the residuals, to those tangents of the outputs
-    /// that are not zero.
-    pub(crate) linear: Program,
-    /// What the linear program needs of the primal computation.
+/// The derivative of a program at a point, as a linear program.
+#[derive(Clone)]
+pub(crate) struct LinearMap {
+    /// Maps the tangents of the varying inputs, followed by the residuals, to the dense tangents of
+    /// the outputs. Contains no dead code.
+    pub(crate) program: Program,
+    /// Values of the primal computation that the linear program uses.
     pub(crate) residuals: Vec<Array>,
-    /// For each output, its position among the linear program's outputs; `None` for a zero tangent.
-    pub(crate) tangents: Vec<Option<usize>>,
+    /// The outputs of the original program that have a dense tangent.
+    pub(crate) outputs: Marks<Dense>,
 }
 
-/// Linearizes a program in those of its inputs that `varies` marks, which must be inexact.
+impl LinearMap {
+    /// Maps tangents of the varying inputs to tangents of the outputs, which have the given types.
+    fn apply(&self, tangents: &[Tangent], avals: &[Aval]) -> Vec<Array> {
+        let mut operands: Vec<Array> = tangents.iter().map(Tangent::to_dense).collect();
+        operands.extend(self.residuals.iter().cloned());
+        let mut dense = passes::eval(&self.program, &operands).into_iter();
+        let mut outputs = Vec::with_capacity(avals.len());
+        for (aval, is_dense) in avals.iter().zip(self.outputs.iter()) {
+            outputs.push(if is_dense {
+                dense.next().expect("one array per dense output")
+            } else {
+                zeros_of(aval)
+            });
+        }
+        outputs
+    }
+
+    /// Maps cotangents of the outputs to cotangents of the varying inputs.
+    pub(crate) fn pull_back(&self, cts: &[Tangent]) -> Vec<Tangent> {
+        let n_varying = self.program.inputs().len() - self.residuals.len();
+        let known: Marks<Known> = Marks::none(n_varying).concat(&Marks::all(self.residuals.len()));
+        let cts = self.outputs.select(cts);
+        transpose_live_program(&self.program, &known, &self.residuals, &cts)
+    }
+
+    /// Maps cotangents of the outputs to one cotangent per leaf of `primals`. Leaves of integer or
+    /// boolean dtype get zeros.
+    pub(super) fn pull_back_to(&self, cts: &[Tangent], primals: &[Array]) -> Vec<Array> {
+        let cts = self.pull_back(cts);
+        let mut cts = cts.iter().map(Tangent::to_dense);
+        let mut pulled = Vec::with_capacity(primals.len());
+        for primal in primals {
+            pulled.push(if primal.dtype().is_inexact() {
+                cts.next().expect("one cotangent per inexact leaf")
+            } else {
+                zeros_of(primal.aval())
+            });
+        }
+        pulled
+    }
+}
+
+/// Linearizes a program in the inputs marked by `varying`, which must be inexact. Returns its
+/// outputs, and the derivative of the first `n_differentiated` of them.
 ///
-/// This is the jvp under a lazy trace: primal work lands below, in the current trace; equations
-/// that touch a tangent are recorded; what they use of the primal work becomes residuals.
+/// This is the jvp under a lazy trace. Primal work is recorded below, in the current trace. Equations
+/// that use a tangent are recorded in the linear program, and the primal values that they use become
+/// residuals.
 pub(crate) fn linearize_program(
     program: &Program,
     arguments: &[Array],
-    varies: &[bool],
-) -> Linearized {
+    varying: &Marks<Dense>,
+    n_differentiated: usize,
+) -> (Vec<Array>, LinearMap) {
     let tracing = Tracing::begin(Mode::Lazy, None);
-    let tangents: Vec<Tangent> = arguments
-        .iter()
-        .zip(varies)
-        .map(|(argument, &varies)| match varies {
-            true => Tangent::Dense(tracing.input(argument.aval().clone())),
-            false => Tangent::zero_like(argument),
-        })
-        .collect();
-    let (outputs, tangents) = jvp_program(program, arguments, &tangents);
+    let mut tangents = Vec::with_capacity(arguments.len());
+    for (argument, is_varying) in arguments.iter().zip(varying.iter()) {
+        tangents.push(if is_varying {
+            Tangent::Dense(tracing.input(argument.aval().clone()))
+        } else {
+            Tangent::zero_like(argument)
+        });
+    }
+    let (outputs, mut tangents) = jvp_program(program, arguments, &tangents);
     assert!(
         !outputs.iter().any(|output| tracing.owns(output)),
         "this is a bug in oxidax: a primal output depends on a tangent"
     );
+    tangents.truncate(n_differentiated);
     let dense: Vec<Array> = tangents.iter().filter_map(Tangent::array).cloned().collect();
     let (linear, residuals) = tracing.finish(&dense);
     let linear = passes::dce(&linear);
     debug_verify(&linear);
-    let mut next = 0..;
-    let tangents =
-        tangents.iter().map(|tangent| tangent.array().and_then(|_| next.next())).collect();
-    Linearized { outputs, linear, residuals, tangents }
+    (outputs, LinearMap { program: linear, residuals, outputs: Marks::of_tangents(&tangents) })
 }
 
-/// The derivative of a function at a point: a linear map from tangents of its inputs to tangents of
-/// its outputs. Holds what it needs; apply it as often as wanted.
-pub struct Linear<P, O> {
+/// Traces `f` and linearizes it at `primals`, in the current trace. The second part of its result is
+/// not differentiated.
+pub(super) fn linearize_call<P: Tree, O: Tree, X: Tree>(
+    scope: String,
+    f: impl Fn(&P) -> (O, X),
+    primals: &P,
+) -> (O, X, LinearMap) {
+    let call = trace_call(scope, f, primals);
+    let n_differentiated = leaves_of(&call.template.0).len();
+    let varying = Marks::of(&call.operands[..call.n_arguments], |leaf| leaf.dtype().is_inexact())
+        .padded(call.n_captures());
+    let (outputs, map) =
+        linearize_program(&call.program, &call.operands, &varying, n_differentiated);
+    let (outputs, aux) = rebuild(&call.template, outputs);
+    (outputs, aux, map)
+}
+
+/// Does the work of [`linearize_call`] as one stage.
+#[track_caller]
+pub(super) fn linearize_staged<P: Tree, O: Tree, X: Tree>(
+    scope: String,
+    f: impl Fn(&P) -> (O, X),
+    primals: &P,
+) -> (O, X, LinearMap) {
+    let mut linear_map = None;
+    // Residuals leave the stage with the outputs, as concrete arrays if this is the top level.
+    let ((outputs, aux), residuals) = staged(|| {
+        let (outputs, aux, mut map) = linearize_call(scope, f, primals);
+        let residuals = std::mem::take(&mut map.residuals);
+        linear_map = Some(map);
+        ((outputs, aux), residuals)
+    });
+    let map = linear_map.expect("staged work has run");
+    (outputs, aux, LinearMap { residuals, ..map })
+}
+
+/// The derivative of a function at a point: a linear map from tangents of the inputs to tangents of
+/// the outputs. Created by [`linearize`].
+///
+/// It holds the residuals of the primal computation and can be applied any number of times.
+pub struct Linearized<P, O> {
     primals: P,
-    template: O,
-    output_avals: Vec<Aval>,
-    linear: Program,
-    residuals: Vec<Array>,
-    positions: Vec<Option<usize>>,
+    outputs: O,
+    map: LinearMap,
 }
 
-impl<P: Tree, O: Tree> Linear<P, O> {
-    /// The outputs' tangents for these tangents of the inputs.
+impl<P: Tree, O: Tree> Linearized<P, O> {
+    /// Returns the tangents of the outputs for tangents of the inputs.
     ///
-    /// Throws `Tree` if `tangents` does not fit the primal inputs.
+    /// Throws `Tree` if `tangents` does not match the primal inputs.
     #[track_caller]
     pub fn apply(&self, tangents: &P) -> O {
         let location = Location::caller();
-        crate::tree::expect_alike(&self.primals, tangents, location);
+        expect_alike(&self.primals, tangents, location);
         staged(|| {
             let primals = leaves_of(&self.primals);
-            let paths = paths(&self.primals);
-            let mut arguments: Vec<Array> = paths
-                .iter()
-                .zip(primals.iter().zip(leaves_of(tangents)))
-                .filter(|(_, (primal, _))| primal.dtype().is_inexact())
-                .map(|(path, (primal, tangent))| {
-                    rules::dense(&checked_tangent("linear", path, primal, &tangent, location))
-                })
-                .collect();
-            arguments.extend(self.residuals.iter().cloned());
-            let dense = passes::eval(&self.linear, &arguments);
-            let outputs = self.output_avals.iter().zip(&self.positions);
-            let outputs = outputs
-                .map(|(aval, position)| match position {
-                    Some(position) => dense[*position].clone(),
-                    None => zeros_of(aval),
-                })
-                .collect();
-            rebuild(&self.template, outputs)
+            let inexact: Marks<Dense> = Marks::of(&primals, |leaf| leaf.dtype().is_inexact());
+            let tangents = checked_tangents(
+                "linear",
+                &inexact.select(&paths(&self.primals)),
+                &inexact.select(&primals),
+                &inexact.select(&leaves_of(tangents)),
+                location,
+            );
+            let avals: Vec<Aval> =
+                leaves_of(&self.outputs).iter().map(|leaf| leaf.aval().clone()).collect();
+            rebuild(&self.outputs, self.map.apply(&tangents, &avals))
         })
     }
 
-    /// The linear program: inputs are the tangents of the inexact leaves, then the residuals.
+    /// Returns the linear program. Its inputs are the tangents of the inexact leaves, then the
+    /// residuals.
     pub fn program(&self) -> &Program {
-        &self.linear
+        &self.map.program
     }
 }
 
-/// The value of `f` at `primals`, and its derivative there as a linear map.
+/// Returns the value of `f` at `primals`, and its derivative there as a linear map.
 ///
-/// Cheaper than several [`jvp`](super::jvp()) at one point: the primal computation runs once.
+/// Cheaper than several [`jvp`](super::jvp()) at one point, because the primal computation runs once.
 ///
 /// Throws whatever `f` throws.
 ///
@@ -118,30 +190,10 @@ impl<P: Tree, O: Tree> Linear<P, O> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn linearize<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P) -> (O, Linear<P, O>) {
-    let scope = format!("linearize({})", name_of(&f));
-    let mut parts = None;
-    // Outputs and residuals leave the stage together, as concrete arrays if this is the top level.
-    let (outputs, residuals) = staged(|| {
-        let leaves = leaves_of(primals);
-        let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-        let traced = trace_function(scope, avals, |leaves| f(&rebuild(primals, leaves)));
-        let mut varies: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_inexact()).collect();
-        varies.resize(leaves.len() + traced.captures.len(), false);
-        let arguments: Vec<Array> = leaves.into_iter().chain(traced.captures).collect();
-        let linearized = linearize_program(&traced.program, &arguments, &varies);
-        parts = Some((linearized.linear, linearized.tangents));
-        (rebuild(&traced.template, linearized.outputs), linearized.residuals)
-    });
-    let (linear, positions) = parts.expect("staged runs its work once");
-    let output_leaves = leaves_of(&outputs);
-    let derivative = Linear {
-        primals: rebuild(primals, leaves_of(primals)),
-        template: rebuild(&outputs, output_leaves.clone()),
-        output_avals: output_leaves.iter().map(|leaf| leaf.aval().clone()).collect(),
-        linear,
-        residuals,
-        positions,
-    };
+pub fn linearize<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P) -> (O, Linearized<P, O>) {
+    let scope = format!("linearize({})", short_name_of(&f));
+    let (outputs, (), map) = linearize_staged(scope, |primals: &P| (f(primals), ()), primals);
+    let derivative =
+        Linearized { primals: template_of(primals), outputs: template_of(&outputs), map };
     (outputs, derivative)
 }

@@ -1,7 +1,10 @@
 //! Function transformations: each traces the user's closure into a program and interprets that with
-//! the primitives' rules. No transform asks which primitive an equation holds.
+//! the primitives' rules. No transform depends on which primitive an equation holds.
 
+pub(crate) mod batch;
+mod checks;
 mod eval_shape;
+mod function_name;
 mod grad;
 mod jacobian;
 pub(crate) mod jvp;
@@ -10,13 +13,13 @@ pub(crate) mod staging;
 pub(crate) mod transpose;
 mod vectorize;
 mod vjp;
-pub(crate) mod vmap;
+mod vmap;
 
 pub use eval_shape::{eval_shape, make_program};
 pub use grad::{grad, grad_aux, value_and_grad, value_and_grad_aux};
 pub use jacobian::{hessian, hvp, jacfwd, jacrev};
 pub use jvp::jvp;
-pub use linearize::{Linear, linearize};
+pub use linearize::{Linearized, linearize};
 pub use staging::disable_jit;
 pub use vectorize::{apply_along_axis, vectorize};
 pub use vjp::{Vjp, linear_transpose, vjp, vjp_aux};

@@ -1,15 +1,50 @@
-//! Tracing a user's function, and running a transform at the top level as one program.
+//! Tracing functions into programs, and running a transform at the top level as one program.
+//!
+//! The generic functions convert trees to lists of arrays and back. The work is done once, by
+//! functions of lists.
 
 use crate::core::trace::{self, Mode, Tracing};
 use crate::core::{Array, Aval, Program, backend};
 use crate::passes;
 use crate::tree::{Tree, leaves_of, rebuild};
 
-/// A traced function: its program, what it captured, and its result with traced leaves.
+pub(crate) use super::function_name::{short_name, short_name_of};
+
+/// A traced function.
 pub(crate) struct Traced<O> {
+    /// Its inputs are the declared ones, then the captures.
     pub(crate) program: Program,
+    /// Arrays from outside the function that it uses.
     pub(crate) captures: Vec<Array>,
+    /// The function's result, with traced leaves.
     pub(crate) template: O,
+}
+
+impl<O> Traced<O> {
+    /// Returns one value per input of the program: those of the declared inputs, then `captured` for
+    /// every capture.
+    pub(crate) fn per_input<T: Clone>(&self, mut declared: Vec<T>, captured: T) -> Vec<T> {
+        declared.resize(declared.len() + self.captures.len(), captured);
+        declared
+    }
+}
+
+/// A function traced on the leaves of its arguments.
+pub(crate) struct TracedCall<O> {
+    pub(crate) program: Program,
+    /// The operands of the program: the leaves of the arguments, then the captures.
+    pub(crate) operands: Vec<Array>,
+    /// The number of leaves of the arguments.
+    pub(crate) n_arguments: usize,
+    /// The function's result, with traced leaves.
+    pub(crate) template: O,
+}
+
+impl<O> TracedCall<O> {
+    /// Returns the number of captured arrays.
+    pub(crate) fn n_captures(&self) -> usize {
+        self.operands.len() - self.n_arguments
+    }
 }
 
 /// Traces `f` on inputs of the given types. The program's inputs are those, then the captures.
@@ -18,12 +53,40 @@ pub(crate) fn trace_function<O: Tree>(
     avals: impl IntoIterator<Item = Aval>,
     f: impl FnOnce(Vec<Array>) -> O,
 ) -> Traced<O> {
+    let mut f = Some(f);
+    let mut template = None;
+    let (program, captures) = trace_lists(scope, avals.into_iter().collect(), &mut |inputs| {
+        let output = f.take().expect("the function is traced once")(inputs);
+        let leaves = leaves_of(&output);
+        template = Some(output);
+        leaves
+    });
+    Traced { program, captures, template: template.expect("the function was traced") }
+}
+
+/// Traces `f` on the types of the leaves of `primals`.
+pub(crate) fn trace_call<P: Tree, O: Tree>(
+    scope: String,
+    f: impl FnOnce(&P) -> O,
+    primals: &P,
+) -> TracedCall<O> {
+    let mut operands = leaves_of(primals);
+    let avals = operands.iter().map(|leaf| leaf.aval().clone());
+    let traced = trace_function(scope, avals, |leaves| f(&rebuild(primals, leaves)));
+    let n_arguments = operands.len();
+    operands.extend(traced.captures);
+    TracedCall { program: traced.program, operands, n_arguments, template: traced.template }
+}
+
+type ListFunction<'a> = dyn FnMut(Vec<Array>) -> Vec<Array> + 'a;
+
+fn trace_lists(scope: String, avals: Vec<Aval>, f: &mut ListFunction<'_>) -> (Program, Vec<Array>) {
     let tracing = Tracing::begin(Mode::All, Some(scope));
     let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
-    let template = f(inputs);
-    let (program, captures) = tracing.finish(&leaves_of(&template));
+    let outputs = f(inputs);
+    let (program, captures) = tracing.finish(&outputs);
     debug_verify(&program);
-    Traced { program, captures, template }
+    (program, captures)
 }
 
 /// Records rules into a closed program: every array they use is an input.
@@ -31,16 +94,23 @@ pub(crate) fn trace_rules(
     avals: impl IntoIterator<Item = Aval>,
     f: impl FnOnce(&[Array]) -> Vec<Array>,
 ) -> Program {
+    let mut f = Some(f);
+    trace_closed(avals.into_iter().collect(), &mut |inputs| {
+        f.take().expect("the rules are traced once")(&inputs)
+    })
+}
+
+fn trace_closed(avals: Vec<Aval>, f: &mut ListFunction<'_>) -> Program {
     let tracing = Tracing::begin(Mode::All, None);
-    let inputs: Vec<Array> = avals.into_iter().map(|aval| tracing.input(aval)).collect();
-    let outputs = f(&inputs);
+    let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
+    let outputs = f(inputs);
     let (program, captures) = tracing.finish(&outputs);
     assert!(captures.is_empty(), "rules on a closed program use its inputs alone");
     debug_verify(&program);
     program
 }
 
-/// In debug builds, checks a program that a transform made.
+/// Checks a program made by a transform. Only in debug builds.
 pub(crate) fn debug_verify(program: &Program) {
     if cfg!(debug_assertions)
         && let Err(error) = passes::verify(program)
@@ -49,8 +119,15 @@ pub(crate) fn debug_verify(program: &Program) {
     }
 }
 
-/// Runs `f` with every program, those of `jit`, of the transforms and of control flow included,
-/// evaluated equation by equation, one executable per operation. For debugging; slow.
+/// Returns the tree with leaves that have types and no elements.
+pub(crate) fn template_of<T: Tree>(tree: &T) -> T {
+    let leaves = leaves_of(tree);
+    rebuild(tree, leaves.iter().map(|leaf| Array::of_type(leaf.aval().clone())).collect())
+}
+
+/// Runs `f` with every program evaluated one equation at a time, each as an executable of its own.
+///
+/// This includes the programs of `jit`, of transforms and of control flow. For debugging; slow.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -63,68 +140,35 @@ pub fn disable_jit<R>(f: impl FnOnce() -> R) -> R {
     trace::with_jit_disabled(f)
 }
 
-/// Runs a transform's work. Inside a trace it is recorded there; at the top level it is recorded
-/// into a program of its own, which runs as one executable, found again by its structure.
+/// Runs the work of a transform.
+///
+/// Inside a trace the work is recorded there. At the top level it is recorded into a program of its
+/// own, which runs as one executable and is cached by its structure.
 #[track_caller]
 pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
     if trace::is_tracing() {
         return work();
     }
+    let mut work = Some(work);
+    let mut template = None;
+    let outputs = run_staged(&mut || {
+        let output = work.take().expect("staged work runs once")();
+        let leaves = leaves_of(&output);
+        template = Some(output);
+        leaves
+    });
+    rebuild(&template.expect("staged work has run"), outputs)
+}
+
+#[track_caller]
+fn run_staged(work: &mut dyn FnMut() -> Vec<Array>) -> Vec<Array> {
     let tracing = Tracing::begin(Mode::All, None);
-    let template = work();
-    let (program, captures) = tracing.finish(&leaves_of(&template));
+    let outputs = work();
+    let (program, captures) = tracing.finish(&outputs);
     let program = passes::dce(&program);
     debug_verify(&program);
-    let outputs = if trace::jit_disabled() {
-        passes::eval(&program, &captures)
-    } else {
-        match backend().run(&program, &captures) {
-            Ok(outputs) => outputs,
-            Err(error) => trace::throw(error),
-        }
-    };
-    rebuild(&template, outputs)
-}
-
-/// A short name for a function or closure, for paths in errors: `loss`, or `main::{closure}`.
-pub(crate) fn short_name<F>() -> String {
-    shortened(std::any::type_name::<F>())
-}
-
-fn shortened(full: &str) -> String {
-    if full.starts_with("fn(") {
-        return "fn".to_string();
+    if trace::jit_disabled() {
+        return passes::eval(&program, &captures);
     }
-    // Generic arguments would make it unreadable, and so would the type that a method is of.
-    let mut depth = 0;
-    let mut outside = |c: char| {
-        depth += usize::from(c == '<');
-        let outside = depth == 0;
-        depth -= usize::from(c == '>' && depth > 0);
-        outside
-    };
-    let plain: String = full.replace("->", "").chars().filter(|&c| outside(c)).collect();
-    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
-    match parts.iter().rposition(|part| *part != "{{closure}}") {
-        Some(last) if last + 1 == parts.len() => parts[last].to_string(),
-        Some(last) => format!("{}::{{closure}}", parts[last]),
-        None => "closure".to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_short_and_never_empty() {
-        assert_eq!(shortened("app::train::loss"), "loss");
-        assert_eq!(shortened("app::main::{{closure}}::{{closure}}"), "main::{closure}");
-        assert_eq!(shortened("app::loss<alloc::vec::Vec<f32>>"), "loss");
-        assert_eq!(shortened("<app::Model>::step::{{closure}}"), "step::{closure}");
-        assert_eq!(shortened("<app::Model<f32> as app::Layer>::apply"), "apply");
-        assert_eq!(shortened("app::apply<fn(f32) -> f32>"), "apply");
-        assert_eq!(shortened("fn(app::Array) -> app::Array"), "fn");
-        assert_eq!(shortened("<app::Model>::{{closure}}"), "closure");
-    }
+    backend().run(&program, &captures).unwrap_or_else(|error| trace::throw(error))
 }

@@ -1,102 +1,115 @@
-//! Transposition of linear programs: from cotangents of the outputs to those of the linear inputs.
+//! Transposition of linear programs: maps cotangents of the outputs to cotangents of linear inputs.
 
-use super::jvp::throw_rule_of;
-use crate::core::{Array, Operand, Program, Tangent, trace};
+use super::checks::throw_rule_error;
+use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var, trace};
 use crate::passes;
-use crate::primitives::rules::{self, add_tangents};
 
-/// Transposes a program with respect to the inputs that `linear` marks; the others have the values
-/// `known`, in order. `cts` are the cotangents of the outputs. Gives one for each linear input.
+/// Transposes a program with respect to the inputs that `known` does not mark.
+///
+/// `values` are the known inputs in order, `cts` the cotangents of the outputs. Returns one cotangent
+/// per linear input.
 pub(crate) fn transpose_program(
     program: &Program,
-    linear: &[bool],
-    known: &[Array],
+    known: &Marks<Known>,
+    values: &[Array],
     cts: &[Tangent],
 ) -> Vec<Tangent> {
-    let program = passes::dce(program);
-    let mut values: Vec<Option<Array>> = vec![None; program.avals().len()];
-    let mut known = known.iter();
-    for (&var, &linear) in program.inputs().iter().zip(linear) {
-        if !linear {
-            values[var as usize] = known.next().cloned();
-        }
+    transpose_live_program(&passes::dce(program), known, values, cts)
+}
+
+/// Does the work of [`transpose_program`] for a program without dead code.
+pub(super) fn transpose_live_program(
+    program: &Program,
+    known: &Marks<Known>,
+    values: &[Array],
+    cts: &[Tangent],
+) -> Vec<Tangent> {
+    let mut env: Vec<Option<Array>> = vec![None; program.avals().len()];
+    for (position, value) in known.positions().into_iter().zip(values) {
+        env[program.inputs()[position] as usize] = Some(value.clone());
     }
-    let mut backward = Vec::new();
-    for eqn in program.eqns() {
-        let operands: Option<Vec<&Array>> =
-            eqn.operands.iter().map(|&var| values[var as usize].as_ref()).collect();
-        let Some(operands) = operands else {
-            backward.push(eqn);
-            continue;
-        };
-        let results = trace::at_location(eqn.location, || {
-            trace::bind_at(&eqn.primitive, &operands, eqn.location)
-        });
-        for (&var, result) in eqn.results.iter().zip(results) {
-            values[var as usize] = Some(result);
-        }
-    }
-    let mut gathered: Vec<Option<Tangent>> = vec![None; program.avals().len()];
-    let add = |gathered: &mut Vec<Option<Tangent>>, var: u32, ct: Tangent| {
-        let slot = &mut gathered[var as usize];
-        *slot = Some(match slot.take() {
-            Some(sum) => add_tangents(&sum, &ct),
-            None => ct,
-        });
-    };
+    let linear_eqns = eval_known(program, &mut env);
+    let mut sums = Cotangents { program, sums: vec![None; program.avals().len()] };
     for (&var, ct) in program.outputs().iter().zip(cts) {
-        if !ct.is_zero() {
-            add(&mut gathered, var, rules::level(ct.clone(), program.aval(var)));
-        }
+        sums.add(var, ct.clone());
     }
-    for eqn in backward.into_iter().rev() {
-        let cts: Vec<Tangent> = eqn
-            .results
-            .iter()
-            .map(|&var| {
-                let zero = || Tangent::Zero(program.aval(var).clone());
-                gathered[var as usize].take().unwrap_or_else(zero)
-            })
-            .collect();
+    for eqn in linear_eqns.into_iter().rev() {
+        let cts: Vec<Tangent> = eqn.results.iter().map(|&var| sums.take(var)).collect();
         if cts.iter().all(Tangent::is_zero) {
             continue;
         }
         let operands: Vec<Operand> = eqn
             .operands
             .iter()
-            .map(|&var| match &values[var as usize] {
+            .map(|&var| match &env[var as usize] {
                 Some(value) => Operand::Known(value.clone()),
                 None => Operand::Linear(program.aval(var).clone()),
             })
             .collect();
-        let operand_cts = trace::at_location(eqn.location, || {
-            eqn.primitive.transpose(&cts, &operands).unwrap_or_else(|error| {
-                let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();
-                throw_rule_of(eqn.primitive.name(), error, &dense, eqn.location)
-            })
-        });
-        for (&var, ct) in eqn.operands.iter().zip(operand_cts) {
-            let Some(ct) = ct else { continue };
-            debug_assert!(
-                ct.aval().same_type(program.aval(var)),
-                "`{}`, rule `transpose`: expected {}, found {}",
-                eqn.primitive.name(),
-                program.aval(var),
-                ct.aval()
-            );
-            if !ct.is_zero() {
-                trace::at_location(eqn.location, || {
-                    add(&mut gathered, var, rules::level(ct, program.aval(var)));
-                });
+        trace::at_location(eqn.location, || {
+            for (&var, ct) in eqn.operands.iter().zip(transpose_eqn(eqn, &cts, &operands)) {
+                let Some(ct) = ct else { continue };
+                debug_assert!(
+                    ct.aval().same_type(program.aval(var)),
+                    "`{}`, rule `transpose`: expected {}, found {}",
+                    eqn.primitive.name(),
+                    program.aval(var),
+                    ct.aval()
+                );
+                sums.add(var, ct);
             }
+        });
+    }
+    // No variable is an input twice, so each sum is taken once.
+    known.unmarked_positions().into_iter().map(|at| sums.take(program.inputs()[at])).collect()
+}
+
+/// Evaluates the equations whose operands are all known. Returns the others.
+fn eval_known<'a>(program: &'a Program, env: &mut [Option<Array>]) -> Vec<&'a Eqn> {
+    let mut linear = Vec::new();
+    for eqn in program.eqns() {
+        let operands: Option<Vec<&Array>> =
+            eqn.operands.iter().map(|&var| env[var as usize].as_ref()).collect();
+        let Some(operands) = operands else {
+            linear.push(eqn);
+            continue;
+        };
+        let results = passes::bind(eqn, &operands);
+        for (&var, result) in eqn.results.iter().zip(results) {
+            env[var as usize] = Some(result);
         }
     }
-    let inputs = program.inputs().iter().zip(linear).filter(|(_, linear)| **linear);
-    inputs
-        .map(|(&var, _)| {
-            let zero = || Tangent::Zero(program.aval(var).clone());
-            // An input may stand among the inputs once only, so taking it is safe.
-            gathered[var as usize].take().unwrap_or_else(zero)
-        })
-        .collect()
+    linear
+}
+
+fn transpose_eqn(eqn: &Eqn, cts: &[Tangent], operands: &[Operand]) -> Vec<Option<Tangent>> {
+    eqn.primitive.transpose(cts, operands).unwrap_or_else(|error| {
+        let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();
+        throw_rule_error(eqn.primitive.name(), error, &dense, eqn.location)
+    })
+}
+
+/// The sums of the cotangents of a program's variables.
+struct Cotangents<'a> {
+    program: &'a Program,
+    sums: Vec<Option<Tangent>>,
+}
+
+impl Cotangents<'_> {
+    fn add(&mut self, var: Var, ct: Tangent) {
+        if ct.is_zero() {
+            return;
+        }
+        let ct = ct.vary_like(self.program.aval(var));
+        let sum = &mut self.sums[var as usize];
+        *sum = Some(match sum.take() {
+            Some(sum) => sum.add(&ct),
+            None => ct,
+        });
+    }
+
+    fn take(&mut self, var: Var) -> Tangent {
+        let zero = || Tangent::Zero(self.program.aval(var).clone());
+        self.sums[var as usize].take().unwrap_or_else(zero)
+    }
 }

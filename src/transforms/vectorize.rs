@@ -1,5 +1,5 @@
-//! Functions of one row, or of the core of an array, applied to whole arrays: `vmap` in the clothes of
-//! NumPy.
+//! Functions of one row, or of the core of an array, applied to whole arrays: NumPy's
+//! `apply_along_axis` and `vectorize`, by means of `vmap`.
 
 use super::vmap::vmap;
 use crate::core::{Array, RuleError, Shape, trace};
@@ -7,8 +7,7 @@ use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{broadcast_to, reshape, transpose};
 use std::panic::Location;
 
-/// What `f` makes of each vector of `x` along `axis`: the axes of its result stand in the place of that
-/// axis.
+/// Applies `f` to each vector of `x` along `axis`. The axes of its result replace that axis.
 ///
 /// Throws `Op` (shape) for an axis out of range.
 ///
@@ -21,46 +20,60 @@ use std::panic::Location;
 /// ```
 #[track_caller]
 pub fn apply_along_axis(f: impl Fn(&Array) -> Array, x: &Array, axis: isize) -> Array {
-    let at = match resolve_axis(axis, x.rank()) {
-        Ok(at) => at,
+    let axis = match resolve_axis(axis, x.rank()) {
+        Ok(axis) => axis,
         Err(error) => trace::throw_operands("apply_along_axis", error, &[x]),
     };
-    let rows = move_axis(x, at, x.rank() - 1);
-    let around = x.shape().remove(at);
-    let rows = reshape(&rows, [around.size(), x.shape()[at]]);
-    let made = vmap(|row: Array| f(&row)).apply(&rows);
-    let inner = made.rank() - 1;
-    let mut shape = around.to_vec();
-    shape.extend_from_slice(&made.shape()[1..]);
-    let made = reshape(&made, shape);
-    // The axes in front of the place, those of the result, those behind.
-    let mut order: Vec<usize> = (0..at).collect();
-    order.extend(around.rank()..around.rank() + inner);
-    order.extend(at..around.rank());
-    transpose(&made, &order)
+    let rows = move_axis(x, axis, x.rank() - 1);
+    let loop_shape = x.shape().remove(axis);
+    let rows = reshape(&rows, [loop_shape.size(), x.shape()[axis]]);
+    let results = vmap(|row: Array| f(&row)).apply(&rows);
+    let result_rank = results.rank() - 1;
+    let mut shape = loop_shape.to_vec();
+    shape.extend_from_slice(&results.shape()[1..]);
+    let results = reshape(&results, shape);
+    // The axes before `axis`, those of the result, those after `axis`.
+    let mut order: Vec<usize> = (0..axis).collect();
+    order.extend(loop_shape.rank()..loop_shape.rank() + result_rank);
+    order.extend(axis..loop_shape.rank());
+    transpose(&results, &order)
 }
 
-/// The core axes of a signature such as `(m,n),(n)->(m)`: names for each operand, and how many each
-/// result has.
-fn cores(signature: &str) -> Option<(Vec<Vec<String>>, Vec<usize>)> {
+/// A parsed signature such as `(m,n),(n)->(m)`.
+struct Signature {
+    /// The names of each operand's core axes.
+    operands: Vec<Vec<String>>,
+    /// The number of core axes of each result.
+    results: Vec<usize>,
+}
+
+/// Parses the signature. Returns `None` if it is malformed.
+fn parse_signature(signature: &str) -> Option<Signature> {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
     let (operands, results) = text.split_once("->")?;
-    let groups = |side: &str| -> Option<Vec<Vec<String>>> {
-        let inside = side.strip_prefix('(')?.strip_suffix(')')?;
-        let group = |group: &str| match group.is_empty() {
-            true => Vec::new(),
-            false => group.split(',').map(str::to_owned).collect(),
-        };
-        let all: Vec<Vec<String>> = inside.split("),(").map(group).collect();
-        let named = |name: &String| {
-            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-        };
-        all.iter().flatten().all(named).then_some(all)
-    };
-    Some((groups(operands)?, groups(results)?.iter().map(Vec::len).collect()))
+    let results = parse_cores(results)?.iter().map(Vec::len).collect();
+    Some(Signature { operands: parse_cores(operands)?, results })
 }
 
-/// The shape in front of the core axes that all operands broadcast to.
+/// Parses a list of cores such as `(m,n),(n)`.
+fn parse_cores(text: &str) -> Option<Vec<Vec<String>>> {
+    let inside = text.strip_prefix('(')?.strip_suffix(')')?;
+    let mut cores = Vec::new();
+    for core in inside.split("),(") {
+        let names: Vec<String> =
+            if core.is_empty() { Vec::new() } else { core.split(',').map(str::to_owned).collect() };
+        let is_name = |name: &String| {
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        };
+        if !names.iter().all(is_name) {
+            return None;
+        }
+        cores.push(names);
+    }
+    Some(cores)
+}
+
+/// Returns the shape that the axes before the core axes of all operands broadcast to.
 fn loop_shape(operands: &[&Array], cores: &[Vec<String>]) -> Result<Shape, RuleError> {
     if operands.len() != cores.len() {
         return Err(RuleError::value(format!(
@@ -80,9 +93,9 @@ fn loop_shape(operands: &[&Array], cores: &[Vec<String>]) -> Result<Shape, RuleE
             )));
         };
         for (name, &size) in core.iter().zip(&x.shape()[split..]) {
-            match sizes.iter().find(|(known, _)| known == name) {
-                Some(&(_, known)) if known != size => {
-                    return Err(RuleError::shape(format!("axis {name} is {known} and {size}")));
+            match sizes.iter().find(|(other, _)| other == name) {
+                Some(&(_, other)) if other != size => {
+                    return Err(RuleError::shape(format!("axis {name} is {other} and {size}")));
                 }
                 Some(_) => {}
                 None => sizes.push((name, size)),
@@ -96,29 +109,31 @@ fn loop_shape(operands: &[&Array], cores: &[Vec<String>]) -> Result<Shape, RuleE
     Ok(joint)
 }
 
-/// The loop axes of all operands, and the operands with those broadcast and flattened into one.
+/// Returns the loop shape of all operands, and the operands with their loop axes broadcast to it and
+/// flattened into one axis.
 #[track_caller]
-fn rows(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<Array>) {
+fn flatten_loop_axes(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<Array>) {
     let joint = match loop_shape(operands, cores) {
         Ok(joint) => joint,
         Err(error) => trace::throw_operands("vectorize", error, operands),
     };
-    let flat = operands.iter().zip(cores).map(|(x, core)| {
-        let own = &x.shape()[x.rank() - core.len()..];
-        let whole: Vec<usize> = joint.iter().chain(own).copied().collect();
-        let rows: Vec<usize> = [joint.size()].iter().chain(own).copied().collect();
-        reshape(&broadcast_to(x, whole), rows)
-    });
-    let flat = flat.collect();
+    let mut flat = Vec::with_capacity(operands.len());
+    for (x, core) in operands.iter().zip(cores) {
+        let core_shape = &x.shape()[x.rank() - core.len()..];
+        let broadcast: Vec<usize> = joint.iter().chain(core_shape).copied().collect();
+        let rows: Vec<usize> = [joint.size()].iter().chain(core_shape).copied().collect();
+        flat.push(reshape(&broadcast_to(x, broadcast), rows));
+    }
     (joint, flat)
 }
 
-/// The function that applies `f`, which takes arrays with the core axes that `signature` names, to
-/// arrays with any axes in front; those broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, `"(),()->()"`
-/// for functions of scalars.
+/// Returns a function that applies `f` to arrays with additional leading axes.
 ///
-/// The result throws `Op` (value) if there are not as many operands or results as in the signature, and
-/// `Op` (shape) if they do not fit it. Throws `Op` (value) for a signature that cannot be read.
+/// `f` takes arrays with the core axes named in `signature`. The leading axes of the operands
+/// broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, or `"(),()->()"` for a function of scalars.
+///
+/// Throws `Op` (value) for a malformed signature. The returned function throws `Op` (value) if the
+/// number of operands or results differs from the signature, and `Op` (shape) if sizes differ.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -133,25 +148,25 @@ pub fn vectorize(
     signature: &str,
     f: impl Fn(&[Array]) -> Vec<Array>,
 ) -> impl Fn(&[&Array]) -> Vec<Array> {
-    let Some((cores, results)) = cores(signature) else {
+    let Some(Signature { operands: cores, results }) = parse_signature(signature) else {
         let message = format!("cannot read the signature `{signature}`");
         let error = RuleError::value(message).help("write it as in \"(m,n),(n)->(m)\"");
         trace::throw_operands("vectorize", error, &[]);
     };
-    // A closure has no caller to name, so its operations carry the line that made it.
+    // A closure has no caller location, so its operations carry the location of this call.
     let location = Some(Location::caller());
     move |operands: &[&Array]| {
-        let (joint, flat) = trace::at_location(location, || rows(operands, &cores));
-        let made = vmap(|xs: Vec<Array>| f(&xs)).apply(&flat);
-        let ranks: Vec<usize> = made.iter().map(|y| y.rank() - 1).collect();
+        let (joint, flat) = trace::at_location(location, || flatten_loop_axes(operands, &cores));
+        let outputs = vmap(|xs: Vec<Array>| f(&xs)).apply(&flat);
+        let ranks: Vec<usize> = outputs.iter().map(|y| y.rank() - 1).collect();
         if ranks != results {
             let message = format!("results have {ranks:?} axes, the signature says {results:?}");
             trace::throw_operands("vectorize", RuleError::value(message), operands);
         }
-        let unfolded = made.iter().map(|y| {
+        let unflatten = |y: &Array| {
             let shape: Vec<usize> = joint.iter().chain(&y.shape()[1..]).copied().collect();
             reshape(y, shape)
-        });
-        trace::at_location(location, || unfolded.collect())
+        };
+        trace::at_location(location, || outputs.iter().map(unflatten).collect())
     }
 }

@@ -1,13 +1,11 @@
-//! Vectorization: a function of one example becomes a function of a batch.
+//! Vectorization: turns a function of one example into a function of a batch.
 //!
-//! The closure is traced with the logical shapes of one example, so that its errors show what the
-//! user wrote; the batch rules run afterwards, on the program.
+//! The closure is traced with the shapes of one example, so that its errors show what the user wrote.
+//! The batch rules then run on the program.
 
-use super::jvp::throw_rule_of;
+use super::batch::{batch_program, without_batch_axis};
 use super::staging::{staged, trace_function};
-use crate::core::{
-    Array, Aval, BatchAxis, Error, OpErrorKind, Program, RuleError, TreeError, trace,
-};
+use crate::core::{Array, Aval, BatchAxis, Error, OpErrorKind, RuleError, TreeError, trace};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
@@ -15,79 +13,30 @@ use crate::tree::{
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// Interprets a program with the `batch` rules. `axes` says where each argument has its batch axis.
-pub(crate) fn batch_program(
-    program: &Program,
-    arguments: &[Array],
-    axes: &[Option<usize>],
-    axis: &BatchAxis,
-) -> (Vec<Array>, Vec<Option<usize>>) {
-    let mut env: Vec<Option<(Array, Option<usize>)>> = vec![None; program.avals().len()];
-    for (&var, (argument, &axis)) in program.inputs().iter().zip(arguments.iter().zip(axes)) {
-        env[var as usize] = Some((argument.clone(), axis));
-    }
-    for eqn in program.eqns() {
-        let (operands, axes): (Vec<Array>, Vec<Option<usize>>) = eqn
-            .operands
-            .iter()
-            .map(|&var| env[var as usize].clone().expect("operands are defined before their uses"))
-            .unzip();
-        let (outputs, axes) = trace::at_location(eqn.location, || {
-            let speaks_of_it = || axis.name.is_some() && axis.is_among(&eqn.primitive.axis_names());
-            if axes.iter().all(Option::is_none) && !speaks_of_it() {
-                let refs: Vec<&Array> = operands.iter().collect();
-                let outputs = trace::bind_at(&eqn.primitive, &refs, eqn.location);
-                let axes = vec![None; outputs.len()];
-                return (outputs, axes);
-            }
-            match eqn.primitive.batch(&operands, &axes, axis) {
-                Ok(batched) => (batched.outputs, batched.axes),
-                Err(error) => throw_rule_of(eqn.primitive.name(), error, &operands, eqn.location),
-            }
-        });
-        for (&var, (output, at)) in eqn.results.iter().zip(outputs.into_iter().zip(axes)) {
-            debug_assert!(
-                logical(&output, at).same_type(program.aval(var))
-                    && at.is_none_or(|at| output.shape()[at] == axis.size),
-                "`{}`, rule `batch`: expected {} with a batch axis of {} at {at:?}, found {}",
-                eqn.primitive.name(),
-                program.aval(var),
-                axis.size,
-                output.aval()
-            );
-            env[var as usize] = Some((output, at));
-        }
-    }
-    let read = |&var: &u32| env[var as usize].clone().expect("outputs are defined");
-    program.outputs().iter().map(read).unzip()
-}
-
-fn logical(array: &Array, axis: Option<usize>) -> Aval {
-    match axis {
-        Some(axis) => array.aval().with_shape(array.shape().remove(axis)),
-        None => array.aval().clone(),
-    }
-}
-
-/// Where the batch axis lies: an axis (negative ones count from the back), or `None` for a value
-/// that is the same for the whole batch.
+/// Positions of batch axes. Negative ones count from the back; `None` stands for a value that all
+/// examples share.
 pub type InAxes = Vec<Option<isize>>;
 
-/// A vectorized function. Made by [`vmap`].
+/// A vectorized function. Created by [`vmap`].
 pub struct VMap<A, F> {
     f: F,
+    options: VMapOptions,
+    arguments: PhantomData<fn(A)>,
+}
+
+#[derive(Clone)]
+struct VMapOptions {
     in_axes: Option<InAxes>,
     out_axes: Vec<Option<isize>>,
     axis_name: Option<String>,
     axis_size: Option<usize>,
-    arguments: PhantomData<fn(A)>,
 }
 
-/// The function that applies `f` to every example of a batch, as one vectorized program.
+/// Returns the function that applies `f` to every example of a batch, as one vectorized program.
 ///
-/// `f` takes owned trees, as under `jit`, and sees the shapes of one example. By default every
-/// argument is mapped over axis 0 of its leaves, and results are stacked along a new axis 0; see
-/// [`VMap::in_axes`] and [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
+/// `f` takes owned trees, as under `jit`, and receives arrays with the shapes of one example. By
+/// default every argument is mapped over axis 0 of its leaves, and results are stacked along a new
+/// axis 0; see [`VMap::in_axes`] and [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -97,44 +46,41 @@ pub struct VMap<A, F> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn vmap<A: Args, F: Function<A>>(f: F) -> VMap<A, F> {
-    VMap {
-        f,
-        in_axes: None,
-        out_axes: vec![Some(0)],
-        axis_name: None,
-        axis_size: None,
-        arguments: PhantomData,
-    }
+    let options =
+        VMapOptions { in_axes: None, out_axes: vec![Some(0)], axis_name: None, axis_size: None };
+    VMap { f, options, arguments: PhantomData }
 }
 
 impl<A: Args, F: Function<A>> VMap<A, F> {
-    /// Where each argument's leaves have their batch axis: one entry per argument.
+    /// Sets the batch axis of each argument's leaves: one entry per argument.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
     /// let (xs, w) = (ones([8, 3], DType::F32), ones([3], DType::F32));
-    /// let ys = vmap(|x: Array, w: Array| (&x * &w).sum()).in_axes([Some(0), None]).apply(&xs, &w);
+    /// let dot = |x: Array, w: Array| (&x * &w).sum();
+    /// let ys = vmap(dot).in_axes([Some(0), None]).apply(&xs, &w);
     /// assert_eq!(ys.shape().dims(), [8]);
     /// ```
     #[must_use]
     pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
-        self.in_axes = Some(axes.into());
+        self.options.in_axes = Some(axes.into());
         self
     }
 
-    /// Where the results get their batch axis: one entry for all leaves, or one for each. `None`
-    /// for a leaf that must not depend on the batch.
+    /// Sets the batch axis of the results: one entry for all leaves, or one per leaf. `None` for a
+    /// leaf that must not depend on the batch.
     #[must_use]
     pub fn out_axes(mut self, axes: impl Into<Vec<Option<isize>>>) -> Self {
-        self.out_axes = axes.into();
+        self.options.out_axes = axes.into();
         self
     }
 
-    /// Names the axis that is mapped over, so that collectives in the function can speak of it:
-    /// [`psum`](crate::ops::psum), [`axis_index`](crate::ops::axis_index) and their kin.
+    /// Names the mapped axis, for collectives in the function such as
+    /// [`psum`](crate::ops::psum) and [`axis_index`](crate::ops::axis_index).
     ///
-    /// The name holds while the function is traced, in the functions that it calls and inside loops,
-    /// choices, derivatives and `jit`s in it. Of nested axes with one name the innermost is meant.
+    /// The name is defined while the function is traced, including the functions that it calls and
+    /// the bodies of loops, conditionals, derivatives and `jit`s in it. If nested axes have the same
+    /// name, it refers to the innermost.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -145,11 +91,11 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     /// ```
     #[must_use]
     pub fn axis_name(mut self, name: &str) -> Self {
-        self.axis_name = Some(name.to_string());
+        self.options.axis_name = Some(name.to_string());
         self
     }
 
-    /// States the number of examples: needed if no argument is mapped, checked if one is.
+    /// Sets the number of examples. Required if no argument is mapped, checked otherwise.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -159,7 +105,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     /// ```
     #[must_use]
     pub fn axis_size(mut self, size: usize) -> Self {
-        self.axis_size = Some(size);
+        self.options.axis_size = Some(size);
         self
     }
 
@@ -167,84 +113,61 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
         let location = Location::caller();
         staged(|| {
-            let mut leaves = leaves_of(&Arguments::<A>(arguments));
-            let mut axes = self.leaf_axes(arguments, &leaves, location);
-            let size = batch_size(
-                TreeDef::of(&Arguments::<A>(arguments)).paths(),
-                &leaves,
-                &axes,
-                self.axis_size,
-                location,
-            );
-            let axis = BatchAxis { size, name: self.axis_name.as_deref().map(Into::into) };
-            let scope = format!("vmap[{}={size}]", self.axis_name.as_deref().unwrap_or("batch"));
-            let avals: Vec<Aval> =
-                leaves.iter().zip(&axes).map(|(leaf, &axis)| logical(leaf, axis)).collect();
+            let view = Arguments::<A>(arguments);
+            let mut leaves = leaves_of(&view);
+            let structure = TreeDef::of(&view);
+            let paths = Paths { paths: structure.paths(), location };
+            let axes = self.options.leaf_axes(&A::leaf_counts(arguments), &leaves, &paths);
+            let axis = self.options.batch_axis(&leaves, &axes, &paths);
+            let scope = format!("vmap[{}={}]", axis.name.as_deref().unwrap_or("batch"), axis.size);
+            let avals: Vec<Aval> = leaves
+                .iter()
+                .zip(&axes)
+                .map(|(leaf, &axis)| without_batch_axis(leaf, axis))
+                .collect();
             let traced = axis.in_scope(|| {
                 trace_function(scope, avals, |leaves| {
                     self.f.apply(A::unflatten(arguments, &mut leaves.into_iter()))
                 })
             });
-            axes.resize(leaves.len() + traced.captures.len(), None);
+            let axes = traced.per_input(axes, None);
             leaves.extend(traced.captures);
             let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
-            self.place(&traced.template, outputs, &axes, size, location)
+            let outputs = self.options.move_out_axes(outputs, &axes, axis.size, location);
+            rebuild(&traced.template, outputs)
         })
     }
+}
 
-    /// Moves the batch axes of the outputs to where they are wanted.
-    fn place(
-        &self,
-        template: &F::Output,
-        outputs: Vec<Array>,
-        axes: &[Option<usize>],
-        size: usize,
-        location: &'static Location<'static>,
-    ) -> F::Output {
-        let wanted: Vec<Option<isize>> = match self.out_axes.as_slice() {
-            [one] => vec![*one; outputs.len()],
-            many => many.to_vec(),
-        };
-        if wanted.len() != outputs.len() {
-            let message = format!(
-                "out_axes names {} axes, the function gives {} leaves",
-                wanted.len(),
-                outputs.len()
-            );
-            trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location));
-        }
-        let moved = outputs.iter().zip(axes.iter().zip(wanted)).map(|(output, (&at, wanted))| {
-            let rank = output.rank() + usize::from(at.is_none());
-            match (at, wanted) {
-                (None, None) => output.clone(),
-                (Some(_), None) => {
-                    let message = format!(
-                        "out_axes says that an output does not depend on the batch, but it does: {}",
-                        output.aval()
-                    );
-                    trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location))
-                }
-                (at, Some(to)) => {
-                    let to = resolve_axis(to, rank)
-                        .unwrap_or_else(|error| throw_value("out_axes", error, location));
-                    match at {
-                        Some(from) => move_axis(output, from, to),
-                        None => broadcast_axis(output, to, size),
-                    }
-                }
-            }
-        });
-        let moved = moved.collect();
-        rebuild(template, moved)
+/// The paths of the arguments' leaves, for errors.
+struct Paths<'a> {
+    paths: &'a [String],
+    location: &'static Location<'static>,
+}
+
+impl Paths<'_> {
+    fn throw(&self, leaf: usize, message: String) -> ! {
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(&self.paths[leaf]),
+            message,
+            location: Some(self.location),
+            help: Some("pass `None` in `in_axes` for an argument that is not mapped".into()),
+        })))
     }
+}
 
+fn throw_value(message: String, location: &'static Location<'static>) -> ! {
+    trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location))
+}
+
+impl VMapOptions {
+    /// Returns the batch axis of every leaf of the arguments, which have `counts` leaves each.
     fn leaf_axes(
         &self,
-        arguments: A::Refs<'_>,
+        counts: &[usize],
         leaves: &[Array],
-        location: &'static Location<'static>,
+        paths: &Paths<'_>,
     ) -> Vec<Option<usize>> {
-        let counts = A::leaf_counts(arguments);
         let in_axes = self.in_axes.clone().unwrap_or_else(|| vec![Some(0); counts.len()]);
         if in_axes.len() != counts.len() {
             let message = format!(
@@ -252,70 +175,101 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
                 in_axes.len(),
                 counts.len()
             );
-            trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location));
+            throw_value(message, paths.location);
         }
-        let spread = counts.iter().zip(in_axes).flat_map(|(&n, axis)| vec![axis; n]);
-        let structure = TreeDef::of(&Arguments::<A>(arguments));
-        spread
-            .zip(leaves.iter().zip(structure.paths()))
-            .map(|(axis, (leaf, path))| {
-                axis.map(|axis| {
-                    resolve_axis(axis, leaf.rank()).unwrap_or_else(|error| {
-                        throw_leaf(path, format!("vmap: in_axes: {}", error.message), location)
-                    })
-                })
-            })
-            .collect()
+        let mut axes = Vec::with_capacity(leaves.len());
+        for (&n_leaves, axis) in counts.iter().zip(in_axes) {
+            for _ in 0..n_leaves {
+                let index = axes.len();
+                let resolved = axis.map(|axis| resolve_axis(axis, leaves[index].rank()));
+                axes.push(resolved.transpose().unwrap_or_else(|error| {
+                    paths.throw(index, format!("vmap: in_axes: {}", error.message))
+                }));
+            }
+        }
+        axes
+    }
+
+    /// Returns the axis that all mapped leaves share.
+    ///
+    /// Throws `Tree` if their sizes differ.
+    fn batch_axis(&self, leaves: &[Array], axes: &[Option<usize>], paths: &Paths<'_>) -> BatchAxis {
+        let name = self.axis_name.as_deref().map(Into::into);
+        let mut mapped =
+            leaves.iter().zip(axes).enumerate().filter_map(|(index, (leaf, axis))| {
+                axis.map(|axis| (index, axis, leaf.shape()[axis]))
+            });
+        let Some((first, first_axis, size)) = mapped.next() else {
+            if let Some(size) = self.axis_size {
+                return BatchAxis { size, name };
+            }
+            let message = "no argument is mapped, so the batch has no size";
+            let error = trace::op_error(OpErrorKind::Value, "vmap", message, Some(paths.location));
+            trace::throw(error.with_help("state it: `vmap(f).axis_size(n)`"))
+        };
+        if let Some(expected) = self.axis_size.filter(|expected| *expected != size) {
+            let message =
+                format!("vmap: axis {first_axis} has size {size}, and axis_size says {expected}");
+            paths.throw(first, message);
+        }
+        if let Some((index, axis, other)) = mapped.find(|(_, _, other)| *other != size) {
+            let message = format!(
+                "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is {size}",
+                rooted(&paths.paths[first])
+            );
+            paths.throw(index, message);
+        }
+        BatchAxis { size, name }
+    }
+
+    /// Moves the batch axes of the outputs to the positions in `out_axes`.
+    fn move_out_axes(
+        &self,
+        outputs: Vec<Array>,
+        axes: &[Option<usize>],
+        size: usize,
+        location: &'static Location<'static>,
+    ) -> Vec<Array> {
+        let out_axes = match self.out_axes.as_slice() {
+            [one] => vec![*one; outputs.len()],
+            many => many.to_vec(),
+        };
+        if out_axes.len() != outputs.len() {
+            let message = format!(
+                "out_axes names {} axes, the function gives {} leaves",
+                out_axes.len(),
+                outputs.len()
+            );
+            throw_value(message, location);
+        }
+        let mut moved = Vec::with_capacity(outputs.len());
+        for (output, (&axis, out_axis)) in outputs.iter().zip(axes.iter().zip(out_axes)) {
+            let Some(out_axis) = out_axis else {
+                if axis.is_some() {
+                    let message = format!(
+                        "out_axes says that an output does not depend on the batch, but it does: {}",
+                        output.aval()
+                    );
+                    throw_value(message, location);
+                }
+                moved.push(output.clone());
+                continue;
+            };
+            let rank = output.rank() + usize::from(axis.is_none());
+            let to = resolve_axis(out_axis, rank)
+                .unwrap_or_else(|error| throw_out_axis(error, location));
+            moved.push(match axis {
+                Some(from) => move_axis(output, from, to),
+                None => broadcast_axis(output, to, size),
+            });
+        }
+        moved
     }
 }
 
-fn throw_value(what: &str, error: RuleError, location: &'static Location<'static>) -> ! {
-    let message = format!("{what}: {}", error.message);
+fn throw_out_axis(error: RuleError, location: &'static Location<'static>) -> ! {
+    let message = format!("out_axes: {}", error.message);
     trace::throw_op(error.kind, "vmap", message, Some(location))
-}
-
-fn throw_leaf(path: &str, message: String, location: &'static Location<'static>) -> ! {
-    trace::throw(Error::Tree(Box::new(TreeError {
-        path: rooted(path),
-        message,
-        location: Some(location),
-        help: Some("pass `None` in `in_axes` for an argument that is not mapped".into()),
-    })))
-}
-
-/// The one size that all batch axes have.
-fn batch_size(
-    paths: &[String],
-    leaves: &[Array],
-    axes: &[Option<usize>],
-    stated: Option<usize>,
-    location: &'static Location<'static>,
-) -> usize {
-    let mut mapped = paths
-        .iter()
-        .zip(leaves.iter().zip(axes))
-        .filter_map(|(path, (leaf, axis))| axis.map(|axis| (path, axis, leaf.shape()[axis])));
-    let Some((first, first_axis, size)) = mapped.next() else {
-        if let Some(size) = stated {
-            return size;
-        }
-        let message = "no argument is mapped, so the batch has no size";
-        let error = trace::op_error(OpErrorKind::Value, "vmap", message, Some(location));
-        trace::throw(error.with_help("state it: `vmap(f).axis_size(n)`"))
-    };
-    if let Some(stated) = stated.filter(|stated| *stated != size) {
-        let message =
-            format!("vmap: axis {first_axis} has size {size}, and axis_size says {stated}");
-        throw_leaf(first, message, location);
-    }
-    if let Some((path, axis, other)) = mapped.find(|(_, _, other)| *other != size) {
-        let message = format!(
-            "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is {size}",
-            rooted(first)
-        );
-        throw_leaf(path, message, location);
-    }
-    size
 }
 
 macro_rules! apply {

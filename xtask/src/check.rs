@@ -20,7 +20,7 @@ pub(crate) const LINTS: Step = Step {
             "--workspace",
             "--all-targets",
             "--features",
-            "xtask/bindings,oxidax/distributed,oxidax/cuda-tests,oxidax/libtpu-tests,oxidax/remote,oxidax-pjrt/cuda-tests,oxidax-pjrt/libtpu-tests",
+            "xtask/bindings,oxidax/distributed,oxidax/cuda-tests,oxidax/libtpu-tests,oxidax/remote,oxidax-pjrt/cuda-tests,oxidax-pjrt/libtpu-tests,plans/libtpu-tests",
             "--",
             "-D",
             "warnings",

@@ -8,11 +8,13 @@ use crate::root;
 
 /// Tests that need libtpu. Of the whole workspace: with `--package` cargo would build its dependencies once more, with
 /// the features that this package alone asks for.
-const TESTS: [&str; 11] = [
+const TESTS: [&str; 13] = [
     "test",
     "--workspace",
     "--features",
-    "oxidax/libtpu-tests,oxidax-pjrt/libtpu-tests",
+    "oxidax/libtpu-tests,oxidax-pjrt/libtpu-tests,plans/libtpu-tests",
+    "--bin",
+    "plans",
     "--test",
     "suite",
     "--test",

@@ -97,7 +97,7 @@ pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
 /// and windows, whatever it computes in.
 pub(crate) fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/gpt2/data/tragedies.txt.gz");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");
     let text = text::read(&[path.into()])?;
     let tokenizer = tokenizer::Tokenizer::characters(&text);
     let corpus = text::Corpus::new(&text, &tokenizer, context)?;

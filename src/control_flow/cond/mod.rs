@@ -14,14 +14,15 @@ use super::masked::{
 use super::scan::grow;
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, Varying, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, LowerCtx,
+    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
+    Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
 use crate::primitives::{broadcast_in_dim, eq, select};
 use crate::stablehlo::{TensorType, Value};
-use crate::transforms::vmap::batch_program;
+use crate::transforms::batch::batch_program;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::Serialize;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ impl Primitive for Cond {
         "cond"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [index, operands @ ..] = operands else {
             return Err(RuleError::value("takes a number and operands, got nothing"));
         };
@@ -121,21 +122,7 @@ impl Primitive for Cond {
         Ok(results)
     }
 
-    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
-        let index = operands.first().map(|index| index.varying.clone());
-        let inputs = self.branches.first().map(|branch| branch.avals_in()).unwrap_or_default();
-        index.into_iter().chain(inputs.into_iter().map(|aval| aval.varying)).collect()
-    }
-
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        // Devices that choose differently get different results.
-        for (at, result) in results.iter_mut().enumerate() {
-            let given = self.branches.iter().map(|branch| branch.aval(branch.outputs()[at]));
-            result.varying = joint(given).and(&operands[0].varying);
-        }
-    }
-
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let varies: Vec<bool> = tangents[1..].iter().map(|tangent| !tangent.is_zero()).collect();
         let n_out = self.n_out();
         let (derivative, marks) =
@@ -149,7 +136,12 @@ impl Primitive for Cond {
         Ok((results, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         if let Some(at) = axes[0] {
             if self.effects() != Effects::None {
                 return Err(RuleError::unsupported(
@@ -179,7 +171,7 @@ impl Primitive for Cond {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let mut types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         // Ordered effects of all branches begin with one token, and the choice gives the next.
         let token = (self.effects() == Effects::Ordered).then(|| ctx.token());
@@ -222,7 +214,7 @@ impl Primitive for Cond {
         effects.fold(Effects::None, Effects::and)
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Known(index), operands @ ..] = operands else {
             return Err(RuleError::not_linear("cond"));
         };
@@ -259,6 +251,27 @@ impl Primitive for Cond {
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Cond {
+    fn operand_varying(&self, operands: &[Aval]) -> Option<Vec<Varying>> {
+        let index = operands.first().map(|index| index.varying.clone());
+        let inputs = self.branches.first().map(|branch| branch.avals_in()).unwrap_or_default();
+        Some(index.into_iter().chain(inputs.into_iter().map(|aval| aval.varying)).collect())
+    }
+
+    fn result_varying(&self, operands: &[Aval], results: &[Aval]) -> Option<Vec<Varying>> {
+        // Devices that choose differently get different results.
+        let varying = |index: usize| {
+            let outputs = self.branches.iter().map(|branch| branch.aval(branch.outputs()[index]));
+            joint(outputs).and(&operands[0].varying)
+        };
+        Some((0..results.len()).map(varying).collect())
+    }
 }
 
 impl Cond {
@@ -291,8 +304,8 @@ impl HigherOrder for Cond {
         self.branches.iter().map(|branch| ("branch", &**branch)).collect()
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Choice; self.branches.len()]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Choice; self.branches.len()]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
@@ -328,7 +341,7 @@ impl HigherOrder for Cond {
     }
 }
 
-pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
     ensure!(!programs.is_empty(), "cond holds at least one program, got none");
     Ok(Arc::new(Cond::of(programs)))
 }

@@ -4,7 +4,7 @@ use super::Cond;
 use crate::control_flow::masked::marked;
 use crate::control_flow::partial::{PartialEval, partial_eval};
 use crate::control_flow::scan::grow;
-use crate::core::{Aval, Program, Source, Split};
+use crate::core::{Aval, Half, Program, Split, SplitOperand};
 use crate::passes;
 use crate::primitives::zeros_of;
 use crate::transforms::staging::trace_rules;
@@ -19,8 +19,9 @@ pub(super) fn split(cond: &Cond, known: &[bool]) -> Option<Split> {
     let halves: Vec<Arc<PartialEval>> = loop {
         let halves: Vec<Arc<PartialEval>> =
             cond.branches.iter().map(|branch| partial_eval(branch, known, &unknown)).collect();
-        let found =
-            |half: &PartialEval| -> Vec<bool> { half.outputs.iter().map(Result::is_err).collect() };
+        let found = |half: &PartialEval| -> Vec<bool> {
+            half.outputs.iter().map(Half::is_unknown).collect()
+        };
         if halves.iter().filter(|half| grow(&mut unknown, &found(half))).count() == 0
             || halves.iter().all(|half| found(half) == unknown)
         {
@@ -46,17 +47,17 @@ struct Joined {
 
 impl Joined {
     fn of(halves: &[Arc<PartialEval>], known: &[bool]) -> Joined {
-        let n_known = halves[0].outputs.iter().filter(|output| output.is_ok()).count();
+        let n_known = halves[0].outputs.iter().filter(|output| output.is_known()).count();
         let mut joined =
             Joined { n_known, handed_on: Vec::new(), places: Vec::new(), residuals: Vec::new() };
         for half in halves {
             let mut residuals: Vec<(usize, usize)> = Vec::new();
             for source in &half.sources {
                 match *source {
-                    Source::Operand(at) if known[at] && !joined.handed_on.contains(&at) => {
+                    SplitOperand::Operand(at) if known[at] && !joined.handed_on.contains(&at) => {
                         joined.handed_on.push(at);
                     }
-                    Source::Known(at) if at >= n_known => {
+                    SplitOperand::Known(at) if at >= n_known => {
                         let aval = half.known.aval(half.known.outputs()[at]);
                         let taken = |place: usize| residuals.iter().any(|&(_, p)| p == place);
                         let free = (0..joined.places.len())
@@ -67,7 +68,7 @@ impl Joined {
                         });
                         residuals.push((at, place));
                     }
-                    Source::Operand(_) | Source::Known(_) => {}
+                    SplitOperand::Operand(_) | SplitOperand::Known(_) => {}
                 }
             }
             joined.residuals.push(residuals);
@@ -90,11 +91,11 @@ impl Joined {
 
     fn split(&self, halves: &[Arc<PartialEval>], known: &[bool]) -> Split {
         // What every unknown half takes, in order.
-        let sources: Vec<Source> = (0..known.len())
+        let sources: Vec<SplitOperand> = (0..known.len())
             .filter(|&at| !known[at])
             .chain(self.handed_on.iter().copied())
-            .map(Source::Operand)
-            .chain((0..self.n_known + self.places.len()).map(Source::Known))
+            .map(SplitOperand::Operand)
+            .chain((0..self.n_known + self.places.len()).map(SplitOperand::Known))
             .collect();
         let places = halves.iter().zip(&self.residuals);
         // Known results serve as residuals too, if a branch needs them.
@@ -102,12 +103,12 @@ impl Joined {
         let positions: Vec<Vec<usize>> = places
             .clone()
             .map(|(half, residuals)| {
-                let position = |source: &Source| {
+                let position = |source: &SplitOperand| {
                     let placed = match *source {
-                        Source::Known(at) if at >= self.n_known => {
+                        SplitOperand::Known(at) if at >= self.n_known => {
                             let mine = residuals.iter().find(|&&(residual, _)| residual == at);
                             let (_, place) = mine.expect("every residual has its place");
-                            Source::Known(self.n_known + place)
+                            SplitOperand::Known(self.n_known + place)
                         }
                         other => other,
                     };
@@ -132,8 +133,8 @@ impl Joined {
         });
         let unknown = Cond::of(unknown);
         let ahead = places.map(|(half, residuals)| self.known_branch(half, residuals));
-        let shifted = |source: Source| match source {
-            Source::Operand(at) => Source::Operand(at + 1),
+        let shifted = |source: SplitOperand| match source {
+            SplitOperand::Operand(at) => SplitOperand::Operand(at + 1),
             known => known,
         };
         let operands = marked(&sources, &needed).into_iter().map(shifted);
@@ -142,7 +143,7 @@ impl Joined {
             known: Arc::new(Cond::of(ahead)),
             known_operands: std::iter::once(0).chain(known_operands).collect(),
             unknown: Arc::new(unknown),
-            unknown_operands: std::iter::once(Source::Operand(0)).chain(operands).collect(),
+            unknown_operands: std::iter::once(SplitOperand::Operand(0)).chain(operands).collect(),
             outputs: halves[0].outputs.clone(),
         }
     }

@@ -2,15 +2,15 @@
 //! and run long after the traces of what they captured have ended.
 
 use crate::control_flow::Call;
-use crate::core::stand_ins::{current, with_stand_ins};
+use crate::core::rebinding::{rebound_pairs, with_rebound};
 use crate::core::trace::same_variable;
 use crate::core::{Array, Aval, BatchAxis, Error, RuleError, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
-use crate::transforms::staging::{Traced, short_name, trace_rules};
-use crate::transforms::vmap::batch_program;
-use crate::tree::{Tree, TreeDef, expect_alike, leaves_of, paths, rebuild, rooted};
+use crate::transforms::batch::batch_program;
+use crate::transforms::staging::{Traced, trace_rules};
+use crate::tree::{Tree, TreeDef, expect_alike, leaves_of, paths, rooted};
 use serde::{Serialize, Serializer};
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -179,12 +179,6 @@ pub(super) fn logical(operands: &[Array], axes: &[Option<usize>]) -> Vec<Aval> {
     each.collect()
 }
 
-/// The tree with leaves that have types and no elements: what a held function needs to know of it.
-pub(super) fn template_of<T: Tree>(tree: &T) -> T {
-    let leaves = leaves_of(tree);
-    rebuild(tree, leaves.iter().map(|leaf| Array::of_type(leaf.aval().clone())).collect())
-}
-
 /// The traced arrays that a user's rule captures, as operands of the equation that holds it.
 pub(super) struct Captured {
     /// The operands.
@@ -218,7 +212,7 @@ impl Captured {
         let themselves =
             operands.iter().enumerate().map(|(at, x)| (x.clone(), Present::Operand(at)));
         // The closure may have been made in a trace that has ended, inside a rule that is running.
-        let inherited = current().into_iter().filter_map(|(original, now)| {
+        let inherited = rebound_pairs().into_iter().filter_map(|(original, now)| {
             let present = match now.is_traced() {
                 true => Present::Operand(position(&now)?),
                 false => Present::Value(now),
@@ -244,7 +238,7 @@ impl Aliases {
             };
             (original.clone(), now)
         });
-        with_stand_ins(pairs, f)
+        with_rebound(pairs, f)
     }
 }
 
@@ -302,11 +296,6 @@ pub(super) fn captured_varies(function: &str, name: &str) -> RuleError {
          `{function}` say nothing about that one"
     ))
     .help("make the array one of the function's arguments, or `stop_gradient` it")
-}
-
-/// A short name for the user's function.
-pub(super) fn name_of<F>() -> String {
-    short_name::<F>()
 }
 
 /// Evaluates a traced function in the current trace.

@@ -2,17 +2,18 @@
 
 use super::held::{
     Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
-    is_looking, logical, looking, name_of, own, template_of,
+    is_looking, logical, looking, own,
 };
 use crate::control_flow::Call;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Split, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
+    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
+    Spmd, Tangent, bind, trace,
 };
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{trace_function, trace_rules};
+use crate::transforms::staging::{short_name, template_of, trace_function, trace_rules};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
@@ -42,11 +43,11 @@ impl Primitive for CustomJvp {
         "custom_jvp"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         self.function.abstract_eval(own(&self.function, operands))
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
             return Err(captured_varies("custom_jvp", &self.function.name));
@@ -62,7 +63,12 @@ impl Primitive for CustomJvp {
         Ok((outputs, tangents.collect()))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let function = batched_function(&self.function, operands, axes, axis);
         let n_outputs = self.function.program.outputs().len();
         let mut avals = logical(operands, axes);
@@ -81,7 +87,7 @@ impl Primitive for CustomJvp {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         self.function.lower(ctx, own(&self.function, operands), results)
     }
 
@@ -93,14 +99,10 @@ impl Primitive for CustomJvp {
         self.function.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
         pulled.resize(operands.len(), None);
         Ok(pulled)
-    }
-
-    fn axis_names(&self) -> Vec<String> {
-        [self.function.program.axis_names(), self.rule.axis_names()].concat()
     }
 
     fn is_opaque(&self) -> bool {
@@ -110,6 +112,16 @@ impl Primitive for CustomJvp {
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for CustomJvp {
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some([self.function.program.axis_names(), self.rule.axis_names()].concat())
+    }
 }
 
 impl HigherOrder for CustomJvp {
@@ -117,8 +129,8 @@ impl HigherOrder for CustomJvp {
         self.function.programs()
     }
 
-    fn runs(&self, operands: &[Aval], results: &[Aval]) -> Vec<Run> {
-        self.function.runs(own(&self.function, operands), results)
+    fn run_counts(&self, operands: &[Aval], results: &[Aval]) -> Vec<RunCount> {
+        self.function.run_counts(own(&self.function, operands), results)
     }
 
     /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
@@ -185,7 +197,7 @@ where
     if !trace::is_tracing() || is_looking::<R>() {
         return f(primals);
     }
-    let name = name_of::<F>();
+    let name = short_name::<F>();
     let leaves = leaves_of(primals);
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
     let traced = trace_function(name.clone(), avals, |leaves| f(&rebuild(primals, leaves)));
@@ -263,7 +275,7 @@ where
 pub(in crate::control_flow) fn make(
     _: serde_json::Value,
     _: Vec<Program>,
-) -> Rule<Arc<dyn Primitive>> {
+) -> RuleResult<Arc<dyn Primitive>> {
     Err(RuleError::unsupported("custom_jvp holds a closure and cannot be read from text"))
 }
 

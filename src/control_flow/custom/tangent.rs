@@ -2,8 +2,8 @@
 
 use super::held::{Held, OutAxis, logical};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, LowerCtx, Operand, Primitive, Rule, RuleError, Tangent,
-    bind,
+    Array, Aval, BatchAxis, Batched, Cost, JvpResult, LowerCtx, Operand, Primitive, RuleError,
+    RuleResult, Spmd, Tangent, bind,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{batch_at, dense};
@@ -56,7 +56,7 @@ impl Primitive for CustomTangent {
         "custom_tangent"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let varying = inexact(&self.arguments);
         let tangents = operands.get(self.n_known..).unwrap_or_default();
         ensure_shape!(
@@ -68,7 +68,7 @@ impl Primitive for CustomTangent {
         Ok(inexact(&self.results))
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         if tangents[..self.n_known].iter().any(|tangent| !tangent.is_zero()) {
             return Err(self.no_forward_mode());
         }
@@ -79,7 +79,12 @@ impl Primitive for CustomTangent {
         Ok((outputs, tangents.into_iter().map(Tangent::Dense).collect()))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let (known, tangents) = operands.split_at(self.n_known);
         let (known_axes, tangent_axes) = axes.split_at(self.n_known);
         let mut avals = logical(known, known_axes);
@@ -104,7 +109,7 @@ impl Primitive for CustomTangent {
         Ok(Batched { outputs, axes })
     }
 
-    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> RuleResult<Vec<Value>> {
         Err(self.no_forward_mode())
     }
 
@@ -112,7 +117,7 @@ impl Primitive for CustomTangent {
         Cost::movement(operands, results)
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let (known, tangents) = operands.split_at(self.n_known);
         let known: Option<Vec<Array>> = known.iter().map(|x| x.known().cloned()).collect();
         let mut inputs = known.ok_or_else(|| self.no_forward_mode())?;
@@ -130,11 +135,17 @@ impl Primitive for CustomTangent {
         Ok(vec![None; self.n_known].into_iter().chain(of_tangents).collect())
     }
 
-    fn axis_names(&self) -> Vec<String> {
-        self.backward.axis_names().to_vec()
-    }
-
     fn is_opaque(&self) -> bool {
         true
+    }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for CustomTangent {
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(self.backward.axis_names().to_vec())
     }
 }

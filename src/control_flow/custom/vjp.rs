@@ -2,18 +2,19 @@
 
 use super::held::{
     Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
-    is_looking, logical, looking, name_of, own, template_of,
+    is_looking, logical, looking, own,
 };
 use super::tangent::CustomTangent;
 use crate::control_flow::Call;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, LowerCtx,
-    Operand, Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Split, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
+    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
+    Spmd, Tangent, bind, trace,
 };
 use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{Traced, trace_function, trace_rules};
+use crate::transforms::staging::{Traced, short_name, template_of, trace_function, trace_rules};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
@@ -58,11 +59,11 @@ impl Primitive for CustomVjp {
         "custom_vjp"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         self.function.abstract_eval(own(&self.function, operands))
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
             return Err(captured_varies("custom_vjp", &self.function.name));
@@ -90,7 +91,12 @@ impl Primitive for CustomVjp {
         Ok((outputs, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let function = batched_function(&self.function, operands, axes, axis);
         let n_outputs = self.function.program.outputs().len();
         let logical = self.of_rules(&logical(operands, axes));
@@ -121,7 +127,7 @@ impl Primitive for CustomVjp {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         self.function.lower(ctx, own(&self.function, operands), results)
     }
 
@@ -133,15 +139,10 @@ impl Primitive for CustomVjp {
         self.function.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
         pulled.resize(operands.len(), None);
         Ok(pulled)
-    }
-
-    fn axis_names(&self) -> Vec<String> {
-        let rules = [self.forward.axis_names(), self.backward.axis_names()];
-        [self.function.program.axis_names(), rules[0], rules[1]].concat()
     }
 
     fn is_opaque(&self) -> bool {
@@ -151,6 +152,17 @@ impl Primitive for CustomVjp {
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for CustomVjp {
+    fn axis_names(&self) -> Option<Vec<String>> {
+        let rules = [self.forward.axis_names(), self.backward.axis_names()];
+        Some([self.function.program.axis_names(), rules[0], rules[1]].concat())
+    }
 }
 
 impl HigherOrder for CustomVjp {
@@ -158,8 +170,8 @@ impl HigherOrder for CustomVjp {
         self.function.programs()
     }
 
-    fn runs(&self, operands: &[Aval], results: &[Aval]) -> Vec<Run> {
-        self.function.runs(own(&self.function, operands), results)
+    fn run_counts(&self, operands: &[Aval], results: &[Aval]) -> Vec<RunCount> {
+        self.function.run_counts(own(&self.function, operands), results)
     }
 
     /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
@@ -238,7 +250,7 @@ where
     if !trace::is_tracing() || is_looking::<(Fwd, Bwd)>() {
         return f(primals);
     }
-    let name = name_of::<F>();
+    let name = short_name::<F>();
     let leaves = leaves_of(primals);
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
     let traced = trace_function(name.clone(), avals, |leaves| f(&rebuild(primals, leaves)));
@@ -369,7 +381,7 @@ where
 pub(in crate::control_flow) fn make(
     _: serde_json::Value,
     _: Vec<Program>,
-) -> Rule<Arc<dyn Primitive>> {
+) -> RuleResult<Arc<dyn Primitive>> {
     Err(RuleError::unsupported("custom_vjp holds closures and cannot be read from text"))
 }
 

@@ -11,8 +11,9 @@ use super::call::expect_operands;
 use super::masked::batch_of;
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, LowerCtx,
+    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
+    Varying, bind,
 };
 use crate::passes;
 use crate::primitives::neg;
@@ -91,7 +92,7 @@ impl Primitive for LinearSolve {
         "linear_solve"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let n = self.n();
         let wanted: usize = self.each().map(|program| program.inputs().len() - n).sum();
         ensure!(
@@ -113,11 +114,7 @@ impl Primitive for LinearSolve {
         Ok(self.forward.solve.avals_out())
     }
 
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        results.iter_mut().for_each(|result| result.varying = joint(operands));
-    }
-
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let n = self.n();
         let outputs = bind(self.clone(), &primals.iter().collect::<Vec<_>>());
         let (given, varied) = (self.parts(primals), self.parts(tangents));
@@ -147,7 +144,12 @@ impl Primitive for LinearSolve {
         Ok((outputs, dx))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let n = self.n();
         let (captured, b) = operands.split_at(operands.len() - n);
         // Every vector is mapped, so that all programs agree on which are.
@@ -172,7 +174,12 @@ impl Primitive for LinearSolve {
         Ok(Batched { outputs, axes })
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         ctx.call(&self.forward.solve, "linear_solve", &self.solver(operands))
     }
 
@@ -185,7 +192,7 @@ impl Primitive for LinearSolve {
         self.forward.solve.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let n = self.n();
         let Some(transposed) = &self.transposed else {
             return Err(RuleError::unsupported(
@@ -215,6 +222,16 @@ impl Primitive for LinearSolve {
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for LinearSolve {
+    fn result_varying(&self, operands: &[Aval], results: &[Aval]) -> Option<Vec<Varying>> {
+        Some(vec![joint(operands); results.len()])
+    }
 }
 
 impl HigherOrder for LinearSolve {
@@ -224,8 +241,8 @@ impl HigherOrder for LinearSolve {
     }
 
     /// The other programs are there for derivatives.
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Never, Run::Times(1), Run::Never, Run::Never]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Never, RunCount::Times(1), RunCount::Never, RunCount::Never]
     }
 
     /// All of `b` is needed for any of `x`.
@@ -242,7 +259,7 @@ impl HigherOrder for LinearSolve {
     }
 }
 
-pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
     let n = programs.len();
     ensure!(n == 2 || n == 4, "linear_solve holds two or four programs, got {n}");
     let mut programs = programs.into_iter().map(Arc::new);

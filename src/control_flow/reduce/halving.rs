@@ -3,7 +3,7 @@
 use crate::core::{Array, BatchAxis, Program, Shape};
 use crate::primitives::rules::{batch_at_front, without_axes};
 use crate::primitives::{broadcast_in_dim, concatenate, reshape_to, slice_in_dim, transpose};
-use crate::transforms::vmap::batch_program;
+use crate::transforms::batch::batch_program;
 
 /// The arrays reduced along `axes`, `inits` in front of everything.
 pub(super) fn reduced(

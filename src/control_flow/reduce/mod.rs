@@ -7,15 +7,16 @@ pub use function::reduce;
 
 use crate::core::varying::joint;
 use crate::core::{
-    Access, Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, LowerCtx,
-    Primitive, Program, Pruned, Rule, RuleError, Run, Sample, Shape, Split, Tangent, Varying, bind,
+    Access, Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, JvpResult,
+    LowerCtx, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Shape, Split,
+    Spmd, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
 use crate::stablehlo::{TensorType, Value, i64_array};
+use crate::transforms::batch::batch_program;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
-use crate::transforms::vmap::batch_program;
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Primitive for Reduce {
         "reduce"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let n = self.combine.outputs().len();
         ensure!(n > 0, "combines nothing");
         ensure!(
@@ -98,19 +99,16 @@ impl Primitive for Reduce {
         Ok(results)
     }
 
-    fn takes(&self, operands: &[Aval]) -> Vec<Varying> {
-        vec![joint(operands); operands.len()]
-    }
-
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        results.iter_mut().for_each(|result| result.varying = joint(operands));
-    }
-
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         Ok(jvp_program(&self.halving(&avals(primals)), primals, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let n = operands.len() / 2;
         // A program that speaks of the axis cannot stay as it is either.
         if axes[n..].iter().any(Option::is_some) || axis.is_among(self.combine.axis_names()) {
@@ -139,7 +137,7 @@ impl Primitive for Reduce {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let scalars: Vec<TensorType> =
             self.combine.avals_in().iter().map(Aval::stablehlo).collect();
         let (outside, arguments) = ctx.open_region(&scalars);
@@ -164,6 +162,20 @@ impl Primitive for Reduce {
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Reduce {
+    fn operand_varying(&self, operands: &[Aval]) -> Option<Vec<Varying>> {
+        Some(vec![joint(operands); operands.len()])
+    }
+
+    fn result_varying(&self, operands: &[Aval], results: &[Aval]) -> Option<Vec<Varying>> {
+        Some(vec![joint(operands); results.len()])
+    }
 }
 
 impl HigherOrder for Reduce {
@@ -171,8 +183,8 @@ impl HigherOrder for Reduce {
         vec![("combine", &self.combine)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Counted]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Counted]
     }
 
     fn split(&self, _: &[bool]) -> Option<Split> {
@@ -189,7 +201,10 @@ impl HigherOrder for Reduce {
     }
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     #[derive(Deserialize)]
     struct Params {
         axes: Vec<usize>,

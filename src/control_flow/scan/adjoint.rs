@@ -3,7 +3,8 @@
 use super::{Groups, Scan, grow};
 use crate::control_flow::masked::{Derived, marked, transpose_of};
 use crate::core::{
-    Array, Aval, HigherOrder, Operand, Rule, RuleError, Source, Tangent, bind, bind_shared,
+    Array, Aval, Half, HigherOrder, Operand, RuleError, RuleResult, SplitOperand, Tangent, bind,
+    bind_shared,
 };
 use crate::passes;
 use crate::primitives::rules::{add_tangents, dense};
@@ -19,7 +20,7 @@ pub(super) fn transpose(
     scan: &Scan,
     cts: &[Tangent],
     operands: &[Operand],
-) -> Rule<Vec<Option<Tangent>>> {
+) -> RuleResult<Vec<Option<Tangent>>> {
     let mut linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
     if linear[scan.carries()].contains(&false)
         && let Some(ahead) = known_ahead(scan, cts, operands)
@@ -119,10 +120,10 @@ fn known_ahead(
     scan: &Scan,
     cts: &[Tangent],
     operands: &[Operand],
-) -> Option<Rule<Vec<Option<Tangent>>>> {
+) -> Option<RuleResult<Vec<Option<Tangent>>>> {
     let known: Vec<bool> = operands.iter().map(|operand| !operand.is_linear()).collect();
     let split = scan.split(&known)?;
-    if split.outputs[..scan.n_carry].iter().all(Result::is_err) {
+    if split.outputs[..scan.n_carry].iter().all(Half::is_unknown) {
         return None;
     }
     let arguments: Vec<&Array> =
@@ -132,13 +133,14 @@ fn known_ahead(
         .unknown_operands
         .iter()
         .map(|source| match *source {
-            Source::Operand(at) => operands[at].clone(),
-            Source::Known(at) => Operand::Known(ahead[at].clone()),
+            SplitOperand::Operand(at) => operands[at].clone(),
+            SplitOperand::Known(at) => Operand::Known(ahead[at].clone()),
         })
         .collect();
-    let mut rest_cts = vec![None; split.outputs.iter().filter(|output| output.is_err()).count()];
+    let mut rest_cts =
+        vec![None; split.outputs.iter().filter(|output| output.is_unknown()).count()];
     for (ct, output) in cts.iter().zip(&split.outputs) {
-        if let Err(at) = *output {
+        if let Half::Unknown(at) = *output {
             rest_cts[at] = Some(ct.clone());
         }
     }
@@ -153,7 +155,7 @@ fn known_ahead(
     };
     let mut all: Vec<Option<Tangent>> = vec![None; operands.len()];
     for (source, ct) in split.unknown_operands.iter().zip(found) {
-        if let Source::Operand(at) = *source {
+        if let SplitOperand::Operand(at) = *source {
             all[at] = ct;
         }
     }

@@ -1,7 +1,7 @@
 //! Writing a scan: a loop with a counter, or its steps one after the other.
 
 use super::Scan;
-use crate::core::{Aval, Effects, LowerCtx, Primitive, Rule, Scalar};
+use crate::core::{Aval, Effects, LowerCtx, Primitive, RuleResult, Scalar};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
 /// What is carried from step to step.
@@ -38,7 +38,7 @@ pub(super) fn lower(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
     results: &[Aval],
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let carries = scan.carries();
     let counter = if i32::try_from(scan.length).is_ok() { "i32" } else { "i64" };
     let steps = Loop {
@@ -84,7 +84,7 @@ impl Loop<'_> {
         state: State,
         trips: usize,
         unroll: usize,
-    ) -> Rule<State> {
+    ) -> RuleResult<State> {
         let n_carry = state.carry.len();
         let mut initial = vec![self.number(ctx, 0)];
         let ordered = self.scan.effects() == Effects::Ordered;
@@ -136,7 +136,7 @@ impl Loop<'_> {
     }
 
     /// One step: reads an element of each of `xs`, applies the body, writes one of each of `ys`.
-    fn step(&self, ctx: &mut LowerCtx<'_>, step: &Value, state: State) -> Rule<State> {
+    fn step(&self, ctx: &mut LowerCtx<'_>, step: &Value, state: State) -> RuleResult<State> {
         let at = match self.scan.reverse {
             false => step.clone(),
             true => {

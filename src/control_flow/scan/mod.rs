@@ -12,8 +12,8 @@ pub(super) use function::{common_length, run};
 
 use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, LowerCtx,
+    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Tangent, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense, move_axis};
@@ -106,7 +106,7 @@ impl Primitive for Scan {
         "scan"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let (inputs, outputs) = (self.body.avals_in(), self.body.avals_out());
         ensure_shape!(
             operands.len() == inputs.len(),
@@ -143,7 +143,7 @@ impl Primitive for Scan {
         Ok(carry.iter().cloned().chain(ys.iter().map(|y| self.stacked(y))).collect())
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let n_in = primals.len();
         let mut varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
         // A carry that is constant at first may come to vary through another: grow until it stays.
@@ -201,7 +201,12 @@ impl Primitive for Scan {
         Ok((results, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let mut mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
         let Derived { program, marks } = loop {
             let mut force = mapped[self.carries()].to_vec();
@@ -238,7 +243,7 @@ impl Primitive for Scan {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower::lower(self, ctx, operands, results)
     }
 
@@ -250,7 +255,7 @@ impl Primitive for Scan {
         self.body.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         adjoint::transpose(self, cts, operands)
     }
 
@@ -264,8 +269,8 @@ impl HigherOrder for Scan {
         vec![("body", &self.body)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Times(self.length)]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Times(self.length)]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
@@ -307,7 +312,10 @@ pub(super) fn grow(marks: &mut [bool], found: &[bool]) -> bool {
     grown
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     let Parameters { length, reverse, unroll, n_consts, n_carry } =
         serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
     let [body] = <[Program; 1]>::try_from(programs).map_err(|programs| {

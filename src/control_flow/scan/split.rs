@@ -6,7 +6,7 @@ use crate::control_flow::masked::{
     depends_on, same_size, with_kept_inputs, with_used_outputs, without_effects,
 };
 use crate::control_flow::partial::{PartialEval, partial_eval};
-use crate::core::{Array, Aval, Primitive, Program, Pruned, Source, Split, Var, bind};
+use crate::core::{Array, Aval, Primitive, Program, Pruned, Split, SplitOperand, Var, bind};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) fn split(scan: &Scan, known: &[bool]) -> Option<Split> {
         unknown.resize(scan.body.outputs().len(), false);
         let halves = partial_eval(&scan.body, &known, &unknown);
         let carries = known[scan.carries()].iter_mut().zip(&halves.outputs);
-        let lost = carries.filter(|(known, output)| **known && output.is_err());
+        let lost = carries.filter(|(known, output)| **known && output.is_unknown());
         if lost.map(|(known, _)| *known = false).count() == 0 {
             break halves;
         }
@@ -59,7 +59,7 @@ impl Parting {
         let carries = scan.carries();
         let body = &halves.known;
         let n_known_carries = known[carries.clone()].iter().filter(|known| **known).count();
-        let n_known_outputs = halves.outputs.iter().filter(|output| output.is_ok()).count();
+        let n_known_outputs = halves.outputs.iter().filter(|output| output.is_known()).count();
         let mut parting = Parting {
             stacked: body.outputs()[n_known_carries..n_known_outputs].to_vec(),
             constant: Vec::new(),
@@ -70,22 +70,22 @@ impl Parting {
         let varies = depends_on(body, &in_loop);
         for (position, source) in halves.sources.iter().enumerate() {
             match *source {
-                Source::Operand(at) if at < carries.start => {
+                SplitOperand::Operand(at) if at < carries.start => {
                     parting.inputs.consts.push((position, Origin::Operand(at)));
                 }
-                Source::Operand(at) if at >= carries.end => {
+                SplitOperand::Operand(at) if at >= carries.end => {
                     parting.inputs.xs.push((position, Origin::Operand(at)));
                 }
-                Source::Operand(at) if !known[at] => {
+                SplitOperand::Operand(at) if !known[at] => {
                     parting.inputs.carry.push((position, Origin::Operand(at)));
                 }
                 // A known carry is another in every step.
-                Source::Operand(at) => {
+                SplitOperand::Operand(at) => {
                     let input = inputs_known.iter().position(|&known| known == at);
                     let input = input.expect("known carries are inputs of the known half");
                     parting.stack(position, body.inputs()[input]);
                 }
-                Source::Known(at) => match body.outputs()[at] {
+                SplitOperand::Known(at) => match body.outputs()[at] {
                     var if varies[var as usize] => parting.stack(position, var),
                     var => parting.keep_constant(position, var),
                 },
@@ -120,9 +120,9 @@ impl Parting {
         };
         let n_results = n_carry + self.stacked.len();
         let source = |origin: &Origin| match *origin {
-            Origin::Operand(at) => Source::Operand(at),
-            Origin::Stacked(at) => Source::Known(n_carry + at),
-            Origin::Constant(at) => Source::Known(n_results + at),
+            Origin::Operand(at) => SplitOperand::Operand(at),
+            Origin::Stacked(at) => SplitOperand::Known(n_carry + at),
+            Origin::Constant(at) => SplitOperand::Known(n_results + at),
         };
         let (unknown_consts, unknown_carry) = self.inputs.sizes();
         let inputs = self.inputs.joined();

@@ -11,11 +11,11 @@ use crate::control_flow::masked::{
     with_used_outputs,
 };
 use crate::control_flow::partial::partial_eval;
-use crate::core::manual::Manual;
+use crate::core::manual_axes::Manual;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, LowerCtx, Mesh,
-    Operand, PartitionSpec, Primitive, Program, Pruned, Rule, RuleError, Run, Shape, Split,
-    Tangent, Varying, backend, bind, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, LowerCtx,
+    Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    Shape, Split, Spmd, Tangent, Varying, backend, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::rules::batch_at;
@@ -158,7 +158,7 @@ impl Primitive for ShardMap {
         "shard_map"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Mapping { mesh, in_specs, out_specs, .. } = &self.mapping;
         let (inputs, outputs) = (self.program.avals_in(), self.program.avals_out());
         ensure!(
@@ -193,12 +193,7 @@ impl Primitive for ShardMap {
             .collect())
     }
 
-    fn takes(&self, _: &[Aval]) -> Vec<Varying> {
-        let inputs = self.program.avals_in().into_iter();
-        inputs.map(|aval| aval.varying.without(&self.mapping.axes)).collect()
-    }
-
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let Mapping { in_specs, out_specs, .. } = &self.mapping;
         let varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
         let derived = jvp_of(&self.program, &varies, &vec![false; out_specs.len()]);
@@ -214,7 +209,12 @@ impl Primitive for ShardMap {
         Ok((results, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let Mapping { in_specs, out_specs, .. } = &self.mapping;
         if let Some(name) =
             axis.name.as_deref().filter(|name| self.mapping.mesh.size(name).is_some())
@@ -245,7 +245,7 @@ impl Primitive for ShardMap {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let Mapping { name, mesh, axes, in_specs, out_specs, .. } = &self.mapping;
         if self.program.effects() == Effects::Ordered {
             let message =
@@ -299,7 +299,7 @@ impl Primitive for ShardMap {
         self.program.effects()
     }
 
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let Mapping { in_specs, out_specs, .. } = &self.mapping;
         let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
         let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
@@ -322,21 +322,32 @@ impl Primitive for ShardMap {
         Ok(linear.iter().map(|&linear| if linear { pulled.next() } else { None }).collect())
     }
 
-    fn axis_names(&self) -> Vec<String> {
+    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
+        Some(self)
+    }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ShardMap {
+    fn operand_varying(&self, _: &[Aval]) -> Option<Vec<Varying>> {
+        let inputs = self.program.avals_in().into_iter();
+        Some(inputs.map(|aval| aval.varying.without(&self.mapping.axes)).collect())
+    }
+
+    fn axis_names(&self) -> Option<Vec<String>> {
         let names = self.program.axis_names().iter();
-        names.filter(|name| !self.mapping.axes.contains(name)).cloned().collect()
+        Some(names.filter(|name| !self.mapping.axes.contains(name)).cloned().collect())
     }
 
     fn mesh(&self) -> Option<&Mesh> {
         Some(&self.mapping.mesh)
     }
 
-    fn placed(&self) -> Option<&[PartitionSpec]> {
+    fn result_specs(&self) -> Option<&[PartitionSpec]> {
         Some(&self.mapping.out_specs)
-    }
-
-    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
-        Some(self)
     }
 }
 
@@ -345,8 +356,8 @@ impl HigherOrder for ShardMap {
         vec![("program", &self.program)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Devices(self.mapping.mesh.count(&self.mapping.axes))]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Devices(self.mapping.mesh.count(&self.mapping.axes))]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
@@ -395,7 +406,10 @@ impl HigherOrder for ShardMap {
     }
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     let mapping: Mapping =
         serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
     match <[Program; 1]>::try_from(programs) {

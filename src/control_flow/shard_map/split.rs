@@ -3,7 +3,7 @@
 use super::{Mapping, ShardMap};
 use crate::control_flow::masked::marked;
 use crate::control_flow::partial::PartialEval;
-use crate::core::{Aval, AxisSpec, PartitionSpec, Source, Split};
+use crate::core::{Aval, AxisSpec, Half, PartitionSpec, Split, SplitOperand};
 use crate::passes;
 use crate::primitives::reshape;
 use crate::transforms::staging::trace_rules;
@@ -14,7 +14,7 @@ impl ShardMap {
     /// which the devices lie that have it differently.
     pub(super) fn halves(&self, halves: &PartialEval, known: &[bool]) -> Split {
         let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        let n_known = halves.outputs.iter().filter(|output| output.is_ok()).count();
+        let n_known = halves.outputs.iter().filter(|output| output.is_known()).count();
         let residuals: Vec<Aval> = halves.known.avals_out().split_off(n_known);
         let differing: Vec<Vec<String>> =
             residuals.iter().map(|aval| self.mapping.differing(aval)).collect();
@@ -35,9 +35,9 @@ impl ShardMap {
             outputs
         });
         // Which residual an input of the second half is, if it is one.
-        let residual = |source: &Source| match *source {
-            Source::Known(position) => position.checked_sub(n_known),
-            Source::Operand(_) => None,
+        let residual = |source: &SplitOperand| match *source {
+            SplitOperand::Known(position) => position.checked_sub(n_known),
+            SplitOperand::Operand(_) => None,
         };
         let inputs = halves.unknown.avals_in();
         let taken =
@@ -53,13 +53,13 @@ impl ShardMap {
         let mut unknown_out = Vec::new();
         for (output, spec) in halves.outputs.iter().zip(out_specs) {
             match output {
-                Ok(position) => known_out[*position] = spec.clone(),
-                Err(_) => unknown_out.push(spec.clone()),
+                Half::Known(position) => known_out[*position] = spec.clone(),
+                Half::Unknown(_) => unknown_out.push(spec.clone()),
             }
         }
         let unknown_in = halves.sources.iter().map(|source| match *source {
-            Source::Operand(position) => in_specs[position].clone(),
-            Source::Known(position) => match position.checked_sub(n_known) {
+            SplitOperand::Operand(position) => in_specs[position].clone(),
+            SplitOperand::Known(position) => match position.checked_sub(n_known) {
                 Some(at) => spec_of(at),
                 None => known_out[position].clone(),
             },

@@ -1,7 +1,7 @@
 //! Writing a loop whose length is not known.
 
 use super::WhileLoop;
-use crate::core::{Effects, LowerCtx, Primitive, Rule};
+use crate::core::{Effects, LowerCtx, Primitive, RuleResult};
 use crate::stablehlo::{TensorType, Value};
 
 /// Writes the loop. The regions see the constants outside of them.
@@ -12,7 +12,7 @@ pub(super) fn lower(
     whole: &WhileLoop,
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let carries = operands[whole.carries()].to_vec();
     let ordered = whole.effects() == Effects::Ordered;
     let said_ahead = whole.cond.effects() == Effects::Ordered;

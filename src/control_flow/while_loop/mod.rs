@@ -12,8 +12,9 @@ pub use function::while_loop;
 use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
 use super::scan::grow;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, LowerCtx, Operand,
-    Primitive, Program, Pruned, Rule, RuleError, Run, Split, Tangent, Varying, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, LowerCtx,
+    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
+    Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, dense};
@@ -96,7 +97,7 @@ impl Primitive for WhileLoop {
         "while_loop"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let expected = self.n_consts() + self.n_carry();
         ensure_shape!(
             operands.len() == expected,
@@ -141,18 +142,7 @@ impl Primitive for WhileLoop {
         Ok(outputs)
     }
 
-    fn takes(&self, _: &[Aval]) -> Vec<Varying> {
-        let of = |program: &Program, n: usize| {
-            let inputs: Vec<Varying> =
-                program.avals_in().into_iter().take(n).map(|aval| aval.varying).collect();
-            inputs
-        };
-        let mut all = of(&self.cond, self.n_cond_consts);
-        all.extend(of(&self.body, usize::MAX));
-        all
-    }
-
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let mut varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
         // Tangents of what only the condition sees change nothing.
         varies[..self.n_cond_consts].fill(false);
@@ -190,7 +180,12 @@ impl Primitive for WhileLoop {
         Ok((results, tangents))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let mut mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
         let (cond, body) = loop {
             let cond = batch_of(&self.cond, &self.of_cond(&mapped), &[false], axis);
@@ -227,7 +222,12 @@ impl Primitive for WhileLoop {
         Ok(Batched { outputs, axes })
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         lower::lower(self, ctx, operands)
     }
 
@@ -240,7 +240,7 @@ impl Primitive for WhileLoop {
         self.cond.effects().and(self.body.effects())
     }
 
-    fn transpose(&self, _: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, _: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Err(RuleError::unsupported(
             "has no derivative in reverse mode, which keeps values of every step, because the \
              number of steps is not known ahead",
@@ -253,6 +253,23 @@ impl Primitive for WhileLoop {
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
+    }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for WhileLoop {
+    fn operand_varying(&self, _: &[Aval]) -> Option<Vec<Varying>> {
+        let of = |program: &Program, n: usize| {
+            let inputs: Vec<Varying> =
+                program.avals_in().into_iter().take(n).map(|aval| aval.varying).collect();
+            inputs
+        };
+        let mut all = of(&self.cond, self.n_cond_consts);
+        all.extend(of(&self.body, usize::MAX));
+        Some(all)
     }
 }
 
@@ -292,8 +309,8 @@ impl HigherOrder for WhileLoop {
         vec![("cond", &self.cond), ("body", &self.body)]
     }
 
-    fn runs(&self, _: &[Aval], _: &[Aval]) -> Vec<Run> {
-        vec![Run::Unknown, Run::Unknown]
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Unknown, RunCount::Unknown]
     }
 
     fn split(&self, known: &[bool]) -> Option<Split> {
@@ -316,7 +333,10 @@ impl HigherOrder for WhileLoop {
     }
 }
 
-pub(super) fn make(params: serde_json::Value, programs: Vec<Program>) -> Rule<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     let Parameters { n_cond_consts, n_body_consts } =
         serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
     let [cond, body] = <[Program; 2]>::try_from(programs).map_err(|programs| {

@@ -6,7 +6,7 @@ use crate::control_flow::masked::{
 };
 use crate::control_flow::partial::partial_eval;
 use crate::control_flow::scan::grow;
-use crate::core::{Primitive, Pruned, Source, Split};
+use crate::core::{Half, Primitive, Pruned, Split, SplitOperand};
 use std::sync::Arc;
 
 /// The known half is a loop over the carries that known operands alone determine. The unknown half
@@ -17,7 +17,7 @@ pub(super) fn split(whole: &WhileLoop, known: &[bool]) -> Option<Split> {
         let unknown: Vec<bool> = known[whole.carries()].iter().map(|known| !known).collect();
         let halves = partial_eval(&whole.body, &whole.of_body(&known), &unknown);
         let carries = known[whole.carries()].iter_mut().zip(&halves.outputs);
-        let lost = carries.filter(|(known, output)| **known && output.is_err());
+        let lost = carries.filter(|(known, output)| **known && output.is_unknown());
         if lost.map(|(known, _)| *known = false).count() == 0 {
             break;
         }
@@ -34,9 +34,12 @@ pub(super) fn split(whole: &WhileLoop, known: &[bool]) -> Option<Split> {
         Some(pruned) => (pruned.primitive, pruned.operands, pruned.results),
         None => return None,
     };
-    let outputs = (0..whole.n_carry()).map(|at| match kept[at] {
-        true => Ok(results.iter().position(|&result| result == at).unwrap_or(at)),
-        false => Err(at),
+    let outputs = (0..whole.n_carry()).map(|at| {
+        if kept[at] {
+            Half::Known(results.iter().position(|&result| result == at).unwrap_or(at))
+        } else {
+            Half::Unknown(at)
+        }
     });
     Some(Split {
         known: ahead,
@@ -48,7 +51,7 @@ pub(super) fn split(whole: &WhileLoop, known: &[bool]) -> Option<Split> {
             body: Arc::new(without_effects(&whole.body)),
             ..whole.clone()
         }),
-        unknown_operands: (0..known.len()).map(Source::Operand).collect(),
+        unknown_operands: (0..known.len()).map(SplitOperand::Operand).collect(),
     })
 }
 

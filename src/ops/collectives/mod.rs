@@ -10,7 +10,7 @@ mod sums;
 pub use moving::{Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes};
 pub use sums::{axis_index, pmax, pmean, pmin, psum};
 
-use crate::core::axes::{NamedAxis, named_axes};
+use crate::core::named_axes::{NamedAxis, named_axes};
 use crate::core::{AxisNames, OpErrorKind, trace};
 use std::panic::Location;
 

@@ -1,7 +1,7 @@
 //! What examples send to each other.
 
 use super::some_axes;
-use crate::core::axes::{NamedAxis, tracked};
+use crate::core::named_axes::{NamedAxis, tracked};
 use crate::core::{
     Array, AxisNames, OpErrorKind, RuleError, bind1, from_caller, throw_operands, trace,
 };

@@ -1,7 +1,7 @@
 //! What is the same for all examples afterwards, and where an example stands.
 
 use super::some_axes;
-use crate::core::axes::{NamedAxis, named_axes, tracked};
+use crate::core::named_axes::{NamedAxis, named_axes, tracked};
 use crate::core::{Array, AxisNames, DType, bind1, from_caller};
 use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul, vary};
 use crate::tree::{self, Tree};

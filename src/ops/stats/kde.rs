@@ -1,4 +1,4 @@
-//! Density estimates: a normal distribution around each point of a sample.
+//! Kernel density estimates with Gaussian kernels.
 
 use super::super::linalg::{cholesky, inv, solve_triangular};
 use super::super::special::ndtr;
@@ -14,7 +14,7 @@ use crate::tree::Tree;
 use std::f64::consts::PI;
 use std::fmt;
 
-/// How wide the normal distributions of a [`GaussianKde`] are, beside the sample itself.
+/// Kernel width of a [`GaussianKde`], as a factor of the standard deviation of the sample.
 #[derive(Clone, Copy, Default)]
 pub enum Bandwidth<'a> {
     /// Scott's rule, `neff^(-1/(d + 4))`.
@@ -22,11 +22,10 @@ pub enum Bandwidth<'a> {
     Scott,
     /// Silverman's rule, `(neff·(d + 2)/4)^(-1/(d + 4))`.
     Silverman,
-    /// This factor.
+    /// A fixed factor.
     Factor(f64),
-    /// What a function makes of the effective number of points, a scalar array, and of the number of
-    /// coordinates.
-    By(&'a dyn Fn(&Array, usize) -> Array),
+    /// A function of the effective number of points, a scalar array, and the number of coordinates.
+    Function(&'a dyn Fn(&Array, usize) -> Array),
 }
 
 impl fmt::Debug for Bandwidth<'_> {
@@ -35,55 +34,58 @@ impl fmt::Debug for Bandwidth<'_> {
             Bandwidth::Scott => "Scott",
             Bandwidth::Silverman => "Silverman",
             Bandwidth::Factor(factor) => return write!(f, "Factor({factor})"),
-            Bandwidth::By(_) => "By(..)",
+            Bandwidth::Function(_) => "Function(..)",
         })
     }
 }
 
-/// A density estimated from a weighted sample: the mean of normal distributions around its points, whose
-/// covariance is that of the sample times the square of a bandwidth.
+/// A density estimated from a weighted sample: the weighted mean of normal distributions around its
+/// points.
 ///
-/// A tree of arrays, so that it passes through `jit` and `grad` as it is. New points are drawn by its method
-/// `resample`.
+/// Their covariance is that of the sample times the square of the bandwidth. The estimate is a tree
+/// of arrays, so it passes through `jit` and `grad`. [`GaussianKde::resample`] draws new points.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax::stats::{Bandwidth, GaussianKde};
-/// let density = |data: Array, x: Array| GaussianKde::new(&data, Bandwidth::Scott, None).evaluate(&x);
+/// let density = |data: Array, x: Array| {
+///     GaussianKde::new(&data, Bandwidth::Scott, None).evaluate(&x)
+/// };
 /// let (data, x) = (Aval::new(DType::F32, [2, 100]), Aval::new(DType::F32, [2, 5]));
 /// assert_eq!(eval_shape(density, (data, x))?.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
 /// # Reference
-/// Scott, "Multivariate density estimation", 1992; Silverman, "Density estimation for statistics and data
-/// analysis", 1986.
+/// Scott, "Multivariate density estimation", 1992. Silverman, "Density estimation for statistics
+/// and data analysis", 1986.
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "gaussian_kde")]
 pub struct GaussianKde {
-    /// The effective number of points, `1/Σ wᵢ²`: `[]`.
+    /// The effective number of points, `1 / Σ wᵢ²`: `[]`.
     pub neff: Array,
     /// The points, one in each column: `[d, n]`.
     pub dataset: Array,
-    /// How much each of them counts, with the sum 1: `[n]`.
+    /// The weights of the points, which sum to 1: `[n]`.
     pub weights: Array,
-    /// The covariance of each normal distribution: `[d, d]`.
+    /// The covariance of each kernel: `[d, d]`.
     pub covariance: Array,
-    /// Its inverse.
+    /// The inverse of `covariance`: `[d, d]`.
     pub inv_cov: Array,
 }
 
 #[track_caller]
-fn refuse(name: &str, error: RuleError, operands: &[&Array]) -> ! {
+fn throw(name: &str, error: RuleError, operands: &[&Array]) -> ! {
     trace::throw_operands(name, error, operands)
 }
 
 impl GaussianKde {
-    /// The estimate from points `[d, n]`, or from `n` numbers, `[n]`, each counting once or as `weights`, `[n]`,
-    /// say. Integers become floats.
+    /// Estimates the density of points `[d, n]`, or of `n` numbers `[n]`.
     ///
-    /// Throws `Op` (dtype) for complex points and 16-bit floats, (value) for fewer than two numbers, (shape) for
-    /// weights that do not fit.
+    /// All points have the same weight unless `weights`, `[n]`, is set. Integers become floats.
+    ///
+    /// Throws `Op`: (dtype) for complex points and 16-bit floats, (value) for fewer than two
+    /// numbers, (shape) for weights of another size.
     #[track_caller]
     pub fn new(dataset: &Array, bandwidth: Bandwidth<'_>, weights: Option<&Array>) -> GaussianKde {
         let dataset = match weights {
@@ -96,17 +98,17 @@ impl GaussianKde {
         let name = "GaussianKde::new";
         if dataset.dtype().is_complex() {
             let message = format!("takes real points, got {}", dataset.dtype());
-            refuse(name, RuleError::dtype(message), &[&dataset]);
+            throw(name, RuleError::dtype(message), &[&dataset]);
         }
         if dataset.rank() != 2 || dataset.size() < 2 {
             let message = format!("takes at least two numbers as [d, n], got {}", dataset.shape());
-            refuse(name, RuleError::value(message), &[&dataset]);
+            throw(name, RuleError::value(message), &[&dataset]);
         }
         let (d, n) = (dataset.shape()[0], dataset.shape()[1]);
         let weights = match weights {
             Some(weights) if *weights.shape().dims() != [n] => {
                 let message = format!("weights {} for {n} points", weights.shape());
-                refuse(name, RuleError::shape(message), &[&dataset, weights]);
+                throw(name, RuleError::shape(message), &[&dataset, weights]);
             }
             Some(weights) => {
                 let weights = convert_element_type(weights, dataset.dtype());
@@ -120,97 +122,101 @@ impl GaussianKde {
             Bandwidth::Scott => pow(&neff, power),
             Bandwidth::Silverman => pow(mul(&neff, (d as f64 + 2.0) / 4.0), power),
             Bandwidth::Factor(factor) => full_like(&neff, factor),
-            Bandwidth::By(function) => convert_element_type(&function(&neff, d), dataset.dtype()),
+            Bandwidth::Function(function) => {
+                convert_element_type(&function(&neff, d), dataset.dtype())
+            }
         };
-        let how = Covariance { weights: Some(weights.clone()), ..Covariance::default() };
-        let of_data = atleast_2d(&cov_with(&dataset, &how));
+        let options = Covariance { weights: Some(weights.clone()), ..Covariance::default() };
+        let sample_cov = atleast_2d(&cov_with(&dataset, &options));
         let square = mul(&factor, &factor);
-        let (covariance, inv_cov) = (mul(&of_data, &square), div(inv(&of_data), &square));
+        let (covariance, inv_cov) = (mul(&sample_cov, &square), div(inv(&sample_cov), &square));
         GaussianKde { neff, dataset, weights, covariance, inv_cov }
     }
 
-    /// The number of coordinates.
+    /// Returns the number of coordinates.
     pub fn d(&self) -> usize {
         self.dataset.shape()[0]
     }
 
-    /// The number of points.
+    /// Returns the number of points.
     pub fn n(&self) -> usize {
         self.dataset.shape()[1]
     }
 
-    /// The points as `[d, m]`.
+    /// Converts points to `[d, m]` and checks their number of coordinates.
     #[track_caller]
-    fn points(&self, name: &str, points: &Array) -> Array {
+    fn columns(&self, name: &str, points: &Array) -> Array {
         let dtype = result_type([points.like(), self.dataset.like()]);
         let points = atleast_2d(&convert_element_type(points, dtype));
         let dims = points.shape().dims();
         if points.dtype().is_complex() {
             let message = format!("takes real points, got {}", points.dtype());
-            refuse(name, RuleError::dtype(message), &[&points]);
+            throw(name, RuleError::dtype(message), &[&points]);
         }
-        match (dims, self.d()) {
-            ([d, _], own) if *d == own => points,
-            ([1, m], own) if *m == own => reshape(&points, [own, 1]),
-            (_, own) => {
-                let message = format!("{own} coordinates at points {}", points.shape());
-                refuse(name, RuleError::shape(message), &[&points]);
+        let d = self.d();
+        match dims {
+            [size, _] if *size == d => points,
+            [1, size] if *size == d => reshape(&points, [d, 1]),
+            _ => {
+                let message = format!("{d} coordinates at points {}", points.shape());
+                throw(name, RuleError::shape(message), &[&points]);
             }
         }
     }
 
-    /// The logarithm of each point's part in the density at each of `points`, but for the weights: `[m, n]`.
-    fn parts(&self, points: &Array) -> Array {
+    /// Returns the logarithm of the density of each kernel at each of `points`: `[m, n]`.
+    fn log_kernels(&self, points: &Array) -> Array {
         let whitening = cholesky(&self.inv_cov);
-        let white = |points: &Array| matmul(&matrix_transpose(points), &whitening);
+        let whiten = |points: &Array| matmul(&matrix_transpose(points), &whitening);
         let norm =
             sub(log(&diagonal(&whitening, 0)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
-        let (at, centres) = (white(points), white(&self.dataset));
-        let change = sub(expand_dims(&at, &[1]), expand_dims(&centres, &[0]));
-        sub(norm, mul(mul(&change, &change).sum_axes(-1), 0.5))
+        let (points, centres) = (whiten(points), whiten(&self.dataset));
+        let difference = sub(expand_dims(&points, &[1]), expand_dims(&centres, &[0]));
+        sub(norm, mul(mul(&difference, &difference).sum_axes(-1), 0.5))
     }
 
-    /// The density at points `[d, m]`, at `m` numbers if `d` is 1, or at one point `[d]`: `[m]`.
+    /// Returns the density, `[m]`, at points `[d, m]`, at one point `[d]`, or, if `d` is 1, at `m`
+    /// numbers.
     ///
-    /// Throws `Op` (shape) if the points have another number of coordinates, (dtype) for complex ones.
-    #[doc(alias = "pdf")]
+    /// Throws `Op`: (shape) for points with another number of coordinates, (dtype) for complex
+    /// points.
     #[track_caller]
     pub fn evaluate(&self, points: &Array) -> Array {
-        let points = self.points("GaussianKde::evaluate", points);
-        trace::from_caller(|| mul(exp(&self.parts(&points)), &self.weights).sum_axes(-1))
+        let points = self.columns("GaussianKde::evaluate", points);
+        trace::from_caller(|| mul(exp(&self.log_kernels(&points)), &self.weights).sum_axes(-1))
     }
 
-    /// The same as [`GaussianKde::evaluate`].
+    /// Returns the density, as [`GaussianKde::evaluate`].
     #[track_caller]
     pub fn pdf(&self, points: &Array) -> Array {
         self.evaluate(points)
     }
 
-    /// The logarithm of the density in nats, finite also where that vanishes; see [`GaussianKde::evaluate`].
+    /// Returns the logarithm of [`GaussianKde::evaluate`], finite also where that rounds to 0.
     #[track_caller]
     pub fn logpdf(&self, points: &Array) -> Array {
-        let points = self.points("GaussianKde::logpdf", points);
-        trace::from_caller(|| logsumexp(&add(self.parts(&points), log(&self.weights)), -1))
+        let points = self.columns("GaussianKde::logpdf", points);
+        trace::from_caller(|| logsumexp(&add(self.log_kernels(&points), log(&self.weights)), -1))
     }
 
-    /// The integral of the product with a sum of normal distributions of covariance `cov` around the columns of
-    /// `centres`.
-    fn overlap(&self, centres: &Array, weights: &Array, cov: &Array) -> Array {
+    /// Integrates the product with a weighted sum of normal distributions of covariance `cov`
+    /// around the columns of `centres`.
+    fn integrate_product(&self, centres: &Array, weights: &Array, cov: &Array) -> Array {
         let factor = cholesky(&add(&self.covariance, cov));
-        let white = |points: &Array| solve_triangular(&factor, points, true);
-        let change =
-            sub(expand_dims(&white(&self.dataset), &[2]), expand_dims(&white(centres), &[1]));
-        let parts = exp(&mul(mul(&change, &change).sum_axes(0), -0.5));
+        let whiten = |points: &Array| solve_triangular(&factor, points, true);
+        let (points, centres) = (whiten(&self.dataset), whiten(centres));
+        let difference = sub(expand_dims(&points, &[2]), expand_dims(&centres, &[1]));
+        let kernels = exp(&mul(mul(&difference, &difference).sum_axes(0), -0.5));
         let norm = (2.0 * PI).sqrt().powi(self.d() as i32);
         let norm = mul(reduce_prod(&diagonal(&factor, 0), &[0]), norm);
-        let sum = mul(mul(parts, expand_dims(&self.weights, &[1])), weights).sum();
+        let sum = mul(mul(kernels, expand_dims(&self.weights, &[1])), weights).sum();
         div(sum, norm)
     }
 
-    /// The integral of the product with a normal distribution of mean `[d]` and covariance `[d, d]`, either a scalar
-    /// where `d` is 1: `[]`.
+    /// Integrates the product with a normal distribution of mean `[d]` and covariance `[d, d]`:
+    /// `[]`.
     ///
-    /// Throws `Op` (shape) if they do not fit.
+    /// If `d` is 1, mean and covariance may be scalars. Throws `Op` (shape) for other sizes.
     #[track_caller]
     pub fn integrate_gaussian(&self, mean: impl ArrayLike, cov: impl ArrayLike) -> Array {
         let zero = zeros_like(&self.neff);
@@ -219,17 +225,17 @@ impl GaussianKde {
         if mean.size() != d || cov.size() != d * d || cov.rank() > 2 {
             let message =
                 format!("{d} coordinates with a mean {} and {}", mean.shape(), cov.shape());
-            refuse("GaussianKde::integrate_gaussian", RuleError::shape(message), &[&mean, &cov]);
+            throw("GaussianKde::integrate_gaussian", RuleError::shape(message), &[&mean, &cov]);
         }
         trace::from_caller(|| {
             let one = full_like(&self.neff, 1);
-            self.overlap(&reshape(&mean, [d, 1]), &one, &reshape(&cov, [d, d]))
+            self.integrate_product(&reshape(&mean, [d, 1]), &one, &reshape(&cov, [d, d]))
         })
     }
 
-    /// The probability of a number between `low` and `high`, scalars, for an estimate with one coordinate: `[]`.
+    /// Returns the probability of a number between the scalars `low` and `high`: `[]`.
     ///
-    /// Throws `Op` (shape) if it has more, or if a limit is no scalar.
+    /// Throws `Op` (shape) if the estimate has several coordinates, or if a limit is not a scalar.
     #[track_caller]
     pub fn integrate_box_1d(&self, low: impl ArrayLike, high: impl ArrayLike) -> Array {
         let [low] = promote_arrays("GaussianKde::integrate_box_1d", [low.like()]);
@@ -241,7 +247,7 @@ impl GaussianKde {
                 low.shape(),
                 high.shape()
             );
-            refuse("GaussianKde::integrate_box_1d", RuleError::shape(message), &[&low, &high]);
+            throw("GaussianKde::integrate_box_1d", RuleError::shape(message), &[&low, &high]);
         }
         trace::from_caller(|| {
             let width = sqrt(&reshape(&self.covariance, []));
@@ -251,16 +257,18 @@ impl GaussianKde {
         })
     }
 
-    /// The integral of the product with another estimate of as many coordinates: `[]`.
+    /// Integrates the product with another estimate: `[]`.
     ///
-    /// Throws `Op` (shape) if it has another number of them.
+    /// Throws `Op` (shape) if the numbers of coordinates differ.
     #[track_caller]
     pub fn integrate_kde(&self, other: &GaussianKde) -> Array {
         if self.d() != other.d() {
             let message = format!("estimates with {} and {} coordinates", self.d(), other.d());
             let operands = [&self.dataset, &other.dataset];
-            refuse("GaussianKde::integrate_kde", RuleError::shape(message), &operands);
+            throw("GaussianKde::integrate_kde", RuleError::shape(message), &operands);
         }
-        trace::from_caller(|| self.overlap(&other.dataset, &other.weights, &other.covariance))
+        trace::from_caller(|| {
+            self.integrate_product(&other.dataset, &other.weights, &other.covariance)
+        })
     }
 }

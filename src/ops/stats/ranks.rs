@@ -1,4 +1,4 @@
-//! Ranks, most frequent values, and the error of a mean.
+//! Ranks, most frequent values and the standard error of a mean.
 
 use super::super::arrange::part;
 use super::super::axes::Axes;
@@ -10,37 +10,39 @@ use crate::primitives::{
     cumsum, div, full, full_like, inexact, mul, ne, sort_key_val, sub, where_,
 };
 
-/// Which rank equal elements get.
+/// Rank of equal elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RankMethod {
-    /// The mean of the ranks that they take together.
+    /// The mean of the ranks that the equal elements occupy.
     #[default]
     Average,
-    /// The lowest of them.
+    /// The lowest of these ranks.
     Min,
-    /// The highest of them.
+    /// The highest of these ranks.
     Max,
-    /// As `Min`, the next value getting the next number.
+    /// The number of distinct values up to this one.
     Dense,
-    /// Each its own, in order.
+    /// A rank for each element, in the order of the elements.
     Ordinal,
 }
 
-/// Rows sorted along the last axis.
-struct Runs {
+/// Rows sorted along the last axis, with the runs of equal elements.
+struct SortedRuns {
     /// The sorted elements.
     values: Array,
-    /// Where each came from.
+    /// The position of each sorted element in its row.
     order: Array,
-    /// Whether it differs from the one before.
-    new: Array,
-    /// The positions of the first and of the last that are equal to it.
+    /// True for elements that differ from the one before.
+    starts: Array,
+    /// The position of the first element of the run.
     first: Array,
+    /// The position of the last element of the run.
     last: Array,
 }
 
+/// Sorts rows along the last axis. NaNs count as equal.
 #[track_caller]
-fn runs(rows: &Array) -> Runs {
+fn sorted_runs(rows: &Array) -> SortedRuns {
     let axis = rows.rank() - 1;
     let n = rows.shape()[axis];
     let position = iota(DType::I32, rows.shape(), axis);
@@ -48,34 +50,36 @@ fn runs(rows: &Array) -> Runs {
     let (earlier, later) = (part(&values, axis, 0, n - 1), part(&values, axis, 1, n));
     let differs = ne(&earlier, &later) & !(isnan(&earlier) & isnan(&later));
     let edge = full(rows.shape().remove(axis).insert(axis, 1), true);
-    let new = concatenate(&[&edge, &differs], axis as isize);
+    let starts = concatenate(&[&edge, &differs], axis as isize);
     let ends = concatenate(&[&differs, &edge], axis as isize);
-    let first = cummax(&where_(&new, &position, 0), axis as isize, false);
+    let first = cummax(&where_(&starts, &position, 0), axis as isize, false);
     let last = cummin(&where_(&ends, &position, n as i32), axis as isize, true);
-    Runs { values, order, new, first, last }
+    SortedRuns { values, order, starts, first, last }
 }
 
+/// Resolves `axis`, and throws for an empty one.
 #[track_caller]
-fn along(name: &str, x: &Array, axis: isize) -> usize {
-    let resolved = resolve_axis(axis, x.rank()).and_then(|at| match x.shape()[at] {
-        0 => Err(RuleError::shape(format!("axis {at} is empty"))),
-        _ => Ok(at),
+fn nonempty_axis(name: &str, x: &Array, axis: isize) -> usize {
+    let resolved = resolve_axis(axis, x.rank()).and_then(|axis| match x.shape()[axis] {
+        0 => Err(RuleError::shape(format!("axis {axis} is empty"))),
+        _ => Ok(axis),
     });
     match resolved {
-        Ok(at) => at,
+        Ok(axis) => axis,
         Err(error) => trace::throw_operands(name, error, &[x]),
     }
 }
 
 #[track_caller]
-fn float(x: &Array) -> Array {
+fn to_f32(x: &Array) -> Array {
     convert_element_type(x, DType::F32)
 }
 
-/// The rank of each element along `axis`, smallest first, from 1 on, as `f32`; everything is NaN where
-/// there is a NaN. For ranks among all elements flatten first.
+/// Returns the rank of each element along `axis` as `f32`; the smallest element has rank 1.
 ///
-/// Throws `Op` (shape) for an empty axis and one out of range.
+/// Rows that contain NaN have NaN as ranks. Flatten `x` first for ranks among all elements.
+///
+/// Throws `Op` (shape) for an axis that is empty or out of range.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -85,41 +89,45 @@ fn float(x: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn rankdata(x: &Array, method: RankMethod, axis: isize) -> Array {
-    let at = along("rankdata", x, axis);
-    let last = x.rank() - 1;
-    let rows = move_axis(x, at, last);
-    let Runs { order, new, first, last: end, .. } = runs(&rows);
+    let axis = nonempty_axis("rankdata", x, axis);
+    let last_axis = x.rank() - 1;
+    let rows = move_axis(x, axis, last_axis);
+    let SortedRuns { order, starts, first, last, .. } = sorted_runs(&rows);
     let rank = match method {
-        RankMethod::Min => float(&add(&first, 1)),
-        RankMethod::Max => float(&add(&end, 1)),
-        RankMethod::Average => add(mul(add(float(&first), float(&end)), 0.5), 1.0),
+        RankMethod::Min => to_f32(&add(&first, 1)),
+        RankMethod::Max => to_f32(&add(&last, 1)),
+        RankMethod::Average => add(mul(add(to_f32(&first), to_f32(&last)), 0.5), 1.0),
         RankMethod::Dense => {
-            float(&cumsum(&convert_element_type(&new, DType::I32), last as isize, false))
+            to_f32(&cumsum(&convert_element_type(&starts, DType::I32), last_axis as isize, false))
         }
-        RankMethod::Ordinal => add(float(&iota(DType::I32, rows.shape(), last)), 1.0),
+        RankMethod::Ordinal => add(to_f32(&iota(DType::I32, rows.shape(), last_axis)), 1.0),
     };
-    let back = take_along_axis(&rank, &argsort(&order, last as isize), last as isize);
-    let spoilt = isnan(&rows).any_axes(super::super::axes(-1).keepdims());
-    move_axis(&where_(&spoilt, full_like(&back, f64::NAN), back), last, at)
+    let inverse = argsort(&order, last_axis as isize);
+    let rank = take_along_axis(&rank, &inverse, last_axis as isize);
+    let has_nan = isnan(&rows).any_axes(super::super::axes(-1).keepdims());
+    move_axis(&where_(&has_nan, full_like(&rank, f64::NAN), rank), last_axis, axis)
 }
 
-/// The most frequent value along `axis`, the smallest of several, and how often it occurs, `i32`. NaNs
-/// count as one value.
+/// Returns the most frequent value along `axis` and its number of occurrences, `i32`.
 ///
-/// Throws `Op` (shape) for an empty axis and one out of range.
+/// Of several most frequent values it is the smallest. NaNs count as one value.
+///
+/// Throws `Op` (shape) for an axis that is empty or out of range.
 #[track_caller]
 pub fn mode(x: &Array, axis: isize) -> (Array, Array) {
-    let at = along("mode", x, axis);
-    let rows = move_axis(x, at, x.rank() - 1);
-    let Runs { values, first, last, .. } = runs(&rows);
+    let axis = nonempty_axis("mode", x, axis);
+    let rows = move_axis(x, axis, x.rank() - 1);
+    let SortedRuns { values, first, last, .. } = sorted_runs(&rows);
     let counts = add(sub(&last, &first), 1);
     let best = counts.argmax_axis(-1).expand_dims(-1);
     let value = take_along_axis(&values, &best, -1).squeeze_axes([-1]);
     (value, counts.max_axes(-1))
 }
 
-/// The standard error of the mean along `axes`: the standard deviation with `n - ddof` over `√n`. Integers
-/// become floats; SciPy's `ddof` is 1.
+/// Returns the standard error of the mean along `axes`: the standard deviation, with the divisor
+/// `n - ddof`, over `√n`.
+///
+/// Integers become floats. SciPy's default for `ddof` is 1.
 #[track_caller]
 pub fn sem(x: &Array, axes: impl Into<Axes>, ddof: f64) -> Array {
     let (x, axes) = (inexact(x), axes.into());

@@ -2,8 +2,8 @@
 
 use super::basic::mul;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::comparison::{ComparisonDirection, compare_attributes, eq, gt, lt};
@@ -77,14 +77,19 @@ impl Primitive for Max {
     fn name(&self) -> &'static str {
         "max"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Max, [&primals[0], &primals[1]]);
         Ok(extremum_jvp(z, primals, tangents))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -92,7 +97,7 @@ impl Primitive for Max {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let direction = ComparisonDirection::Gt;
         Ok(vec![lower_extremum(ctx, "maximum", direction, operands, &results[0])])
     }
@@ -145,14 +150,19 @@ impl Primitive for Min {
     fn name(&self) -> &'static str {
         "min"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Min, [&primals[0], &primals[1]]);
         Ok(extremum_jvp(z, primals, tangents))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -160,7 +170,7 @@ impl Primitive for Min {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let direction = ComparisonDirection::Lt;
         Ok(vec![lower_extremum(ctx, "minimum", direction, operands, &results[0])])
     }
@@ -197,12 +207,12 @@ impl Primitive for Clamp {
     fn name(&self) -> &'static str {
         "clamp"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let z = same_type(arity::<3>(operands)?)?;
         ensure_dtype!(!z.dtype.is_complex(), "needs real operands, got {}", z.dtype);
         Ok(vec![z])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (low, x, high) = (&primals[0], &primals[1], &primals[2]);
         let z = bind1(Clamp, [low, x, high]);
         let zero = zeros_like(&z);
@@ -213,7 +223,12 @@ impl Primitive for Clamp {
         let at_high = tangents[2].map(z.aval(), |dhigh| select(&lt(high, x), dhigh, &zero));
         Ok((vec![z], vec![add_tangents(&add_tangents(&at_low, &between), &at_high)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -221,7 +236,7 @@ impl Primitive for Clamp {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].dtype != DType::Bool {
             return Ok(vec![ctx.op("clamp", operands)]);
         }

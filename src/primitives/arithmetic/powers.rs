@@ -2,8 +2,8 @@
 
 use super::basic::{mul, sub};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Scalar, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Scalar, Tangent, bind1, trace,
 };
 use crate::primitives::comparison::eq;
 use crate::primitives::constant::{ones_like, zeros_like};
@@ -35,7 +35,7 @@ impl Primitive for IntegerPow {
     fn name(&self) -> &'static str {
         "integer_pow"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(arity::<1>(operands)?)?;
         ensure!(self.exponent > i32::MIN, "exponent {} is out of range", self.exponent);
         if self.exponent < 0 && x.dtype.is_integer() {
@@ -45,7 +45,7 @@ impl Primitive for IntegerPow {
         }
         Ok(vec![x])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = match self.exponent {
@@ -56,7 +56,12 @@ impl Primitive for IntegerPow {
         };
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -64,7 +69,7 @@ impl Primitive for IntegerPow {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let one = |ctx: &mut LowerCtx<'_>| {
             let text = Scalar::Int(1).stablehlo(results[0].dtype);
             ctx.constant(&text, &results[0].stablehlo())
@@ -158,7 +163,7 @@ impl Primitive for Pow {
     fn name(&self) -> &'static str {
         "pow"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, y] = arity(operands)?;
         ensure_dtype!(!x.dtype.is_bool(), "needs a numeric base, got {}", x.dtype);
         ensure_dtype!(
@@ -175,7 +180,7 @@ impl Primitive for Pow {
         );
         Ok(vec![Aval { weak: x.weak && y.weak, ..x.clone() }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (x, y) = (&primals[0], &primals[1]);
         let z = bind1(Pow, [x, y]);
         let left = tangents[0].map(z.aval(), |dx| mul(dx, base_slope(x, y)));
@@ -185,7 +190,12 @@ impl Primitive for Pow {
         });
         Ok((vec![z], vec![add_tangents(&left, &right)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -193,7 +203,7 @@ impl Primitive for Pow {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let [x, y] = operands else {
             return Err(RuleError::value(format!("takes 2 operands, got {}", operands.len())));
         };

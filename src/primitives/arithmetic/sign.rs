@@ -2,8 +2,8 @@
 
 use super::basic::{div, mul, neg};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::comparison::{eq, ge};
@@ -34,7 +34,7 @@ impl Primitive for Abs {
     fn name(&self) -> &'static str {
         "abs"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(arity::<1>(operands)?)?;
         ensure_dtype!(
             !x.dtype.is_unsigned(),
@@ -43,7 +43,7 @@ impl Primitive for Abs {
         );
         Ok(vec![Aval { dtype: x.dtype.real(), ..x }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = abs(x);
         let dy = tangents[0].map(y.aval(), |dx| match x.dtype().is_complex() {
@@ -55,7 +55,12 @@ impl Primitive for Abs {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -63,7 +68,7 @@ impl Primitive for Abs {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("abs", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -109,13 +114,18 @@ impl Primitive for Sign {
     fn name(&self) -> &'static str {
         "sign"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_numeric_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -123,7 +133,7 @@ impl Primitive for Sign {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let x = &operands[0];
         if results[0].dtype.is_unsigned() {
             let one = ctx.constant("1", &x.ty().clone());
@@ -174,14 +184,19 @@ impl Primitive for IsFinite {
     fn name(&self) -> &'static str {
         "is_finite"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_float_type(arity::<1>(operands)?)?;
         Ok(vec![x.with_dtype(DType::Bool)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -189,7 +204,7 @@ impl Primitive for IsFinite {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op_as("is_finite", operands, "", &results[0].stablehlo())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -231,18 +246,28 @@ impl Primitive for Nextafter {
     fn name(&self) -> &'static str {
         "nextafter"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Nextafter, [&primals[0], &primals[1]]);
         let dz = tangents[0].map(z.aval(), Array::clone);
         Ok((vec![z], vec![dz]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("chlo.next_after", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

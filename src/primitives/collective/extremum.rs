@@ -4,8 +4,8 @@ use super::PSum;
 use super::lowering::{self, Groups};
 use super::sum::others;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Primitive, Rule, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Primitive, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -56,15 +56,11 @@ macro_rules! extremum {
             fn name(&self) -> &'static str {
                 $name
             }
-            fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+            fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
                 let [x] = arity(operands)?;
                 Ok(vec![x.clone()])
             }
-            fn jvp(
-                &self,
-                primals: &[Array],
-                tangents: &[Tangent],
-            ) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+            fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
                 let x = &primals[0];
                 let y = bind1(self.clone(), [x]);
                 let dy =
@@ -76,7 +72,7 @@ macro_rules! extremum {
                 operands: &[Array],
                 axes: &[Option<usize>],
                 axis: &BatchAxis,
-            ) -> Rule<Batched> {
+            ) -> RuleResult<Batched> {
                 let x = &operands[0];
                 if !axis.is_among(&self.axis_names) {
                     return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
@@ -89,9 +85,6 @@ macro_rules! extremum {
                 };
                 Ok(Batched { outputs: vec![y], axes: vec![None] })
             }
-            fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-                results[0].varying = operands[0].varying.without(&self.axis_names);
-            }
             // XLA's CPU collectives lose NaN in maxima and know no order of complex numbers, so each device finds
             // the extremum of all by itself.
             fn lower(
@@ -99,7 +92,7 @@ macro_rules! extremum {
                 ctx: &mut LowerCtx<'_>,
                 operands: &[Value],
                 results: &[Aval],
-            ) -> Rule<Vec<Value>> {
+            ) -> RuleResult<Vec<Value>> {
                 let groups = Groups::along(ctx, self.name(), &self.axis_names)?;
                 let all = lowering::stack(ctx, &groups, &operands[0], results[0].dtype);
                 $Reduce { axes: vec![0] }.lower(ctx, &[all], results)
@@ -110,11 +103,20 @@ macro_rules! extremum {
                     ..Cost::whole(operands, results)
                 }
             }
+            fn spmd(&self) -> Option<&dyn Spmd> {
+                Some(self)
+            }
+        }
+
+        impl Spmd for $Struct {
             fn communication(&self) -> Option<Communication> {
                 Some(Communication::along(Collective::AllGather, &self.axis_names))
             }
-            fn axis_names(&self) -> Vec<String> {
-                self.axis_names.clone()
+            fn axis_names(&self) -> Option<Vec<String>> {
+                Some(self.axis_names.clone())
+            }
+            fn result_varying(&self, operands: &[Aval], _: &[Aval]) -> Option<Vec<Varying>> {
+                Some(vec![operands[0].varying.without(&self.axis_names)])
             }
         }
     };

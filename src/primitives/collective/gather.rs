@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::{PSumScatter, behind, merged};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Operand, Primitive, Rule, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Primitive, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
@@ -35,7 +35,7 @@ impl Primitive for AllGather {
     fn name(&self) -> &'static str {
         "all_gather"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let at = self.all_gather_dimension;
         let places = x.rank() + usize::from(!self.tiled);
@@ -47,10 +47,15 @@ impl Primitive for AllGather {
         }
         Ok(vec![x.with_shape(shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = self.all_gather_dimension;
         if !axis.is_named(&self.axis_name) {
             let shifted = AllGather { all_gather_dimension: at + 1, ..self.clone() };
@@ -65,7 +70,7 @@ impl Primitive for AllGather {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let (at, result) = (self.all_gather_dimension, &results[0]);
         let own = match self.tiled {
@@ -80,7 +85,7 @@ impl Primitive for AllGather {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::whole(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let scatter = PSumScatter {
             axis_name: self.axis_name.clone(),
             axis_size: self.axis_size,
@@ -89,11 +94,17 @@ impl Primitive for AllGather {
         };
         Ok(vec![Some(bind1(scatter, [one_cotangent(cts)?]).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for AllGather {
     fn communication(&self) -> Option<Communication> {
         Some(Communication::along(Collective::AllGather, std::slice::from_ref(&self.axis_name)))
     }
-    fn axis_names(&self) -> Vec<String> {
-        vec![self.axis_name.clone()]
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(vec![self.axis_name.clone()])
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::left_over;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Tangent,
-    Varying, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::iota::iota;
 use crate::primitives::rules::{arity, batched, zero_jvp};
@@ -31,25 +31,25 @@ impl Primitive for AxisIndex {
     fn name(&self) -> &'static str {
         "axis_index"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<0>(operands)?;
         Ok(vec![Aval::new(DType::I32, [])])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, _: &[Array], _: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(&self, _: &[Array], _: &[Option<usize>], axis: &BatchAxis) -> RuleResult<Batched> {
         if !axis.is_named(&self.axis_name) {
             return Ok(Batched { outputs: vec![bind1(self.clone(), [])], axes: vec![None] });
         }
         Ok(batched(iota(DType::I32, axis.size), 0))
     }
-    fn vary(&self, _: &[Aval], results: &mut [Aval]) {
-        if self.tracked {
-            results[0].varying = Varying::over([&self.axis_name]);
-        }
-    }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, _: &[Value], results: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        _: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         match ctx.position_along(&self.axis_name) {
             Some(position) => {
                 Ok(vec![ctx.op_as("convert", &[position], "", &results[0].stablehlo())])
@@ -60,8 +60,18 @@ impl Primitive for AxisIndex {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn axis_names(&self) -> Vec<String> {
-        vec![self.axis_name.clone()]
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for AxisIndex {
+    fn result_varying(&self, _: &[Aval], _: &[Aval]) -> Option<Vec<Varying>> {
+        let varying = if self.tracked { Varying::over([&self.axis_name]) } else { Varying::NONE };
+        Some(vec![varying])
+    }
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(vec![self.axis_name.clone()])
     }
 }
 

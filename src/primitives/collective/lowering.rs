@@ -1,6 +1,6 @@
 //! Collectives in StableHLO, where devices stand along the axes that they speak of.
 
-use crate::core::{Aval, DType, LowerCtx, Rule};
+use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
 /// The devices that take part together, in groups.
@@ -14,7 +14,11 @@ impl Groups {
     ///
     /// # Errors
     /// `Unsupported` if the program is not inside of a `shard_map` over them.
-    pub(super) fn along(ctx: &LowerCtx<'_>, primitive: &str, axes: &[String]) -> Rule<Groups> {
+    pub(super) fn along(
+        ctx: &LowerCtx<'_>,
+        primitive: &str,
+        axes: &[String],
+    ) -> RuleResult<Groups> {
         match ctx.groups(axes) {
             Some(groups) => Ok(Groups { groups }),
             None => super::left_over(primitive, axes),
@@ -96,13 +100,18 @@ fn dims(x: &Value) -> Vec<usize> {
 }
 
 /// A region that adds two scalars.
-fn adding(ctx: &mut LowerCtx<'_>, x: &Value) -> Rule<crate::stablehlo::Region> {
+fn adding(ctx: &mut LowerCtx<'_>, x: &Value) -> RuleResult<crate::stablehlo::Region> {
     let scalar = x.ty().scalar();
     ctx.region(&[scalar.clone(), scalar], |writer, pair| Ok(vec![writer.op("add", pair)]))
 }
 
 /// The sum over each group.
-pub(super) fn sum(ctx: &mut LowerCtx<'_>, groups: &Groups, x: &Value, dtype: DType) -> Rule<Value> {
+pub(super) fn sum(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    x: &Value,
+    dtype: DType,
+) -> RuleResult<Value> {
     if groups.is_trivial() {
         return Ok(x.clone());
     }
@@ -121,7 +130,7 @@ pub(super) fn sum_scatter(
     x: &Value,
     at: usize,
     result: &Aval,
-) -> Rule<Value> {
+) -> RuleResult<Value> {
     if groups.is_trivial() {
         return Ok(reshaped(ctx, x, result.shape.dims()));
     }

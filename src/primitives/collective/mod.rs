@@ -38,10 +38,10 @@ pub(super) use varying::exemplars as exemplars_vary;
 
 use super::rules::{batch_at_front, batched, move_axis};
 use super::shape::reshape;
-use crate::core::{Array, BatchAxis, Batched, Primitive, Rule, RuleError, bind1};
+use crate::core::{Array, BatchAxis, Batched, Primitive, RuleError, RuleResult, bind1};
 
 /// The answer of a collective's `lower` rule where devices do not stand along its axes.
-fn left_over<T>(name: &str, axes: &[String]) -> Rule<T> {
+fn left_over<T>(name: &str, axes: &[String]) -> RuleResult<T> {
     let quoted: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
     let first = axes.first().map_or("i", String::as_str);
     Err(RuleError::unsupported(format!(
@@ -58,7 +58,7 @@ fn behind(
     operands: &[Array],
     axes: &[Option<usize>],
     axis: &BatchAxis,
-) -> Rule<Batched> {
+) -> RuleResult<Batched> {
     let x = &batch_at_front(operands, axes, axis)[0];
     Ok(batched(bind1(shifted, [x]), 0))
 }

@@ -2,8 +2,8 @@
 
 use super::lowering::{self, Groups};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Operand, Primitive, Rule, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Primitive, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure;
 use crate::primitives::constant::zeros_of;
@@ -60,7 +60,7 @@ impl Primitive for PPermute {
     fn name(&self) -> &'static str {
         "ppermute"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let (n, name) = (self.axis_size, &self.axis_name);
         for (at, &(from, to)) in self.perm.iter().enumerate() {
@@ -81,10 +81,15 @@ impl Primitive for PPermute {
         }
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = &operands[0];
         if !axis.is_named(&self.axis_name) {
             return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
@@ -107,7 +112,7 @@ impl Primitive for PPermute {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let dtype = results[0].dtype;
         Ok(vec![lowering::permute(ctx, &groups, &operands[0], &self.perm, dtype)])
@@ -115,11 +120,17 @@ impl Primitive for PPermute {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::whole(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let perm = self.perm.iter().map(|&(from, to)| (to, from)).collect();
         let back = PPermute { perm, ..self.clone() };
         Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for PPermute {
     fn communication(&self) -> Option<Communication> {
         Some(Communication {
             pairs: self.perm.clone(),
@@ -129,8 +140,8 @@ impl Primitive for PPermute {
             )
         })
     }
-    fn axis_names(&self) -> Vec<String> {
-        vec![self.axis_name.clone()]
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(vec![self.axis_name.clone()])
     }
 }
 

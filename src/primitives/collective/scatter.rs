@@ -4,8 +4,8 @@ use super::lowering::{self, Groups};
 use super::sum::total;
 use super::{AllGather, behind, parted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_type};
@@ -37,7 +37,7 @@ impl Primitive for PSumScatter {
     fn name(&self) -> &'static str {
         "psum_scatter"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(operands)?;
         let (at, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
         ensure_shape!(at < x.rank(), "dimension {at} must lie below the rank {}", x.rank());
@@ -59,10 +59,15 @@ impl Primitive for PSumScatter {
         }
         Ok(vec![x.with_shape(x.shape.remove(at))])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = self.scatter_dimension;
         if !axis.is_named(&self.axis_name) {
             let shifted = PSumScatter { scatter_dimension: at + 1, ..self.clone() };
@@ -77,7 +82,7 @@ impl Primitive for PSumScatter {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let at = self.scatter_dimension;
         Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], at, &results[0])?])
@@ -85,7 +90,7 @@ impl Primitive for PSumScatter {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { flops: Cost::elementwise(operands, results).flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let gather = AllGather {
             axis_name: self.axis_name.clone(),
             axis_size: self.axis_size,
@@ -94,11 +99,17 @@ impl Primitive for PSumScatter {
         };
         Ok(vec![Some(bind1(gather, [one_cotangent(cts)?]).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for PSumScatter {
     fn communication(&self) -> Option<Communication> {
         Some(Communication::along(Collective::ReduceScatter, std::slice::from_ref(&self.axis_name)))
     }
-    fn axis_names(&self) -> Vec<String> {
-        vec![self.axis_name.clone()]
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(vec![self.axis_name.clone()])
     }
 }
 

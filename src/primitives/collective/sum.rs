@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::vary;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Operand, Primitive, Rule, Sample, Scalar, Tangent, Varying, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Primitive, RuleResult, Sample, Scalar, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::constant::fill_of;
@@ -49,14 +49,19 @@ impl Primitive for PSum {
     fn name(&self) -> &'static str {
         "psum"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<1>(operands)?;
         Ok(vec![same_numeric_type(operands)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         if !axis.is_among(&self.axis_names) {
             return Ok(batched(bind1(self.clone(), [&operands[0]]), axes[0].unwrap_or(0)));
         }
@@ -67,15 +72,12 @@ impl Primitive for PSum {
         };
         Ok(Batched { outputs: vec![sum], axes: vec![None] })
     }
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        results[0].varying = operands[0].varying.without(&self.axis_names);
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if self.axis_names.is_empty() {
             return Ok(operands.to_vec());
         }
@@ -85,7 +87,7 @@ impl Primitive for PSum {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { flops: Cost::elementwise(operands, results).flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let before = &operands[0].aval().varying;
         let (tracked, summed): (Vec<String>, Vec<String>) =
             self.axis_names.iter().cloned().partition(|name| before.contains(name));
@@ -96,11 +98,20 @@ impl Primitive for PSum {
         };
         Ok(vec![Some(vary(&ct, &Varying::over(tracked)).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for PSum {
+    fn result_varying(&self, operands: &[Aval], _: &[Aval]) -> Option<Vec<Varying>> {
+        Some(vec![operands[0].varying.without(&self.axis_names)])
+    }
     fn communication(&self) -> Option<Communication> {
         Some(Communication::along(Collective::AllReduce, &self.axis_names))
     }
-    fn axis_names(&self) -> Vec<String> {
-        self.axis_names.clone()
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(self.axis_names.clone())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::lowering::{self, Groups};
 use super::{behind, merged, parted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, LowerCtx,
-    Operand, Primitive, Rule, RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
@@ -39,7 +39,7 @@ impl Primitive for AllToAll {
     fn name(&self) -> &'static str {
         "all_to_all"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let (split, concat, n) = (self.split_axis, self.concat_axis, self.axis_size);
         let (name, rank) = (&self.axis_name, x.rank());
@@ -66,10 +66,15 @@ impl Primitive for AllToAll {
         shape.insert(concat, n);
         Ok(vec![x.with_shape(shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let (split, concat) = (self.split_axis, self.concat_axis);
         if !axis.is_named(&self.axis_name) {
             let shifted =
@@ -91,7 +96,7 @@ impl Primitive for AllToAll {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let (x, dtype) = (&operands[0], results[0].dtype);
         let [split, concat] = [self.split_axis, self.concat_axis];
@@ -106,16 +111,22 @@ impl Primitive for AllToAll {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::whole(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let back =
             AllToAll { split_axis: self.concat_axis, concat_axis: self.split_axis, ..self.clone() };
         Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for AllToAll {
     fn communication(&self) -> Option<Communication> {
         Some(Communication::along(Collective::AllToAll, std::slice::from_ref(&self.axis_name)))
     }
-    fn axis_names(&self) -> Vec<String> {
-        vec![self.axis_name.clone()]
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(vec![self.axis_name.clone()])
     }
 }
 

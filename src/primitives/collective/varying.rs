@@ -3,8 +3,8 @@
 use super::PSum;
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, Varying, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::stablehlo::Value;
@@ -29,26 +29,33 @@ impl Primitive for PVary {
     fn name(&self) -> &'static str {
         "pvary"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![x.clone()])
     }
-    fn vary(&self, operands: &[Aval], results: &mut [Aval]) {
-        results[0].varying = joint(operands).and(&Varying::over(&self.axis_names));
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         Ok(batched(bind1(self.clone(), [&operands[0]]), axes[0].unwrap_or(0)))
     }
-    fn lower(&self, _: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        _: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(operands.to_vec())
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let before = &operands[0].aval().varying;
         let added: Vec<String> =
@@ -57,6 +64,15 @@ impl Primitive for PVary {
             true => ct.clone().into(),
             false => bind1(PSum { axis_names: added }, [ct]).into(),
         })])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for PVary {
+    fn result_varying(&self, operands: &[Aval], _: &[Aval]) -> Option<Vec<Varying>> {
+        Some(vec![joint(operands).and(&Varying::over(&self.axis_names))])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::general::ConvGeneralDilated;
 use super::transposition::{divided, merged};
-use crate::core::{Array, BatchAxis, Batched, Rule, bind1};
+use crate::core::{Array, BatchAxis, Batched, RuleResult, bind1};
 use crate::primitives::constant::zeros_of;
 use crate::primitives::rules::{batched, move_axis};
 
@@ -12,7 +12,7 @@ impl ConvGeneralDilated {
         operands: [&Array; 2],
         axes: [Option<usize>; 2],
         axis: &BatchAxis,
-    ) -> Rule<Batched> {
+    ) -> RuleResult<Batched> {
         let n = axis.size;
         // Without the batch axis: the shapes of the convolution that a user wrote.
         let front = |side: usize| match axes[side] {

@@ -3,8 +3,8 @@
 use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, LowerCtx, Operand, Precision,
-    Primitive, Rule, RuleError, ShardingRule, Tangent, bind1,
+    Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, JvpResult, LowerCtx,
+    Operand, Precision, Primitive, RuleError, RuleResult, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::primitives::dot::product_dtype;
 use crate::primitives::rules::{add_tangents, arity, one_cotangent};
@@ -79,7 +79,7 @@ impl Primitive for ConvGeneralDilated {
     fn name(&self) -> &'static str {
         "conv_general_dilated"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [lhs, rhs] = arity(operands)?;
         let noted = |error: RuleError| error.note(self.describe(lhs.rank()));
         let geometry = self.geometry(&lhs.shape, &rhs.shape).map_err(noted)?;
@@ -87,14 +87,19 @@ impl Primitive for ConvGeneralDilated {
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
         Ok(vec![Aval { weak, ..Aval::new(dtype, geometry.shape()) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (lhs, rhs) = (&primals[0], &primals[1]);
         let y = bind1(self.clone(), [lhs, rhs]);
         let left = tangents[0].map(y.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
         let right = tangents[1].map(y.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
         Ok((vec![y], vec![add_tangents(&left, &right)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         self.batched([&operands[0], &operands[1]], [axes[0], axes[1]], axis)
     }
     fn lower(
@@ -102,7 +107,7 @@ impl Primitive for ConvGeneralDilated {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         self.written(ctx, operands, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -118,6 +123,43 @@ impl Primitive for ConvGeneralDilated {
         let each = if results[0].dtype.is_complex() { 8 } else { 2 };
         Cost { flops: each * others * space, ..movement }
     }
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
+        let ct = one_cotangent(cts)?;
+        match operands {
+            [Operand::Linear(lhs), Operand::Known(rhs)] => {
+                Ok(vec![Some(self.transposed_lhs(ct, lhs, rhs)?), None])
+            }
+            [Operand::Known(lhs), Operand::Linear(rhs)] => {
+                Ok(vec![None, Some(self.transposed_rhs(ct, lhs, rhs)?)])
+            }
+            _ => Err(RuleError::not_linear("conv_general_dilated")),
+        }
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Spmd for ConvGeneralDilated {
+    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> Option<ShardingRule> {
+        // Windows reach across cuts in space, so those are none; features of groups lie apart.
+        let rank = results[0].rank();
+        let Ok(numbers) = self.dimension_numbers.resolved(operands[0].rank()) else {
+            return Some(ShardingRule::default());
+        };
+        let along = |dim: usize| match numbers.out_spec.iter().position(|&at| at == dim) {
+            Some(0) if self.batch_group_count <= 1 => vec![(0, numbers.lhs_spec[0])],
+            Some(1) => vec![(1, numbers.rhs_spec[0])],
+            _ => vec![],
+        };
+        Some(ShardingRule::one((0..rank).map(along)))
+    }
+}
+
+impl Analysis for ConvGeneralDilated {
     fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
         let geometry = self.geometry(&operands[0].shape, &operands[1].shape).ok()?;
         let groups = self.feature_group_count.max(1) * self.batch_group_count.max(1);
@@ -129,31 +171,6 @@ impl Primitive for ConvGeneralDilated {
             k: geometry.inputs * geometry.space.iter().map(taps).product::<usize>(),
             passes: Contraction::passes(&operands[0], self.precision),
         })
-    }
-    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
-        // Windows reach across cuts in space, so those are none; features of groups lie apart.
-        let rank = results[0].rank();
-        let Ok(numbers) = self.dimension_numbers.resolved(operands[0].rank()) else {
-            return ShardingRule::default();
-        };
-        let along = |dim: usize| match numbers.out_spec.iter().position(|&at| at == dim) {
-            Some(0) if self.batch_group_count <= 1 => vec![(0, numbers.lhs_spec[0])],
-            Some(1) => vec![(1, numbers.rhs_spec[0])],
-            _ => vec![],
-        };
-        ShardingRule::one((0..rank).map(along))
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
-        let ct = one_cotangent(cts)?;
-        match operands {
-            [Operand::Linear(lhs), Operand::Known(rhs)] => {
-                Ok(vec![Some(self.transposed_lhs(ct, lhs, rhs)?), None])
-            }
-            [Operand::Known(lhs), Operand::Linear(rhs)] => {
-                Ok(vec![None, Some(self.transposed_rhs(ct, lhs, rhs)?)])
-            }
-            _ => Err(RuleError::not_linear("conv_general_dilated")),
-        }
     }
 }
 

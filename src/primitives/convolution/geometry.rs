@@ -2,7 +2,7 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Rule, RuleError, Shape};
+use crate::core::{RuleError, RuleResult, Shape};
 use crate::primitives::window::{WindowAxis, dilated, meetings, places};
 use crate::{ensure, ensure_shape};
 
@@ -73,7 +73,7 @@ impl Geometry {
 
 impl ConvGeneralDilated {
     /// The sizes for operands of these shapes.
-    pub(super) fn geometry(&self, lhs: &Shape, rhs: &Shape) -> Rule<Geometry> {
+    pub(super) fn geometry(&self, lhs: &Shape, rhs: &Shape) -> RuleResult<Geometry> {
         let rank = lhs.rank();
         ensure_shape!(
             rank == rhs.rank(),
@@ -111,9 +111,9 @@ impl ConvGeneralDilated {
         lhs: &Shape,
         rhs: &Shape,
         numbers: &ConvDimensionNumbers,
-    ) -> Rule<Vec<Spatial>> {
+    ) -> RuleResult<Vec<Spatial>> {
         let n = lhs.rank() - 2;
-        let list = |name: &str, list: &[usize]| -> Rule<Vec<usize>> {
+        let list = |name: &str, list: &[usize]| -> RuleResult<Vec<usize>> {
             if list.is_empty() {
                 return Ok(vec![1; n]);
             }

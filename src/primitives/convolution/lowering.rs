@@ -3,7 +3,7 @@
 use super::general::ConvGeneralDilated;
 use super::geometry::{Geometry, Spatial};
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, Scalar, Shape, bind1};
+use crate::core::{Array, Aval, DType, LowerCtx, RuleResult, Scalar, Shape, bind1};
 use crate::primitives::arithmetic::{add, sub};
 use crate::primitives::complex::{complex, imag, real};
 use crate::primitives::composite::lower_as_function;
@@ -18,7 +18,7 @@ impl ConvGeneralDilated {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         result: &Aval,
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         if result.dtype.is_complex() && ctx.platform() != "tpu" {
             // Only TPUs have complex convolutions that are faster than a plain loop.

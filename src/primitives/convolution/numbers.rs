@@ -1,6 +1,6 @@
 //! Which axes of a convolution's arrays are which.
 
-use crate::core::{Rule, RuleError, trace};
+use crate::core::{RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl ConvDimensionNumbers {
         }
     }
 
-    fn parse(lhs: &str, rhs: &str, out: &str) -> Rule<ConvDimensionNumbers> {
+    fn parse(lhs: &str, rhs: &str, out: &str) -> RuleResult<ConvDimensionNumbers> {
         let texts = [("lhs", lhs, ['N', 'C']), ("rhs", rhs, ['O', 'I']), ("out", out, ['N', 'C'])];
         for (name, text, named) in texts {
             for (at, letter) in text.chars().enumerate() {
@@ -55,7 +55,7 @@ impl ConvDimensionNumbers {
             }
         }
         let space: Vec<char> = rhs.chars().filter(|c| !['O', 'I'].contains(c)).collect();
-        let spec = |name: &str, text: &str, named: [char; 2]| -> Rule<Vec<usize>> {
+        let spec = |name: &str, text: &str, named: [char; 2]| -> RuleResult<Vec<usize>> {
             let letters: Vec<char> = text.chars().collect();
             let wanted = named.iter().chain(&space);
             let positions: Option<Vec<usize>> =
@@ -74,9 +74,9 @@ impl ConvDimensionNumbers {
     }
 
     /// The lists written out for operands of this rank.
-    pub(super) fn resolved(&self, rank: usize) -> Rule<ConvDimensionNumbers> {
+    pub(super) fn resolved(&self, rank: usize) -> RuleResult<ConvDimensionNumbers> {
         ensure_shape!(rank >= 2, "operands need a batch and a feature axis, their rank is {rank}");
-        let list = |name: &str, list: &[usize]| -> Rule<Vec<usize>> {
+        let list = |name: &str, list: &[usize]| -> RuleResult<Vec<usize>> {
             if list.is_empty() {
                 return Ok((0..rank).collect());
             }

@@ -3,7 +3,7 @@
 use super::general::ConvGeneralDilated;
 use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Aval, Rule, Shape, Tangent, bind1};
+use crate::core::{Array, Aval, RuleResult, Shape, Tangent, bind1};
 use crate::primitives::convert::{convert_element_type, convert_to};
 use crate::primitives::rules::move_axis;
 use crate::primitives::shape::reshape_to;
@@ -39,7 +39,12 @@ fn list(space: &[Spatial], entry: fn(&Spatial) -> usize) -> Vec<usize> {
 impl ConvGeneralDilated {
     /// The cotangent of `lhs`: the result's convolved with the turned kernel, strides and dilation of `lhs`
     /// exchanged.
-    pub(super) fn transposed_lhs(&self, ct: &Array, lhs: &Aval, rhs: &Array) -> Rule<Tangent> {
+    pub(super) fn transposed_lhs(
+        &self,
+        ct: &Array,
+        lhs: &Aval,
+        rhs: &Array,
+    ) -> RuleResult<Tangent> {
         if ct.size() == 0 || lhs.size() == 0 {
             return Ok(Tangent::Zero(lhs.clone()));
         }
@@ -88,7 +93,12 @@ impl ConvGeneralDilated {
 
     /// The cotangent of `rhs`: `lhs` convolved with the result's, batch and features exchanged, and strides
     /// and dilation of `rhs`.
-    pub(super) fn transposed_rhs(&self, ct: &Array, lhs: &Array, rhs: &Aval) -> Rule<Tangent> {
+    pub(super) fn transposed_rhs(
+        &self,
+        ct: &Array,
+        lhs: &Array,
+        rhs: &Aval,
+    ) -> RuleResult<Tangent> {
         if ct.size() == 0 || lhs.size() == 0 || rhs.size() == 0 {
             return Ok(Tangent::Zero(rhs.clone()));
         }

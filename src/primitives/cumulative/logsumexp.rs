@@ -3,8 +3,8 @@
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, ensure_along, predecessors};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::logaddexp::{logaddexp, lower_logaddexp, share};
@@ -32,12 +32,12 @@ impl Primitive for Cumlogsumexp {
     fn name(&self) -> &'static str {
         "cumlogsumexp"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_float_type(arity::<1>(operands)?)?;
         ensure_along(&x, self.axis)?;
         Ok(vec![x])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = tangents[0].map(y.aval(), |dx| {
@@ -47,7 +47,12 @@ impl Primitive for Cumlogsumexp {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(Cumlogsumexp { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
     }
@@ -56,7 +61,7 @@ impl Primitive for Cumlogsumexp {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return Ok(operands.to_vec());
         }

@@ -1,6 +1,6 @@
 //! How running totals are written in StableHLO.
 
-use crate::core::{Array, DType, LowerCtx, Rule, Shape};
+use crate::core::{Array, DType, LowerCtx, RuleResult, Shape};
 use crate::primitives::composite::{Combine, lower_as_function};
 use crate::primitives::rules::element_dtype;
 use crate::primitives::shape::reshape_to;
@@ -138,7 +138,7 @@ pub(super) fn lower_tree(
     operands: &[Value],
     along: Along,
     combine: Combine<'_>,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     lower_as_function(ctx, name, operands, |xs| {
         tree(xs, along, combine).pop().into_iter().collect()
     })

@@ -25,18 +25,18 @@ pub(super) use sum::exemplars as exemplars_cumsum;
 
 use super::rules::{arity, resolve_axis};
 use super::structural::{PaddingDim, pad};
-use crate::core::{Array, Aval, Rule, trace};
+use crate::core::{Array, Aval, RuleResult, trace};
 use crate::{ensure_dtype, ensure_shape};
 
 /// The type of a running total of a numeric operand: the operand's.
-fn total_type(operands: &[Aval], axis: usize) -> Rule<Vec<Aval>> {
+fn total_type(operands: &[Aval], axis: usize) -> RuleResult<Vec<Aval>> {
     let [x] = arity(operands)?;
     ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
     ensure_along(x, axis)?;
     Ok(vec![x.clone()])
 }
 
-fn ensure_along(x: &Aval, axis: usize) -> Rule<()> {
+fn ensure_along(x: &Aval, axis: usize) -> RuleResult<()> {
     ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
     Ok(())
 }

@@ -3,8 +3,8 @@
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, predecessors, total_type};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::rules::{batched, move_axis};
@@ -31,10 +31,10 @@ impl Primitive for Cumprod {
     fn name(&self) -> &'static str {
         "cumprod"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = tangents[0].map(y.aval(), |dx| {
@@ -44,7 +44,12 @@ impl Primitive for Cumprod {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(Cumprod { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
     }
@@ -53,7 +58,7 @@ impl Primitive for Cumprod {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return Ok(operands.to_vec());
         }

@@ -3,8 +3,8 @@
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{axis_of, ensure_along, predecessors};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, mul};
 use crate::primitives::promote::{ArrayLike, promote_arrays};
@@ -39,12 +39,12 @@ impl Primitive for LinearRecurrence {
     fn name(&self) -> &'static str {
         "linear_recurrence"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let y = same_numeric_type(arity::<2>(operands)?)?;
         ensure_along(&y, self.axis)?;
         Ok(vec![y])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, b) = (&primals[0], &primals[1]);
         let y = bind1(self.clone(), [a, b]);
         let driven =
@@ -53,7 +53,12 @@ impl Primitive for LinearRecurrence {
         let dy = driven.map(y.aval(), |driven| bind1(self.clone(), [a, driven]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         let recurrence = LinearRecurrence { axis: self.axis + 1, ..self.clone() };
         Ok(batched(bind1(recurrence, [&operands[0], &operands[1]]), 0))
@@ -63,7 +68,7 @@ impl Primitive for LinearRecurrence {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return Ok(vec![operands[1].clone()]);
         }
@@ -85,7 +90,7 @@ impl Primitive for LinearRecurrence {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { flops: 2 * results[0].size() as u64, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Known(a), Operand::Linear(_)] = operands else {
             return Err(RuleError::not_linear("linear_recurrence"));
         };

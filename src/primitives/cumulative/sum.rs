@@ -3,8 +3,8 @@
 use super::loops::{Along, lower_loop, lower_tree, sum_carry};
 use super::{axis_of, total_type};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::add;
 use crate::primitives::rules::{batched, linear_jvp, move_axis, one_cotangent};
@@ -31,13 +31,18 @@ impl Primitive for Cumsum {
     fn name(&self) -> &'static str {
         "cumsum"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(Cumsum { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
     }
@@ -46,7 +51,7 @@ impl Primitive for Cumsum {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return Ok(operands.to_vec());
         }
@@ -63,7 +68,7 @@ impl Primitive for Cumsum {
         let flops = results[0].size() as u64;
         Cost { flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let back = Cumsum { axis: self.axis, reverse: !self.reverse };
         Ok(vec![Some(bind1(back, [one_cotangent(cts)?]).into())])
     }

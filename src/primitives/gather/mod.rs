@@ -14,8 +14,8 @@ use super::scatter::{Combiner, Scatter, ScatterDimensionNumbers};
 use super::slicing::widened_indices;
 use super::structural::expand_dims;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
-    Scalar, ShardingRule, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
+    RuleError, RuleResult, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -50,7 +50,7 @@ impl Primitive for Gather {
     fn name(&self) -> &'static str {
         "gather"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, indices] = arity(operands)?;
         ensure_dtype!(
             indices.dtype.is_integer(),
@@ -60,13 +60,18 @@ impl Primitive for Gather {
         let shape = self.dimension_numbers.result(&x.shape, &indices.shape, &self.slice_sizes)?;
         Ok(vec![x.with_shape(shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0], &primals[1]]);
         let filled_with_zero = Gather { fill_value: Some(Scalar::Int(0)), ..self.clone() };
         let dy = tangents[0].map(y.aval(), |dx| bind1(filled_with_zero, [dx, &primals[1]]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let front = |at: usize| match axes[at] {
             Some(from) => move_axis(&operands[at], from, 0),
             None => operands[at].clone(),
@@ -113,7 +118,7 @@ impl Primitive for Gather {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let ty = results[0].stablehlo();
         let dtype = results[0].dtype;
         if results[0].size() == 0 {
@@ -144,14 +149,7 @@ impl Primitive for Gather {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::part(operands, &results[0])
     }
-    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
-        self.dimension_numbers.sharding_rule(
-            &operands[0].shape,
-            &self.slice_sizes,
-            results[0].rank(),
-        )
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Linear(x), Operand::Known(indices)] = operands else {
             return Err(RuleError::not_linear("gather"));
         };
@@ -166,12 +164,30 @@ impl Primitive for Gather {
         let zeros = zeros_of(&ct.aval().with_shape(&x.shape));
         Ok(vec![Some(bind1(scatter, [&zeros, indices, ct]).into()), None])
     }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Gather {
+    fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> Option<ShardingRule> {
+        Some(self.dimension_numbers.sharding_rule(
+            &operands[0].shape,
+            &self.slice_sizes,
+            results[0].rank(),
+        ))
+    }
 }
 
 impl Gather {
     /// Which index vectors address slices that lie within the operand: `i1` of the shape of the indices
     /// without the last axis.
-    fn lower_mask(&self, ctx: &mut LowerCtx<'_>, x: &[usize], indices: &Value) -> Rule<Value> {
+    fn lower_mask(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        x: &[usize],
+        indices: &Value,
+    ) -> RuleResult<Value> {
         let ty = indices.ty().clone();
         let dtype = element_dtype(indices);
         let bounds = self.dimension_numbers.start_index_map.iter().map(|&axis| {

@@ -1,6 +1,6 @@
 //! How indices address an operand: dimension numbers and modes of gather and scatter.
 
-use crate::core::{Rule, Shape, ShardingRule};
+use crate::core::{RuleResult, Shape, ShardingRule};
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,7 +43,11 @@ pub(in crate::primitives) fn attribute_lists(lists: &[(&str, &[usize])]) -> Stri
 }
 
 /// Checks that `dims` are distinct and below `rank`.
-pub(in crate::primitives) fn ensure_dims(name: &str, dims: &[usize], rank: usize) -> Rule<()> {
+pub(in crate::primitives) fn ensure_dims(
+    name: &str,
+    dims: &[usize],
+    rank: usize,
+) -> RuleResult<()> {
     ensure_shape!(
         (1..dims.len()).all(|at| !dims[..at].contains(&dims[at]))
             && dims.iter().all(|&dim| dim < rank),
@@ -57,7 +61,7 @@ pub(in crate::primitives) fn ensure_increasing(
     name: &str,
     dims: &[usize],
     rank: usize,
-) -> Rule<()> {
+) -> RuleResult<()> {
     ensure_shape!(
         dims.windows(2).all(|pair| pair[0] < pair[1]) && dims.iter().all(|&dim| dim < rank),
         "{name} {dims:?} must increase and lie below {rank}"
@@ -74,7 +78,7 @@ pub(in crate::primitives) fn ensure_addressing(
     dropped: &[usize],
     mapped: &[usize],
     batching: [&[usize]; 2],
-) -> Rule<()> {
+) -> RuleResult<()> {
     let [operand_batching, indices_batching] = batching;
     let n_batch = indices.rank().saturating_sub(1);
     ensure_shape!(
@@ -130,7 +134,7 @@ impl GatherDimensionNumbers {
         operand: &Shape,
         indices: &Shape,
         slice_sizes: &[usize],
-    ) -> Rule<Shape> {
+    ) -> RuleResult<Shape> {
         ensure_addressing(
             operand,
             indices,

@@ -3,8 +3,8 @@
 use super::matrices::{expect_square, hermitian, identity, lower_part};
 use super::triangular_solve::{TransposeA, TriangularSolve, solve, triangular_solve};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::composite::lower_by;
 use crate::primitives::rules::{arity, batched, move_axis};
@@ -28,12 +28,12 @@ impl Primitive for Cholesky {
     fn name(&self) -> &'static str {
         "cholesky"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_square(a)?;
         Ok(vec![a.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let l = bind1(Cholesky, [&primals[0]]);
         let dl = tangents[0].map(l.aval(), |da| {
             let da = hermitian(da);
@@ -50,7 +50,12 @@ impl Primitive for Cholesky {
         });
         Ok((vec![l], vec![dl]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(Cholesky, [&a]), 0))
     }
@@ -59,7 +64,7 @@ impl Primitive for Cholesky {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let whole = lower_by(ctx, operands, |a| vec![hermitian(&a[0])])?;
         let l = ctx.op_as("cholesky", &whole, "lower = true", &results[0].stablehlo());
         // What stands above the diagonal is left open by the operation.

@@ -5,8 +5,8 @@ use super::matrices::{
 };
 use super::svd;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -37,13 +37,13 @@ impl Primitive for Eigh {
     fn name(&self) -> &'static str {
         "eigh"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_square(a)?;
         let w = Aval { dtype: a.dtype.real(), ..a.with_shape(a.shape.remove(a.rank() - 1)) };
         Ok(vec![a.clone(), w])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let outputs = bind(Eigh, &[&primals[0]]);
         let (v, w) = (&outputs[0], &outputs[1]);
         let Tangent::Dense(da) = &tangents[0] else {
@@ -61,7 +61,12 @@ impl Primitive for Eigh {
         let dw = real(&diagonal(&c));
         Ok((outputs, vec![dv.into(), dw.into()]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(Batched { outputs: bind(Eigh, &[&a]), axes: vec![Some(0); 2] })
     }
@@ -70,7 +75,7 @@ impl Primitive for Eigh {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return lower_by(ctx, operands, |_| results.iter().map(zeros_of).collect());
         }

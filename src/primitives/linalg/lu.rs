@@ -5,8 +5,8 @@ use super::matrices::{
 };
 use super::triangular_solve::{solve, with_unit_diagonal};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Shape, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -34,7 +34,7 @@ impl Primitive for Lu {
     fn name(&self) -> &'static str {
         "lu"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_matrices(a)?;
         let rank = a.rank();
@@ -43,7 +43,7 @@ impl Primitive for Lu {
         let of = |size| Aval::new(DType::I32, batch.insert(rank - 2, size));
         Ok(vec![a.clone(), of(m.min(n)), of(m)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let outputs = bind(Lu, &[&primals[0]]);
         let (packed, permutation) = (&outputs[0], &outputs[2]);
         let (m, n) = sizes(packed);
@@ -65,7 +65,12 @@ impl Primitive for Lu {
         let rows = Tangent::zero_like(&outputs[2]);
         Ok((outputs, vec![change, pivots, rows]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(Batched { outputs: bind(Lu, &[&a]), axes: vec![Some(0); 3] })
     }
@@ -74,7 +79,7 @@ impl Primitive for Lu {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if ctx.platform() == "tpu" {
             let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
             let target = "call_target_name = \"LuDecomposition\"";

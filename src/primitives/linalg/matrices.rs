@@ -1,6 +1,6 @@
 //! What rules of decompositions are written with: products, transposes and triangles of the last two axes.
 
-use crate::core::{Array, Aval, DType, Rule};
+use crate::core::{Array, Aval, DType, RuleResult};
 use crate::primitives::{
     DotGeneral, broadcast_in_dim, broadcasted_iota, conj, convert_element_type, dot_general, eq,
     ge, real, transpose, where_,
@@ -94,7 +94,7 @@ pub(super) fn as_columns(d: &Array, x: &Array) -> Array {
 }
 
 /// Whether an operand is a stack of matrices of a dtype that decompositions take.
-pub(super) fn expect_matrices(x: &Aval) -> Rule<()> {
+pub(super) fn expect_matrices(x: &Aval) -> RuleResult<()> {
     ensure_shape!(x.rank() >= 2, "needs a matrix, got {} axes", x.rank());
     ensure_dtype!(
         matches!(x.dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128),
@@ -105,7 +105,7 @@ pub(super) fn expect_matrices(x: &Aval) -> Rule<()> {
 }
 
 /// Whether the matrices are square besides.
-pub(super) fn expect_square(x: &Aval) -> Rule<()> {
+pub(super) fn expect_square(x: &Aval) -> RuleResult<()> {
     expect_matrices(x)?;
     let (m, n) = (x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
     ensure_shape!(m == n, "needs square matrices, got {m} by {n}");

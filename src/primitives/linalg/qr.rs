@@ -3,8 +3,8 @@
 use super::matrices::{adjoint, expect_matrices, lower_part, product, sizes, upper_part};
 use super::triangular_solve::solve;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Shape, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::primitives::composite::lower_by;
 use crate::primitives::rules::{arity, move_axis};
@@ -45,14 +45,14 @@ impl Primitive for Qr {
     fn name(&self) -> &'static str {
         "qr"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_matrices(a)?;
         let (m, n) = (a.shape[a.rank() - 2], a.shape[a.rank() - 1]);
         let k = self.inner(m, n);
         Ok(vec![a.with_shape(last_two(&a.shape, m, k)), a.with_shape(last_two(&a.shape, k, n))])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (m, n) = sizes(&primals[0]);
         if m < n || (self.full_matrices && m != n) {
             return Err(RuleError::unsupported(format!(
@@ -83,7 +83,12 @@ impl Primitive for Qr {
         let tangents = vec![dq.into(), dr.into()];
         Ok((outputs, tangents))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(Batched { outputs: bind(self.clone(), &[&a]), axes: vec![Some(0); 2] })
     }
@@ -92,7 +97,7 @@ impl Primitive for Qr {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let ty = operands[0].ty().clone();
         let (batch, matrix) = ty.dims().split_at(ty.dims().len() - 2);
         let (m, n) = (matrix[0], matrix[1]);

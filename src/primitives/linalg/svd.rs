@@ -5,8 +5,8 @@ use super::matrices::{
 };
 use super::qr::qr;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -43,7 +43,7 @@ impl Primitive for Svd {
     fn name(&self) -> &'static str {
         "svd"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_matrices(a)?;
         let rank = a.rank();
@@ -56,7 +56,7 @@ impl Primitive for Svd {
         let s = Aval { dtype: a.dtype.real(), ..a.with_shape(batch.insert(rank - 2, k)) };
         Ok(vec![of(m, left), s, of(right, n)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (m, n) = sizes(&primals[0]);
         if self.full_matrices && m != n {
             return Err(RuleError::unsupported(
@@ -101,7 +101,12 @@ impl Primitive for Svd {
         let dvh = adjoint(&dv);
         Ok((outputs, vec![du.into(), ds.into(), dvh.into()]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(Batched { outputs: bind(self.clone(), &[&a]), axes: vec![Some(0); 3] })
     }
@@ -110,7 +115,7 @@ impl Primitive for Svd {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if operands[0].ty().dims().contains(&0) {
             return lower_by(ctx, operands, |_| results.iter().map(empty_like).collect());
         }

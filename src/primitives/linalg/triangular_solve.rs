@@ -2,8 +2,8 @@
 
 use super::matrices::{adjoint, expect_square, identity, lower_part, product, swapped, upper_part};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::rules::{add_tangents, arity, batch_at_front, batched, one_cotangent};
 use crate::primitives::{conj, neg};
@@ -79,7 +79,7 @@ impl Primitive for TriangularSolve {
     fn name(&self) -> &'static str {
         "triangular_solve"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a, b] = arity(operands)?;
         expect_square(a)?;
         ensure_dtype!(a.dtype == b.dtype, "dtypes differ: {} and {}", a.dtype, b.dtype);
@@ -99,7 +99,7 @@ impl Primitive for TriangularSolve {
         );
         Ok(vec![Aval { weak: a.weak && b.weak, ..b.clone() }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, b) = (&primals[0], &primals[1]);
         let x = bind1(self.clone(), [a, b]);
         let of_b = tangents[1].map(x.aval(), |db| bind1(self.clone(), [a, db]));
@@ -113,7 +113,12 @@ impl Primitive for TriangularSolve {
         });
         Ok((vec![x], vec![add_tangents(&of_b, &of_a)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         Ok(batched(bind1(self.clone(), [&operands[0], &operands[1]]), 0))
     }
@@ -122,7 +127,7 @@ impl Primitive for TriangularSolve {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let how = match self.transpose_a {
             TransposeA::NoTranspose => "NO_TRANSPOSE",
             TransposeA::Transpose => "TRANSPOSE",
@@ -139,7 +144,7 @@ impl Primitive for TriangularSolve {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
         Cost { flops: n * results[0].size() as u64, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let Some(a) = operands[0].known() else {
             return Err(crate::core::RuleError::not_linear("triangular_solve"));

@@ -1,8 +1,8 @@
 //! Shifts of the bits of integers.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::promote::{ArrayLike, promote_arrays};
 use crate::primitives::rules::{arity, batch_elementwise, same_integer_type, zero_jvp};
@@ -37,16 +37,26 @@ impl Primitive for ShiftLeft {
     fn name(&self) -> &'static str {
         "shift_left"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_integer_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("shift_left", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -81,16 +91,26 @@ impl Primitive for ShiftRightLogical {
     fn name(&self) -> &'static str {
         "shift_right_logical"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_integer_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("shift_right_logical", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -125,16 +145,26 @@ impl Primitive for ShiftRightArithmetic {
     fn name(&self) -> &'static str {
         "shift_right_arithmetic"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_integer_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("shift_right_arithmetic", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

@@ -2,8 +2,8 @@
 
 use super::axes::{compare, highest, lowest, rule_of_kept};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Scalar, ShardingRule, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1, trace,
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::rules::element_dtype;
@@ -12,7 +12,7 @@ use crate::stablehlo::{Value, i64_array};
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-fn indices_along(operands: &[Aval], axis: usize, index_dtype: DType) -> Rule<Vec<Aval>> {
+fn indices_along(operands: &[Aval], axis: usize, index_dtype: DType) -> RuleResult<Vec<Aval>> {
     let [x] = arity(operands)?;
     ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
     ensure_dtype!(index_dtype.is_integer(), "index_dtype must be an integer, got {index_dtype}");
@@ -36,7 +36,7 @@ fn lower_arg(
     result: &Aval,
     direction: &str,
     initial: Scalar,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     let index_dtype = result.dtype;
     let element = x.ty().scalar();
     let index = element.with_element(index_dtype.stablehlo());
@@ -93,13 +93,18 @@ impl Primitive for ArgMax {
     fn name(&self) -> &'static str {
         "argmax"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         indices_along(operands, self.axis, self.index_dtype)
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ArgMax { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
     }
@@ -108,7 +113,7 @@ impl Primitive for ArgMax {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
         if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
             return found;
@@ -120,8 +125,14 @@ impl Primitive for ArgMax {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &[self.axis])
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ArgMax {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &[self.axis]))
     }
 }
 
@@ -155,13 +166,18 @@ impl Primitive for ArgMin {
     fn name(&self) -> &'static str {
         "argmin"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         indices_along(operands, self.axis, self.index_dtype)
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ArgMin { axis: self.axis + 1, ..self.clone() }, [&x]), 0))
     }
@@ -170,7 +186,7 @@ impl Primitive for ArgMin {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
         if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
             return found;
@@ -182,8 +198,14 @@ impl Primitive for ArgMin {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &[self.axis])
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ArgMin {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &[self.axis]))
     }
 }
 

@@ -1,14 +1,14 @@
 //! What all reductions share: which axes go, and the text of `stablehlo.reduce`.
 
 use crate::core::{
-    Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, ShardingRule, trace,
+    Array, Aval, DType, LowerCtx, RuleError, RuleResult, Scalar, Shape, ShardingRule, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{resolve_axis, without_axes};
 use crate::stablehlo::{Value, i64_array};
 
 /// The aval left after reducing `axes`, which must be sorted, distinct and in range.
-pub(super) fn reduced(x: &Aval, axes: &[usize]) -> Rule<Aval> {
+pub(super) fn reduced(x: &Aval, axes: &[usize]) -> RuleResult<Aval> {
     ensure_shape!(
         axes.windows(2).all(|pair| pair[0] < pair[1]) && axes.iter().all(|&axis| axis < x.rank()),
         "axes {axes:?} must increase and lie below the rank {} of {x}",
@@ -104,7 +104,7 @@ pub(super) fn compare(
 /// for an axis that is out of range or named twice.
 #[track_caller]
 pub(crate) fn resolve_axes(name: &str, x: &Array, axes: &[isize]) -> Vec<usize> {
-    let resolved: Rule<Vec<usize>> =
+    let resolved: RuleResult<Vec<usize>> =
         axes.iter().map(|&axis| resolve_axis(axis, x.rank())).collect();
     let distinct = resolved.and_then(|mut resolved| {
         resolved.sort_unstable();
@@ -124,7 +124,8 @@ pub(crate) fn resolve_axes(name: &str, x: &Array, axes: &[isize]) -> Vec<usize> 
 /// What the tests of this family need.
 #[cfg(test)]
 pub(super) mod testing {
-    use crate::core::trace::{Mode, Tracing, catch};
+    use crate::core::catch;
+    use crate::core::trace::{Mode, Tracing};
     use crate::core::{Array, Aval, DType, LowerCtx};
 
     /// The StableHLO of `f` of one operand, without locations.

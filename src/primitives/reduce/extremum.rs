@@ -4,8 +4,8 @@ use super::axes::{
     compare, highest, kept, lower_reduce, lowest, reduced, resolve_axes, rule_of_kept, shifted,
 };
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    ShardingRule, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -77,17 +77,22 @@ impl Primitive for ReduceMax {
     fn name(&self) -> &'static str {
         "reduce_max"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![reduced(x, &self.axes)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = extremum_tangent(x, &y, &tangents[0], &self.axes);
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceMax { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -96,7 +101,7 @@ impl Primitive for ReduceMax {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let dtype = results[0].dtype;
         let initial = lowest(dtype).stablehlo(dtype);
         Ok(vec![lower_reduce(ctx, &operands[0], &self.axes, &initial, |ctx, pair| {
@@ -106,8 +111,14 @@ impl Primitive for ReduceMax {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceMax {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 
@@ -137,17 +148,22 @@ impl Primitive for ReduceMin {
     fn name(&self) -> &'static str {
         "reduce_min"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![reduced(x, &self.axes)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let dy = extremum_tangent(x, &y, &tangents[0], &self.axes);
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceMin { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -156,7 +172,7 @@ impl Primitive for ReduceMin {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let dtype = results[0].dtype;
         let initial = highest(dtype).stablehlo(dtype);
         Ok(vec![lower_reduce(ctx, &operands[0], &self.axes, &initial, |ctx, pair| {
@@ -166,8 +182,14 @@ impl Primitive for ReduceMin {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceMin {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 

@@ -2,15 +2,15 @@
 
 use super::axes::{lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Scalar, ShardingRule, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::rules::{arity, batched, move_axis, zero_jvp};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-fn reduced_bits(operands: &[Aval], axes: &[usize]) -> Rule<Vec<Aval>> {
+fn reduced_bits(operands: &[Aval], axes: &[usize]) -> RuleResult<Vec<Aval>> {
     let [x] = arity(operands)?;
     ensure_dtype!(
         x.dtype.is_bool() || x.dtype.is_integer(),
@@ -49,13 +49,18 @@ impl Primitive for ReduceAnd {
     fn name(&self) -> &'static str {
         "reduce_and"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceAnd { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -64,7 +69,7 @@ impl Primitive for ReduceAnd {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         // -1 wraps to all bits set; a boolean is true for any number but 0.
         let ones = Scalar::Int(-1).stablehlo(results[0].dtype);
         let x = &operands[0];
@@ -73,8 +78,14 @@ impl Primitive for ReduceAnd {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceAnd {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 
@@ -107,13 +118,18 @@ impl Primitive for ReduceOr {
     fn name(&self) -> &'static str {
         "reduce_or"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceOr { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -122,7 +138,7 @@ impl Primitive for ReduceOr {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let zero = Scalar::Int(0).stablehlo(results[0].dtype);
         let x = &operands[0];
         Ok(vec![lower_reduce(ctx, x, &self.axes, &zero, |ctx, pair| ctx.op("or", pair))])
@@ -130,8 +146,14 @@ impl Primitive for ReduceOr {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceOr {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 
@@ -164,13 +186,18 @@ impl Primitive for ReduceXor {
     fn name(&self) -> &'static str {
         "reduce_xor"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
         zero_jvp(self, primals)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceXor { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -179,7 +206,7 @@ impl Primitive for ReduceXor {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let zero = Scalar::Int(0).stablehlo(results[0].dtype);
         let x = &operands[0];
         Ok(vec![lower_reduce(ctx, x, &self.axes, &zero, |ctx, pair| ctx.op("xor", pair))])
@@ -187,8 +214,14 @@ impl Primitive for ReduceXor {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceXor {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Scalar, ShardingRule, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
@@ -59,12 +59,12 @@ impl Primitive for ReduceProd {
     fn name(&self) -> &'static str {
         "reduce_prod"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
         Ok(vec![reduced(x, &self.axes)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let empty = self.axes.iter().any(|&axis| x.shape()[axis] == 0);
@@ -74,7 +74,12 @@ impl Primitive for ReduceProd {
         };
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceProd { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -83,7 +88,7 @@ impl Primitive for ReduceProd {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let one = Scalar::Int(1).stablehlo(results[0].dtype);
         let x = &operands[0];
         Ok(vec![lower_reduce(ctx, x, &self.axes, &one, |ctx, pair| ctx.op("multiply", pair))])
@@ -91,8 +96,14 @@ impl Primitive for ReduceProd {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceProd {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 

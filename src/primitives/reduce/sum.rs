@@ -2,8 +2,8 @@
 
 use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Scalar, ShardingRule, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::primitives::rules::{arity, batched, linear_jvp, move_axis, one_cotangent};
 use crate::primitives::shape::broadcast_in_dim;
@@ -28,14 +28,19 @@ impl Primitive for ReduceSum {
     fn name(&self) -> &'static str {
         "reduce_sum"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![reduced(x, &self.axes)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         Ok(batched(bind1(ReduceSum { axes: shifted(&self.axes) }, [&x]), 0))
     }
@@ -44,7 +49,7 @@ impl Primitive for ReduceSum {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let zero = Scalar::Int(0).stablehlo(results[0].dtype);
         let sum =
             lower_reduce(ctx, &operands[0], &self.axes, &zero, |ctx, pair| ctx.op("add", pair));
@@ -53,13 +58,19 @@ impl Primitive for ReduceSum {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::reduction(operands, results)
     }
-    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> ShardingRule {
-        rule_of_kept(operands[0].rank(), &self.axes)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let shape = &operands[0].aval().shape;
         let kept = kept(shape.rank(), &self.axes);
         Ok(vec![Some(broadcast_in_dim(one_cotangent(cts)?, shape, &kept).into())])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for ReduceSum {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(rule_of_kept(operands[0].rank(), &self.axes))
     }
 }
 

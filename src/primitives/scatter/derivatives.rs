@@ -1,7 +1,7 @@
 //! Forward derivatives of scatter, by how updates combine.
 
 use super::{Combiner, Scatter};
-use crate::core::{Array, DType, Rule, Scalar, Shape, Tangent, bind1};
+use crate::core::{Array, DType, RuleResult, Scalar, Shape, Tangent, bind1};
 use crate::primitives::arithmetic::{add, div, mul};
 use crate::primitives::comparison::{eq, gt, ne};
 use crate::primitives::constant::{fill_of, zeros_of};
@@ -71,7 +71,7 @@ impl Scatter {
         &self,
         primals: &[Array],
         tangents: &[Tangent],
-    ) -> Rule<(Array, Tangent)> {
+    ) -> RuleResult<(Array, Tangent)> {
         let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
         let y = bind1(self.clone(), [x, indices, updates]);
         let left = tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx, indices, updates]));

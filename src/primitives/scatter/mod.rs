@@ -12,8 +12,8 @@ use super::gather::{Gather, GatherScatterMode, shifted, with_front};
 use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotangent};
 use super::slicing::widened_indices;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, RuleError,
-    Scalar, Shape, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
+    RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -62,7 +62,7 @@ impl Primitive for Scatter {
     fn name(&self) -> &'static str {
         "scatter"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, indices, updates] = arity(operands)?;
         ensure_dtype!(
             indices.dtype.is_integer(),
@@ -83,7 +83,7 @@ impl Primitive for Scatter {
         self.dimension_numbers.check(&x.shape, &indices.shape, &updates.shape)?;
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (y, dy) = match self.combiner {
             Combiner::Add => self.jvp_linear(primals, tangents),
             Combiner::Update if self.unique_indices => self.jvp_linear(primals, tangents),
@@ -93,7 +93,12 @@ impl Primitive for Scatter {
         };
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = batch_at(&operands[0], axes[0], 0, axis);
         let updates = batch_at(&operands[2], axes[2], 0, axis);
         let numbers = &self.dimension_numbers;
@@ -126,7 +131,7 @@ impl Primitive for Scatter {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let [x, indices, updates] = operands else {
             return Err(RuleError::value(format!("takes 3 operands, got {}", operands.len())));
         };
@@ -166,7 +171,7 @@ impl Primitive for Scatter {
         let updates = &operands[2..];
         Cost { flops, ..Cost::whole(&[&operands[1..], updates].concat(), &updates[..1]) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let [x, Operand::Known(indices), updates] = operands else {
             return Err(RuleError::not_linear("scatter"));
@@ -216,7 +221,7 @@ impl Scatter {
         bind1(gather, [x, indices])
     }
 
-    fn require_unique(&self) -> Rule<()> {
+    fn require_unique(&self) -> RuleResult<()> {
         match self.unique_indices {
             true => Ok(()),
             false => Err(RuleError::unsupported(

@@ -1,6 +1,6 @@
 //! Which axes of a scatter's operands correspond.
 
-use crate::core::{Rule, Shape};
+use crate::core::{RuleResult, Shape};
 use crate::ensure_shape;
 use crate::primitives::gather::{
     GatherDimensionNumbers, attribute_lists, ensure_addressing, ensure_increasing,
@@ -71,7 +71,12 @@ impl ScatterDimensionNumbers {
     }
 
     /// Checks that everything fits.
-    pub(super) fn check(&self, operand: &Shape, indices: &Shape, updates: &Shape) -> Rule<()> {
+    pub(super) fn check(
+        &self,
+        operand: &Shape,
+        indices: &Shape,
+        updates: &Shape,
+    ) -> RuleResult<()> {
         ensure_addressing(
             operand,
             indices,

@@ -2,8 +2,8 @@
 
 use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::constant::zeros_of;
@@ -41,7 +41,7 @@ impl Primitive for DynamicSlice {
     fn name(&self) -> &'static str {
         "dynamic_slice"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Some((x, starts)) = operands.split_first() else {
             return Err(RuleError::value("takes an array and start indices, got 0 operands"));
         };
@@ -53,12 +53,17 @@ impl Primitive for DynamicSlice {
         );
         Ok(vec![x.with_shape(sizes)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = self.apply(&primals[0], &primals[1..]);
         let dy = tangents[0].map(y.aval(), |dx| self.apply(dx, &primals[1..]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let starts = &operands[1..];
         if axes[1..].iter().all(Option::is_none) && !starts.is_empty() {
             // The batch axis is one more that is taken whole.
@@ -93,7 +98,7 @@ impl Primitive for DynamicSlice {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let mut wide = vec![operands[0].clone()];
         wide.extend(operands[1..].iter().map(|start| widened_indices(ctx, start)));
         let sizes = format!("slice_sizes = {}", i64_array(&self.slice_sizes));
@@ -102,7 +107,7 @@ impl Primitive for DynamicSlice {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::part(operands, &results[0])
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let starts: Vec<&Array> = operands[1..].iter().filter_map(Operand::known).collect();
         if starts.len() + 1 != operands.len() || !operands[0].is_linear() {

@@ -17,12 +17,14 @@ use super::constant::fill_of;
 use super::convert::convert_to;
 use super::promote::{ArrayLike, Like};
 use super::select::select;
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, RuleError, Scalar, Shape, promote, trace};
+use crate::core::{
+    Array, Aval, DType, LowerCtx, RuleError, RuleResult, Scalar, Shape, promote, trace,
+};
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype, ensure_shape};
 
 /// Checks start indices: one scalar per axis of `x`, all of one integer dtype.
-fn check_starts(x: &Aval, starts: &[Aval]) -> Rule<()> {
+fn check_starts(x: &Aval, starts: &[Aval]) -> RuleResult<()> {
     ensure!(
         starts.len() == x.rank(),
         "takes one start index per axis of {x}, {} in all, got {}",
@@ -44,7 +46,7 @@ fn check_starts(x: &Aval, starts: &[Aval]) -> Rule<()> {
 /// Start indices from a user: numbers and scalar arrays, brought to one dtype, negative ones counted
 /// from the end of their axis.
 #[track_caller]
-fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> Rule<Vec<Array>> {
+fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>> {
     ensure!(
         starts.len() == x.rank(),
         "takes one start index per axis of {}, {} in all, got {}",

@@ -2,8 +2,8 @@
 
 use super::with_size;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::primitives::constant::zeros_of;
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent, resolve_axis};
@@ -34,7 +34,7 @@ impl Primitive for Slice {
     fn name(&self) -> &'static str {
         "slice"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let lengths = [&self.start_indices, &self.limit_indices, &self.strides].map(Vec::len);
         ensure_shape!(
@@ -58,10 +58,15 @@ impl Primitive for Slice {
         }
         Ok(vec![x.with_shape(shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = axes[0].unwrap_or(0);
         let mut whole = self.clone();
         whole.start_indices.insert(at, 0);
@@ -74,7 +79,7 @@ impl Primitive for Slice {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let attributes = format!(
             "start_indices = {}, limit_indices = {}, strides = {}",
             i64_array(&self.start_indices),
@@ -86,7 +91,7 @@ impl Primitive for Slice {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::part(operands, &results[0])
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let padding_config = operands[0].aval().shape.iter().enumerate().map(|(axis, &size)| {
             let low = self.start_indices[axis];

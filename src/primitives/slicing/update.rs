@@ -2,8 +2,8 @@
 
 use super::{DynamicSlice, check_starts, index_vectors, resolve_starts, widened_indices};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Scalar, Tangent, bind, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Scalar, Tangent, bind, trace,
 };
 use crate::primitives::constant::zeros_of;
 use crate::primitives::convert::convert_to;
@@ -36,7 +36,7 @@ impl Primitive for DynamicUpdateSlice {
     fn name(&self) -> &'static str {
         "dynamic_update_slice"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, update, starts @ ..] = operands else {
             return Err(RuleError::value(format!(
                 "takes an array, an update and start indices, got {} operands",
@@ -58,13 +58,18 @@ impl Primitive for DynamicUpdateSlice {
         );
         Ok(vec![Aval { weak: x.weak && update.weak, ..x.clone() }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let starts = &primals[2..];
         let y = apply(&primals[0], &primals[1], starts);
         let dy = apply(&dense(&tangents[0]), &dense(&tangents[1]), starts);
         Ok((vec![y], vec![dy.into()]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let starts = &operands[2..];
         let x = batch_at(&operands[0], axes[0], 0, axis);
         let update = batch_at(&operands[1], axes[1], 0, axis);
@@ -97,7 +102,7 @@ impl Primitive for DynamicUpdateSlice {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let mut wide = operands[..2].to_vec();
         // XLA's CPU compiler (C API 0.115) fuses an update into writing it, even if it is computed from elements
         // that are overwritten meanwhile.
@@ -111,7 +116,7 @@ impl Primitive for DynamicUpdateSlice {
     fn cost(&self, operands: &[Aval], _: &[Aval]) -> Cost {
         Cost::movement(&operands[1..], &operands[1..2])
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let starts: Vec<Array> = operands[2..].iter().filter_map(Operand::known).cloned().collect();
         if starts.len() + 2 != operands.len() {

@@ -3,8 +3,8 @@
 use super::gamma::lgamma;
 use super::incomplete::{away_from_zero, go_on, in_float, still_open};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, div, mul, neg, sub};
 use crate::primitives::comparison::{eq, ge, gt, lt, ne};
@@ -33,10 +33,10 @@ impl Primitive for RegularizedIncompleteBeta {
     fn name(&self) -> &'static str {
         "regularized_incomplete_beta"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<3>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let [a, b, x] = [0, 1, 2].map(|at| &primals[at]);
         if !tangents[0].is_zero() || !tangents[1].is_zero() {
             return Err(RuleError::unsupported("has no derivative by its first two operands"));
@@ -51,7 +51,12 @@ impl Primitive for RegularizedIncompleteBeta {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -59,7 +64,7 @@ impl Primitive for RegularizedIncompleteBeta {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_betainc(ctx, operands, results[0].dtype)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -160,7 +165,11 @@ fn two_levels(state: &[Array]) -> Vec<Array> {
     vec![count, open, c, d, value, a.clone(), b.clone(), x.clone()]
 }
 
-fn lower_betainc(ctx: &mut LowerCtx<'_>, operands: &[Value], dtype: DType) -> Rule<Vec<Value>> {
+fn lower_betainc(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    dtype: DType,
+) -> RuleResult<Vec<Value>> {
     in_float(ctx, operands, dtype, |ctx, operands| {
         let begin = lower_by(ctx, operands, |operands| {
             let [a, b, x, _] = prepared(&operands[0], &operands[1], &operands[2]);

@@ -1,8 +1,8 @@
 //! The error function, its complement and its inverse.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{mul, neg};
 use crate::primitives::exponential::exp;
@@ -32,19 +32,29 @@ impl Primitive for Erf {
     fn name(&self) -> &'static str {
         "erf"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = erf(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, erf_slope(x)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("chlo.erf", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -81,16 +91,21 @@ impl Primitive for Erfc {
     fn name(&self) -> &'static str {
         "erfc"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = erfc(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&erf_slope(x))));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -98,7 +113,7 @@ impl Primitive for Erfc {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].dtype.bits() > 8 {
             return Ok(vec![ctx.op("chlo.erfc", operands)]);
         }
@@ -142,19 +157,29 @@ impl Primitive for ErfInv {
     fn name(&self) -> &'static str {
         "erf_inv"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = erf_inv(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(exp(&mul(&y, &y)), PI.sqrt() / 2.0)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("chlo.erf_inv", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

@@ -3,8 +3,8 @@
 use super::incomplete::in_float;
 use super::lower_chlo;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, mul, neg};
 use crate::primitives::comparison::eq;
@@ -31,16 +31,21 @@ impl Primitive for Lgamma {
     fn name(&self) -> &'static str {
         "lgamma"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(Lgamma, [x]);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, digamma(x)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -48,7 +53,7 @@ impl Primitive for Lgamma {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.lgamma", operands, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -87,16 +92,21 @@ impl Primitive for Digamma {
     fn name(&self) -> &'static str {
         "digamma"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(Digamma, [x]);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, polygamma(1.0, x)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -104,7 +114,7 @@ impl Primitive for Digamma {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         // Plugins differ at the pole at 0: NaN, as at the others, or -∞.
         in_float(ctx, operands, results[0].dtype, |ctx, operands| {
             let y = ctx.op("chlo.digamma", operands);
@@ -143,10 +153,10 @@ impl Primitive for Polygamma {
     fn name(&self) -> &'static str {
         "polygamma"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (m, x) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
             return Err(RuleError::unsupported(
@@ -157,7 +167,12 @@ impl Primitive for Polygamma {
         let dy = tangents[1].map(y.aval(), |dx| mul(dx, polygamma(add(m, full_like(m, 1)), x)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -165,7 +180,7 @@ impl Primitive for Polygamma {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.polygamma", operands, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -198,10 +213,10 @@ impl Primitive for Zeta {
     fn name(&self) -> &'static str {
         "zeta"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (x, q) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
             return Err(RuleError::unsupported(
@@ -215,7 +230,12 @@ impl Primitive for Zeta {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -223,7 +243,7 @@ impl Primitive for Zeta {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.zeta", operands, &results[0])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

@@ -3,8 +3,8 @@
 use super::gamma::lgamma;
 use super::incomplete::{Wanted, lower_incomplete};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{mul, neg, sub};
 use crate::primitives::constant::full_like;
@@ -35,17 +35,22 @@ impl Primitive for Igamma {
     fn name(&self) -> &'static str {
         "igamma"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, x) = (&primals[0], &primals[1]);
         let y = bind1(Igamma, [a, x]);
         let by_a = tangents[0].map(y.aval(), |da| mul(da, igamma_grad_a(a, x)));
         let by_x = tangents[1].map(y.aval(), |dx| mul(dx, density(a, x)));
         Ok((vec![y], vec![add_tangents(&by_a, &by_x)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -53,7 +58,7 @@ impl Primitive for Igamma {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Lower, operands, results[0].dtype)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -96,17 +101,22 @@ impl Primitive for Igammac {
     fn name(&self) -> &'static str {
         "igammac"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, x) = (&primals[0], &primals[1]);
         let y = bind1(Igammac, [a, x]);
         let by_a = tangents[0].map(y.aval(), |da| mul(da, neg(&igamma_grad_a(a, x))));
         let by_x = tangents[1].map(y.aval(), |dx| mul(dx, neg(&density(a, x))));
         Ok((vec![y], vec![add_tangents(&by_a, &by_x)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -114,7 +124,7 @@ impl Primitive for Igammac {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Upper, operands, results[0].dtype)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -146,10 +156,10 @@ impl Primitive for IgammaGradA {
     fn name(&self) -> &'static str {
         "igamma_grad_a"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, x) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
             return Err(RuleError::unsupported("has no second derivative by its first operand"));
@@ -161,7 +171,12 @@ impl Primitive for IgammaGradA {
         });
         Ok((vec![y], vec![by_x]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -169,7 +184,7 @@ impl Primitive for IgammaGradA {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::ByShape, operands, results[0].dtype)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -199,14 +214,19 @@ impl Primitive for RandomGammaGrad {
     fn name(&self) -> &'static str {
         "random_gamma_grad"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_float_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let _ = (primals, tangents);
         Err(RuleError::unsupported("has no derivative"))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -214,7 +234,7 @@ impl Primitive for RandomGammaGrad {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Sample, operands, results[0].dtype)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

@@ -2,7 +2,7 @@
 //! it, each in a loop that ends when all elements have converged.
 
 use super::gamma::{digamma, lgamma};
-use crate::core::{Array, DType, LowerCtx, Rule};
+use crate::core::{Array, DType, LowerCtx, RuleResult};
 use crate::primitives::arithmetic::{abs, add, div, mul, neg, sub};
 use crate::primitives::comparison::{eq, gt, le, lt, ne};
 use crate::primitives::composite::{lower_by, lower_while};
@@ -37,8 +37,8 @@ pub(super) fn in_float(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
     dtype: DType,
-    body: impl FnOnce(&mut LowerCtx<'_>, &[Value]) -> Rule<Vec<Value>>,
-) -> Rule<Vec<Value>> {
+    body: impl FnOnce(&mut LowerCtx<'_>, &[Value]) -> RuleResult<Vec<Value>>,
+) -> RuleResult<Vec<Value>> {
     if dtype.bits() >= 32 {
         return body(ctx, operands);
     }
@@ -131,7 +131,11 @@ pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
 /// `c·x/(a+n)`, and the logarithmic derivative of a term is minus `h`, the sum of `1/(a+k)`.
 ///
 /// Reference: DLMF 8.7.1.
-fn lower_series(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> Rule<Vec<Value>> {
+fn lower_series(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    wanted: Wanted,
+) -> RuleResult<Vec<Value>> {
     let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
     let begin = lower_by(ctx, operands, |operands| {
         let [a, x] = prepared(&operands[0], &operands[1], wanted, false);
@@ -164,7 +168,11 @@ fn lower_series(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> R
 ///
 /// Reference: DLMF 8.9.2; Thompson and Barnett, "Coulomb and Bessel functions of complex arguments and
 /// order", 1986.
-fn lower_fraction(ctx: &mut LowerCtx<'_>, operands: &[Value], wanted: Wanted) -> Rule<Vec<Value>> {
+fn lower_fraction(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    wanted: Wanted,
+) -> RuleResult<Vec<Value>> {
     let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
     let begin = lower_by(ctx, operands, |operands| {
         let [a, x] = prepared(&operands[0], &operands[1], wanted, true);
@@ -217,7 +225,7 @@ pub(super) fn lower_incomplete(
     wanted: Wanted,
     operands: &[Value],
     dtype: DType,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     in_float(ctx, operands, dtype, |ctx, operands| {
         let mut all = operands.to_vec();
         all.extend(lower_series(ctx, operands, wanted)?);

@@ -26,7 +26,7 @@ pub(super) use igamma::{
     exemplars_igamma, exemplars_igamma_grad_a, exemplars_igammac, exemplars_random_gamma_grad,
 };
 
-use crate::core::{Aval, DType, LowerCtx, Rule};
+use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::Value;
 
 /// Writes an operation of the `chlo` dialect, in `f32` for floats of 8 bits and less, for which it is not
@@ -36,7 +36,7 @@ fn lower_chlo(
     name: &str,
     operands: &[Value],
     result: &Aval,
-) -> Rule<Vec<Value>> {
+) -> RuleResult<Vec<Value>> {
     if result.dtype.bits() > 8 {
         return Ok(vec![ctx.op(name, operands)]);
     }

@@ -1,8 +1,8 @@
 //! Concatenation.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Tangent, bind, promote, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Tangent, bind, promote, trace,
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::convert::convert_to;
@@ -38,7 +38,7 @@ impl Primitive for Concatenate {
     fn name(&self) -> &'static str {
         "concatenate"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let axis = self.dimension;
         let Some(first) = operands.first() else {
             return Err(RuleError::value("takes at least one operand, got 0"));
@@ -67,12 +67,17 @@ impl Primitive for Concatenate {
         shape[axis] = operands.iter().map(|x| x.shape[axis]).sum();
         Ok(vec![Aval { weak: operands.iter().all(|x| x.weak), ..first.with_shape(shape) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         // The parts keep their places, so those that are zero must be written out.
         let dense: Vec<Array> = tangents.iter().map(dense).collect();
         Ok((vec![self.apply(primals)], vec![self.apply(&dense).into()]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         let shifted = Concatenate { dimension: self.dimension + 1 };
         Ok(batched(shifted.apply(&operands), 0))
@@ -82,7 +87,7 @@ impl Primitive for Concatenate {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if let Some(joined) =
             lower_two_bits(ctx, operands, results, |parts| vec![self.apply(parts)])
         {
@@ -94,7 +99,7 @@ impl Primitive for Concatenate {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let axis = self.dimension;
         let mut start = vec![0; ct.rank()];
@@ -111,7 +116,7 @@ impl Primitive for Concatenate {
     }
 }
 
-fn joint_dtype(xs: &[&Array]) -> Rule<(DType, bool)> {
+fn joint_dtype(xs: &[&Array]) -> RuleResult<(DType, bool)> {
     ensure!(!xs.is_empty(), "takes at least one operand, got 0");
     let mut joint = (xs[0].dtype(), xs[0].aval().weak);
     for x in &xs[1..] {

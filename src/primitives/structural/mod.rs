@@ -15,12 +15,12 @@ pub use rev::{Rev, rev};
 
 use super::rules::resolve_axis;
 use super::shape::reshape_to;
-use crate::core::{Array, Rule, RuleError, Shape, trace};
+use crate::core::{Array, RuleError, RuleResult, Shape, trace};
 
 /// Positions of axes in an array of rank `rank`, sorted and distinct.
-fn distinct_axes(axes: &[isize], rank: usize) -> Rule<Vec<usize>> {
+fn distinct_axes(axes: &[isize], rank: usize) -> RuleResult<Vec<usize>> {
     let mut positions: Vec<usize> =
-        axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<Rule<_>>()?;
+        axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<RuleResult<_>>()?;
     positions.sort_unstable();
     match positions.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(RuleError::shape(format!("axes {axes:?} name axis {} twice", pair[0]))),

@@ -1,8 +1,8 @@
 //! Padding, cropping and dilation.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::primitives::arithmetic::sub;
 use crate::primitives::constant::{fill_of, zeros_of};
@@ -53,7 +53,7 @@ impl Primitive for Pad {
     fn name(&self) -> &'static str {
         "pad"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, value] = arity(operands)?;
         ensure_dtype!(
             x.dtype == value.dtype,
@@ -77,15 +77,20 @@ impl Primitive for Pad {
                 ))
             })
         });
-        let shape = sizes.collect::<Rule<Vec<usize>>>()?;
+        let shape = sizes.collect::<RuleResult<Vec<usize>>>()?;
         Ok(vec![Aval { weak: x.weak && value.weak, ..x.with_shape(shape) }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0], &primals[1]]);
         let dy = bind1(self.clone(), [&dense(&tangents[0]), &dense(&tangents[1])]);
         Ok((vec![y], vec![dy.into()]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = axes[0].unwrap_or(0);
         let x = batch_at(&operands[0], axes[0], at, axis);
         let mut padding_config = self.padding_config.clone();
@@ -109,7 +114,7 @@ impl Primitive for Pad {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let config = &self.padding_config;
         let attributes = format!(
             "edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
@@ -122,7 +127,7 @@ impl Primitive for Pad {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let kept = self.unpad(ct);
         let value = operands[1].is_linear().then(|| {

@@ -2,8 +2,8 @@
 
 use super::distinct_axes;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
@@ -28,7 +28,7 @@ impl Primitive for Rev {
     fn name(&self) -> &'static str {
         "rev"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let axes = &self.dimensions;
         let distinct = (1..axes.len()).all(|at| !axes[..at].contains(&axes[at]));
@@ -39,15 +39,25 @@ impl Primitive for Rev {
         );
         Ok(vec![x.clone()])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let at = axes[0].unwrap_or(0);
         let dimensions = self.dimensions.iter().map(|&axis| axis + usize::from(axis >= at));
         Ok(batched(bind1(Rev { dimensions: dimensions.collect() }, [&operands[0]]), at))
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         let dimensions = format!("dimensions = {}", i64_array(&self.dimensions));
         let ty = operands[0].ty().clone();
         Ok(vec![ctx.op_as("reverse", operands, &dimensions, &ty)])
@@ -55,7 +65,7 @@ impl Primitive for Rev {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
     }
 }

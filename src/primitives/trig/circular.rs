@@ -2,8 +2,8 @@
 
 use super::complex::{Wave, lower_wave};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, mul, neg};
 use crate::primitives::promote::inexact;
@@ -26,14 +26,19 @@ impl Primitive for Sin {
     fn name(&self) -> &'static str {
         "sin"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         Ok((vec![sin(x)], vec![tangents[0].map(x.aval(), |dx| mul(dx, cos(x)))]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -41,7 +46,7 @@ impl Primitive for Sin {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![match results[0].dtype.is_complex() {
             true => lower_wave(ctx, Wave::Sin, &operands[0], &results[0]),
             false => ctx.op("sine", operands),
@@ -80,14 +85,19 @@ impl Primitive for Cos {
     fn name(&self) -> &'static str {
         "cos"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         Ok((vec![cos(x)], vec![tangents[0].map(x.aval(), |dx| mul(dx, neg(&sin(x))))]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -95,7 +105,7 @@ impl Primitive for Cos {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![match results[0].dtype.is_complex() {
             true => lower_wave(ctx, Wave::Cos, &operands[0], &results[0]),
             false => ctx.op("cosine", operands),
@@ -135,19 +145,29 @@ impl Primitive for Tan {
     fn name(&self) -> &'static str {
         "tan"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = tan(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, add(mul(&y, &y), 1.0)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("tan", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {

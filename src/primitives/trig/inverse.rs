@@ -1,8 +1,8 @@
 //! Inverse trigonometric functions. Results are angles in radians.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{abs, add, div, minimum, mul, neg, rsqrt, sub};
 use crate::primitives::composite::lower_by;
@@ -35,19 +35,29 @@ impl Primitive for Asin {
     fn name(&self) -> &'static str {
         "asin"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = asin(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, rsqrt(&one_minus_square(x))));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("chlo.asin", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -86,19 +96,29 @@ impl Primitive for Acos {
     fn name(&self) -> &'static str {
         "acos"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = acos(x);
         let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&rsqrt(&one_minus_square(x)))));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("chlo.acos", operands)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -137,16 +157,21 @@ impl Primitive for Atan {
     fn name(&self) -> &'static str {
         "atan"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = atan(x);
         let dy = tangents[0].map(y.aval(), |dx| div(dx, add(mul(x, x), 1.0)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -154,7 +179,7 @@ impl Primitive for Atan {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].dtype.is_complex() {
             return Ok(vec![ctx.op("chlo.atan", operands)]);
         }
@@ -201,10 +226,10 @@ impl Primitive for Atan2 {
     fn name(&self) -> &'static str {
         "atan2"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![same_inexact_type(arity::<2>(operands)?)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (y, x) = (&primals[0], &primals[1]);
         let z = atan2(y, x);
         let squares = add(mul(x, x), mul(y, y));
@@ -212,7 +237,12 @@ impl Primitive for Atan2 {
         let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(&div(y, &squares))));
         Ok((vec![z], vec![add_tangents(&left, &right)]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
@@ -220,7 +250,7 @@ impl Primitive for Atan2 {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if ctx.platform() != "cpu" || results[0].dtype.is_complex() {
             return Ok(vec![ctx.op("atan2", operands)]);
         }

@@ -1,6 +1,6 @@
 //! Where windows lie: sizes, strides, padding, dilations.
 
-use crate::core::{Aval, Rule, RuleError, Shape};
+use crate::core::{Aval, RuleError, RuleResult, Shape};
 use crate::ensure_shape;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ impl Padding {
         sizes: &[usize],
         spans: &[usize],
         strides: &[usize],
-    ) -> Rule<Vec<(isize, isize)>> {
+    ) -> RuleResult<Vec<(isize, isize)>> {
         let same = |odd_in_front: bool| {
             let axes = sizes.iter().zip(spans).zip(strides);
             let pads = axes.map(|((&size, &span), &stride)| {
@@ -136,9 +136,9 @@ impl WindowAxis {
 
 impl Window {
     /// The window over an operand of this shape, axis by axis.
-    pub(super) fn axes(&self, shape: &Shape) -> Rule<Vec<WindowAxis>> {
+    pub(super) fn axes(&self, shape: &Shape) -> RuleResult<Vec<WindowAxis>> {
         let rank = shape.rank();
-        let list = |name: &str, list: &[usize]| -> Rule<Vec<usize>> {
+        let list = |name: &str, list: &[usize]| -> RuleResult<Vec<usize>> {
             if list.is_empty() {
                 return Ok(vec![1; rank]);
             }
@@ -191,13 +191,13 @@ impl Window {
     }
 
     /// The window written out for an operand of this shape, so that nothing depends on it any more.
-    pub(super) fn resolved(&self, shape: &Shape) -> Rule<Window> {
+    pub(super) fn resolved(&self, shape: &Shape) -> RuleResult<Window> {
         Ok(Window::of(&self.axes(shape)?))
     }
 
     /// The window over operands with one more axis in front, along which it has size 1. `shape` is that
     /// without the axis.
-    pub(super) fn with_front(&self, shape: &Shape) -> Rule<Window> {
+    pub(super) fn with_front(&self, shape: &Shape) -> RuleResult<Window> {
         let front = |list: Vec<usize>| std::iter::once(1).chain(list).collect();
         let window = self.resolved(shape)?;
         let Padding::Explicit(mut pads) = window.padding else {

@@ -5,8 +5,8 @@ use super::gather_add::{Extremum, SelectAndGatherAdd};
 use super::lowering::Monoid;
 use super::reduced;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{maximum, minimum};
@@ -31,7 +31,7 @@ const MIN: Monoid = Monoid {
     rounds: false,
 };
 
-fn reduced_real(window: &Window, operands: &[Aval]) -> Rule<Vec<Aval>> {
+fn reduced_real(window: &Window, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let [x] = arity(operands)?;
     ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
     Ok(vec![reduced(window, x)?])
@@ -55,17 +55,22 @@ impl Primitive for ReduceWindowMax {
     fn name(&self) -> &'static str {
         "reduce_window_max"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_real(&self.window, operands)
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let gather = SelectAndGatherAdd { window: self.window.clone(), extremum: Extremum::Max };
         let dy = tangents[0].map(y.aval(), |dx| bind1(gather, [dx, x]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let window = self.window.with_front(&x.shape().remove(0))?;
         Ok(batched(bind1(ReduceWindowMax { window }, [&x]), 0))
@@ -75,7 +80,7 @@ impl Primitive for ReduceWindowMax {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[0].ty().dims()))?;
         MAX.lower(ctx, &operands[0], &axes, &results[0])
     }
@@ -120,17 +125,22 @@ impl Primitive for ReduceWindowMin {
     fn name(&self) -> &'static str {
         "reduce_window_min"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_real(&self.window, operands)
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let gather = SelectAndGatherAdd { window: self.window.clone(), extremum: Extremum::Min };
         let dy = tangents[0].map(y.aval(), |dx| bind1(gather, [dx, x]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let window = self.window.with_front(&x.shape().remove(0))?;
         Ok(batched(bind1(ReduceWindowMin { window }, [&x]), 0))
@@ -140,7 +150,7 @@ impl Primitive for ReduceWindowMin {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[0].ty().dims()))?;
         MIN.lower(ctx, &operands[0], &axes, &results[0])
     }

@@ -4,8 +4,8 @@ use super::dims::Window;
 use super::plan::Plan;
 use super::{SelectAndScatterAdd, reduced};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Scalar, Shape, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Scalar, Shape, Tangent, bind1,
 };
 use crate::primitives::comparison::{ge, le};
 use crate::primitives::composite::lower_as_function;
@@ -56,7 +56,7 @@ impl Extremum {
 }
 
 /// Refuses tangents of another shape than the operand's, and operands without an order.
-pub(super) fn ensure_selectable(tangent: &Aval, operand: &Aval, shape: &Shape) -> Rule<()> {
+pub(super) fn ensure_selectable(tangent: &Aval, operand: &Aval, shape: &Shape) -> RuleResult<()> {
     ensure_dtype!(operand.dtype.is_real(), "needs an operand with an order, got {}", operand.dtype);
     ensure_shape!(
         tangent.shape == *shape,
@@ -91,23 +91,33 @@ impl Primitive for SelectAndGatherAdd {
     fn name(&self) -> &'static str {
         "select_and_gather_add"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [tangents, operand] = arity(operands)?;
         ensure_selectable(tangents, operand, &operand.shape)?;
         Ok(vec![reduced(&self.window, tangents)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0], &primals[1]]);
         let dy = tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx, &primals[1]]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         let window = self.window.with_front(&operands[0].shape().remove(0))?;
         let gather = SelectAndGatherAdd { window, ..self.clone() };
         Ok(batched(bind1(gather, [&operands[0], &operands[1]]), 0))
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[0].ty().dims()))?;
         let extremum = self.extremum;
         lower_as_function(ctx, self.name(), operands, |operands| {
@@ -122,7 +132,7 @@ impl Primitive for SelectAndGatherAdd {
         let flops = results[0].size() as u64 * self.window.size();
         Cost { flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Linear(_), Operand::Known(operand)] = operands else {
             return Err(RuleError::not_linear("select_and_gather_add"));
         };

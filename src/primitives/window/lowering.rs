@@ -2,7 +2,7 @@
 
 use super::dims::WindowAxis;
 use super::plan::Plan;
-use crate::core::{Array, Aval, DType, LowerCtx, Rule, Scalar, Shape};
+use crate::core::{Array, Aval, DType, LowerCtx, RuleResult, Scalar, Shape};
 use crate::primitives::composite::lower_as_function;
 use crate::primitives::constant::fill_of;
 use crate::primitives::convert::convert_element_type;
@@ -39,7 +39,7 @@ impl Monoid {
         x: &Value,
         axes: &[WindowAxis],
         result: &Aval,
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if ctx.platform() != "cpu" {
             return Ok(vec![self.lower_natively(ctx, x, axes, result)]);
         }

@@ -28,10 +28,10 @@ pub(super) use prod::exemplars as exemplars_prod;
 pub(super) use scatter_add::exemplars as exemplars_scatter_add;
 pub(super) use sum::exemplars as exemplars_sum;
 
-use crate::core::{Aval, Rule};
+use crate::core::{Aval, RuleResult};
 
 /// The type of a reduction of `x` over windows.
-fn reduced(window: &Window, x: &Aval) -> Rule<Aval> {
+fn reduced(window: &Window, x: &Aval) -> RuleResult<Aval> {
     let axes = window.axes(&x.shape)?;
     Ok(x.with_shape(axes.iter().map(|axis| axis.places).collect::<Vec<_>>()))
 }

@@ -5,8 +5,8 @@ use super::lowering::Monoid;
 use super::plan::Plan;
 use super::reduced;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, Sample,
-    Scalar, Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
@@ -41,12 +41,12 @@ impl Primitive for ReduceWindowProd {
     fn name(&self) -> &'static str {
         "reduce_window_prod"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
         Ok(vec![reduced(&self.window, x)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let plan = Plan::new(&self.window.axes(x.shape())?);
@@ -60,7 +60,12 @@ impl Primitive for ReduceWindowProd {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let window = self.window.with_front(&x.shape().remove(0))?;
         Ok(batched(bind1(ReduceWindowProd { window }, [&x]), 0))
@@ -70,7 +75,7 @@ impl Primitive for ReduceWindowProd {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[0].ty().dims()))?;
         PROD.lower(ctx, &operands[0], &axes, &results[0])
     }

@@ -6,8 +6,8 @@ use super::lowering::padding_attribute;
 use super::plan::Plan;
 use super::reduced;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    RuleError, Sample, Shape, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1,
 };
 use crate::primitives::composite::lower_as_function;
 use crate::primitives::rules::{arity, batch_at_front, batched, element_dtype, one_cotangent};
@@ -35,17 +35,22 @@ impl Primitive for SelectAndScatterAdd {
     fn name(&self) -> &'static str {
         "select_and_scatter_add"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [source, operand] = arity(operands)?;
         ensure_selectable(source, operand, &reduced(&self.window, operand)?.shape)?;
         Ok(vec![source.with_shape(&operand.shape)])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0], &primals[1]]);
         let dy = tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx, &primals[1]]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let operands = batch_at_front(operands, axes, axis);
         let window = self.window.with_front(&operands[1].shape().remove(0))?;
         let scatter = SelectAndScatterAdd { window, ..self.clone() };
@@ -56,7 +61,7 @@ impl Primitive for SelectAndScatterAdd {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[1].ty().dims()))?;
         let plain = |axis: &WindowAxis| {
             axis.base_dilation == 1 && axis.window_dilation == 1 && axis.low >= 0 && axis.high >= 0
@@ -80,7 +85,7 @@ impl Primitive for SelectAndScatterAdd {
         let flops = operands[0].size() as u64 * self.window.size();
         Cost { flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let [Operand::Linear(_), Operand::Known(operand)] = operands else {
             return Err(RuleError::not_linear("select_and_scatter_add"));
         };

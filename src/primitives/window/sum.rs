@@ -4,8 +4,8 @@ use super::dims::{Window, WindowAxis};
 use super::lowering::Monoid;
 use super::reduced;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Operand, Primitive, Rule,
-    Sample, Scalar, Shape, Tangent, bind1, trace,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::add;
@@ -39,15 +39,20 @@ impl Primitive for ReduceWindowSum {
     fn name(&self) -> &'static str {
         "reduce_window_sum"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
         Ok(vec![reduced(&self.window, x)?])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let window = self.window.with_front(&x.shape().remove(0))?;
         Ok(batched(bind1(ReduceWindowSum { window }, [&x]), 0))
@@ -57,7 +62,7 @@ impl Primitive for ReduceWindowSum {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         let axes = self.window.axes(&Shape::new(operands[0].ty().dims()))?;
         SUM.lower(ctx, &operands[0], &axes, &results[0])
     }
@@ -65,7 +70,7 @@ impl Primitive for ReduceWindowSum {
         let flops = self.window.operations(&operands[0], results);
         Cost { flops, ..Cost::whole(operands, results) }
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let axes = self.window.axes(&operands[0].aval().shape)?;
         let window = Window::of(&axes.iter().map(WindowAxis::transposed).collect::<Vec<_>>());
         Ok(vec![Some(bind1(ReduceWindowSum { window }, [one_cotangent(cts)?]).into())])

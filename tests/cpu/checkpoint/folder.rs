@@ -349,7 +349,7 @@ mod on_cpu {
             folder.save(Snapshot::new(3, &metadata)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000003: a leaf is called `__metadata__`, which means something else in the format
+            error[checkpoint]: DIR/step-000000003: the leaf name `__metadata__` is reserved by the safetensors format
               help: rename the field or key"#]],
         );
         let keys = BTreeMap::from([((1, 2), 3)]);

@@ -4,8 +4,8 @@
 use crate::errors::f32s;
 use expect_test::{Expect, expect};
 use oxidax::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, LowerCtx, Primitive, Rule, RuleError, Tangent,
-    bind1,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, JvpResult, LowerCtx, Primitive, RuleError,
+    RuleResult, Tangent, bind1,
 };
 use oxidax::prelude::*;
 use oxidax::stablehlo::Value;
@@ -23,16 +23,21 @@ impl Primitive for Lowering {
     fn name(&self) -> &'static str {
         "mine"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(operands.to_vec())
     }
-    fn jvp(&self, _: &[Array], _: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, _: &[Array], _: &[Tangent]) -> JvpResult {
         Err(RuleError::unsupported("has no derivative"))
     }
-    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> RuleResult<Batched> {
         Err(RuleError::unsupported("has no batch rule"))
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         match self {
             Lowering::Refused => Err(RuleError::unsupported("only for another platform")),
             Lowering::Nonsense => Ok(vec![ctx.op("no_such_operation", operands)]),

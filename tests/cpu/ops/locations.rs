@@ -199,7 +199,7 @@ fn composites_name_the_callers_line() {
             trapezoid_at(x, &row, 0),
             stats::rankdata(x, stats::RankMethod::Average, 0),
             stats::mode(x, 0).0,
-            stats::truncnorm::logcdf(x, -1.0, 1.0, 0.0, 1.0),
+            stats::TruncatedNormal::new(-1.0, 1.0).logcdf(x),
             special::ndtri(x),
             special::rel_entr(x, x),
         ]

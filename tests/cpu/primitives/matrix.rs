@@ -3,8 +3,8 @@
 use expect_test::expect_file;
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{
-    Array, Aval, BatchAxis, DType, Entry, Eqn, Error, Exemplar, Operand, Program, Rule, RuleError,
-    Tangent, bind, catch,
+    Array, Aval, BatchAxis, DType, Entry, Eqn, Error, Exemplar, Operand, Program, RuleError,
+    RuleResult, Tangent, bind, catch,
 };
 use oxidax::passes;
 use oxidax::primitives::PRIMITIVES;
@@ -253,7 +253,7 @@ fn outcome(name: &str, result: Result<Outcome, Error>) -> Outcome {
     }
 }
 
-fn thrown<T>(rule: Rule<T>) -> T {
+fn thrown<T>(rule: RuleResult<T>) -> T {
     match rule {
         Ok(value) => value,
         Err(error) => oxidax::core::throw_operands("a rule", error, &[]),

@@ -1,8 +1,8 @@
 //! The laws can fail: each fault that a rule may have is reported by the law that is there for it.
 
 use oxidax::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Entry, Exemplar, LowerCtx, Operand, Primitive,
-    Rule, RuleError, Sample, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Entry, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use oxidax::primitives::{mul, rev, stop_gradient};
 use oxidax::stablehlo::Value;
@@ -62,7 +62,7 @@ impl Primitive for Product {
         "product"
     }
 
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         match self.fault {
             Fault::RefusesItsExemplar => Err(RuleError::shape("no operands please it")),
             Fault::AnotherResultType => Ok(vec![operands[0].with_dtype(DType::BF16)]),
@@ -70,7 +70,7 @@ impl Primitive for Product {
         }
     }
 
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (x, y) = (&primals[0], &primals[1]);
         let z = self.bind(x, y);
         if self.fault == Fault::ZeroForgetsTheOther && tangents.iter().any(Tangent::is_zero) {
@@ -91,7 +91,12 @@ impl Primitive for Product {
         Ok((vec![z], vec![sum]))
     }
 
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], axis: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let rank =
             operands.iter().zip(axes).map(|(x, axis)| x.rank() - usize::from(axis.is_some()));
         let rank = rank.max().unwrap_or(0);
@@ -113,7 +118,12 @@ impl Primitive for Product {
         Ok(Batched { outputs: vec![z], axes: vec![Some(0)] })
     }
 
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         static LOWERED: AtomicBool = AtomicBool::new(false);
         let first = |done: &AtomicBool| !done.swap(true, Ordering::Relaxed);
         let other = self.fault == Fault::AnotherOperationTheFirstTime && first(&LOWERED);
@@ -127,14 +137,7 @@ impl Primitive for Product {
         }
     }
 
-    fn axis_names(&self) -> Vec<String> {
-        match self.fault {
-            Fault::TwiceWhereAllAgree => vec!["i".into()],
-            _ => Vec::new(),
-        }
-    }
-
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         match (operands, &cts[0]) {
             ([Operand::Linear(_), Operand::Known(y)], Tangent::Dense(ct)) => {
                 let ct = self.bind(ct, y);
@@ -143,6 +146,19 @@ impl Primitive for Product {
             }
             _ => Err(RuleError::not_linear("product")),
         }
+    }
+
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Product {
+    fn axis_names(&self) -> Option<Vec<String>> {
+        Some(match self.fault {
+            Fault::TwiceWhereAllAgree => vec!["i".into()],
+            _ => Vec::new(),
+        })
     }
 }
 

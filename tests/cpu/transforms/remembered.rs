@@ -1,8 +1,8 @@
 //! What is derived from an inner `jit` is derived once.
 
 use oxidax::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, LowerCtx, Operand, Primitive, Rule, Tangent,
-    bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
+    RuleResult, Tangent, bind1,
 };
 use oxidax::prelude::*;
 use oxidax::stablehlo::Value;
@@ -22,26 +22,36 @@ impl Primitive for Twice {
     fn name(&self) -> &'static str {
         "twice"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(operands.to_vec())
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         JVPS.fetch_add(1, Ordering::Relaxed);
         let y = bind1(Twice, [&primals[0]]);
         let dy = tangents[0].map(y.aval(), |dx| bind1(Twice, [dx]));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         BATCHES.fetch_add(1, Ordering::Relaxed);
         Ok(Batched { outputs: vec![bind1(Twice, [&operands[0]])], axes: axes.to_vec() })
     }
-    fn lower(&self, ctx: &mut LowerCtx<'_>, operands: &[Value], _: &[Aval]) -> Rule<Vec<Value>> {
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
         Ok(vec![ctx.op("add", &[operands[0].clone(), operands[0].clone()])])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::elementwise(operands, results)
     }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> Rule<Vec<Option<Tangent>>> {
+    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         TRANSPOSES.fetch_add(1, Ordering::Relaxed);
         Ok(vec![Some(cts[0].map(operands[0].aval(), |ct| bind1(Twice, [ct])))])
     }

@@ -2,22 +2,12 @@
 //!
 //! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 
-mod examples;
-#[path = "../../../examples/plans/rows.rs"]
-#[allow(dead_code, reason = "the example also prints rows")]
-mod rows;
-#[path = "../../../examples/plans/steps/mod.rs"]
-#[allow(dead_code, reason = "the example also plans one device alone")]
-mod steps;
-#[path = "../../../examples/plans/table.rs"]
-mod table;
-
 mod tpu {
     mod doctor;
     mod roofline;
     mod spread;
 
-    use oxidax::jit::Planned;
+    use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
 
@@ -26,7 +16,7 @@ mod tpu {
     }
 
     /// A step of a network with fully sharded parameters and batches, over all devices of a mesh.
-    fn sharded_step(mesh: &Mesh, topology: &Topology) -> Planned {
+    fn sharded_step(mesh: &Mesh, topology: &Topology) -> CompilerReport {
         let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
         let step = jit(|w: Array, x: Array| {
             let loss = |w: &Array| tanh(&x.matmul(w)).mean();
@@ -35,11 +25,11 @@ mod tpu {
         });
         let step = step.in_shardings((&cut, &rows)).out_shardings((&cut, &mesh.replicated()));
         let lowered = step.lower((f32s([256, 256]), f32s([64, 256]))).unwrap();
-        lowered.compile_for(topology).unwrap()
+        lowered.compile_for(topology).unwrap().report()
     }
 
     /// Every collective in one `shard_map`.
-    fn collectives(mesh: &Mesh, topology: &Topology) -> Planned {
+    fn collectives(mesh: &Mesh, topology: &Topology) -> CompilerReport {
         let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
         let n = mesh.size("model").unwrap();
         let ring: Vec<(usize, usize)> = (0..n).map(|at| (at, (at + 1) % n)).collect();
@@ -56,7 +46,7 @@ mod tpu {
         let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
         let mapped = jit(move |x: Array| mapped.call(&x));
         let rows = mesh.devices().len();
-        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap()
+        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap().report()
     }
 
     #[test]
@@ -149,13 +139,13 @@ mod tpu {
         let square = jit(|x: Array| x.matmul(&x)).name("square");
         let x = Aval::new(DType::BF16, [1024, 1024]);
         let compiled = square.lower(&x).unwrap().compile_for(&topology).unwrap();
-        let memory = compiled.memory_analysis().unwrap();
+        let memory = compiled.report().memory_analysis().unwrap();
         assert_eq!((memory.arguments, memory.results), (2 << 20, 2 << 20));
         assert!(memory.total() >= memory.arguments + memory.results - memory.aliased);
-        assert_eq!(compiled.cost_analysis().unwrap()["flops"], 2f64.powi(31));
+        assert_eq!(compiled.report().cost_analysis().unwrap()["flops"], 2f64.powi(31));
         assert_eq!(compiled.cost().flops, 1 << 31);
-        assert!(!compiled.optimized_hlo().unwrap().is_empty());
-        assert_eq!(format!("{compiled:?}"), "Planned(square for v5e:1x1)");
+        assert!(!compiled.report().optimized_hlo().unwrap().is_empty());
+        assert_eq!(format!("{compiled:?}"), "Compiled(square for v5e:1x1)");
         let bytes = compiled.serialize().unwrap();
         let read = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x);
         let error = read.unwrap_err().to_string();

@@ -26,7 +26,7 @@ fn play() {
     let disk = oxidax::jit::cache::stats().disk;
     say("hits", disk.hits);
     say("misses", disk.misses);
-    say("kept", disk.kept);
+    say("kept", disk.stored);
     say("damaged", disk.damaged);
     say("times", disk.hits > 0 && disk.bytes_read > 0 && disk.load_time.as_nanos() > 0);
     say("written", disk.bytes_written > 0);
@@ -74,12 +74,12 @@ fn step() {
 fn ahead() {
     let (w, x) = (numbers(64), numbers(64));
     let compiled = a_step().lower((w.aval().clone(), x.aval().clone())).unwrap().compile().unwrap();
-    say("Memory", compiled.memory_analysis().unwrap());
-    say("Aliased", compiled.memory_analysis().unwrap().aliased);
+    say("Memory", compiled.report().memory_analysis().unwrap());
+    say("Aliased", compiled.report().memory_analysis().unwrap().aliased);
     // Some plugins do not tell: not of one that was loaded either.
-    say("Costs", compiled.cost_analysis().map_err(|_| "not told"));
-    say("Optimized", !compiled.optimized_hlo().unwrap().is_empty());
-    say("Collectives", compiled.collectives().unwrap().to_string());
+    say("Costs", compiled.report().cost_analysis().map_err(|_| "not told"));
+    say("Optimized", !compiled.report().optimized_hlo().unwrap().is_empty());
+    say("Collectives", compiled.report().collectives().unwrap().to_string());
     let held = w.clone();
     say("Loss", compiled.call(w, &x).unwrap().1.item::<f32>().unwrap());
     say("Kept", (compiled.not_donated(), shown(&held)[1]));
@@ -110,8 +110,8 @@ fn eight() {
     say("Values", (shown(&y), mean.item::<f32>().unwrap()));
     let lowered = layer.lower((w.aval().clone(), x.aval().clone())).unwrap();
     let compiled = lowered.compile().unwrap();
-    say("Collectives", compiled.collectives().unwrap().to_string());
-    say("Memory", compiled.memory_analysis().unwrap());
+    say("Collectives", compiled.report().collectives().unwrap().to_string());
+    say("Memory", compiled.report().memory_analysis().unwrap());
     say("loaded", layer.stats().loaded);
 }
 
@@ -153,17 +153,17 @@ fn settings() {
     let own = disk().unwrap();
     set_disk(Settings::off()).unwrap();
     called(4);
-    say("off", (stats().disk.misses, stats().disk.kept));
+    say("off", (stats().disk.misses, stats().disk.stored));
     set_disk(Settings { min_compile: std::time::Duration::from_secs(3600), ..own.clone() })
         .unwrap();
     called(5);
-    say("fast", (stats().disk.misses > 0, stats().disk.kept));
+    say("fast", (stats().disk.misses > 0, stats().disk.stored));
     set_disk(Settings { min_bytes: 1 << 30, max_bytes: 2 << 30, ..own.clone() }).unwrap();
     called(6);
-    say("small", stats().disk.kept);
+    say("small", stats().disk.stored);
     set_disk(own.clone()).unwrap();
     called(7);
-    say("own", stats().disk.kept > 0);
+    say("own", stats().disk.stored > 0);
     let folder = own.folder.clone().unwrap();
     std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     say("refused", set_disk(own).unwrap_err().to_string());

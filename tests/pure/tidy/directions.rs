@@ -56,12 +56,12 @@ const FREE: &[&str] = &["testing", "prelude"];
 const SEAMS: &[(&str, &str, &str)] = &[
     (
         "default_backend",
-        "src/core/backend.rs",
+        "src/core/array/backend.rs",
         "the evaluator of concrete arrays lies in `runtime`, which `core` must not know",
     ),
     (
         "vary",
-        "src/core/varying.rs",
+        "src/core/trace/bind.rs",
         "what makes a value vary is an operation, with its rules in `primitives`",
     ),
 ];

@@ -7,8 +7,8 @@ mod vectors;
 
 use super::matrices::{diagonal, expect_square, sizes};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, LowerCtx, Primitive, Rule, RuleError,
-    Sample, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis, zero_jvp};
@@ -44,7 +44,7 @@ impl Primitive for Eig {
     fn name(&self) -> &'static str {
         "eig"
     }
-    fn abstract_eval(&self, operands: &[Aval]) -> Rule<Vec<Aval>> {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
         expect_square(a)?;
         let dtype = a.dtype.complex().ok_or_else(|| {
@@ -56,7 +56,7 @@ impl Primitive for Eig {
             false => vec![w],
         })
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> Rule<(Vec<Array>, Vec<Tangent>)> {
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let da = match &tangents[0] {
             Tangent::Dense(da) if da.size() > 0 => da,
             _ => return zero_jvp(self, primals),
@@ -75,7 +75,12 @@ impl Primitive for Eig {
             }
         })
     }
-    fn batch(&self, operands: &[Array], axes: &[Option<usize>], _: &BatchAxis) -> Rule<Batched> {
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        _: &BatchAxis,
+    ) -> RuleResult<Batched> {
         let a = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
         let outputs = bind(self.clone(), &[&a]);
         let axes = vec![Some(0); outputs.len()];
@@ -86,7 +91,7 @@ impl Primitive for Eig {
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[Aval],
-    ) -> Rule<Vec<Value>> {
+    ) -> RuleResult<Vec<Value>> {
         if results[0].size() == 0 {
             return lower_by(ctx, operands, |_| results.iter().map(zeros_of).collect());
         }

@@ -3,7 +3,7 @@
 //! All matrices of a batch are swept together. Each has a window of its own between two zeros of the
 //! subdiagonal, and a shift of its own; outside of its window a rotation is the identity.
 
-use crate::core::{Array, DType, LowerCtx, Rule, Shape};
+use crate::core::{Array, DType, LowerCtx, RuleResult, Shape};
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::{
     PaddingDim, abs, add, bitwise_and, bitwise_not, broadcast_in_dim, broadcasted_iota,
@@ -39,7 +39,7 @@ pub(super) fn settled(m: &Array) -> Array {
 }
 
 /// Writes the sweeps of `[b, rows, n]`, Hessenberg matrices on top of what is turned with them.
-pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> Rule<Value> {
+pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> RuleResult<Value> {
     if m.ty().dims()[2] < 2 {
         return Ok(m.clone());
     }

@@ -54,10 +54,10 @@ fn normal(op: &str, x: &[Array]) -> Option<Array> {
     Some(match op {
         "logpdf" => {
             let cov = x[2].matmul(&x[2].t()) + eye(3, x[2].dtype());
-            stats::multivariate_normal::logpdf(&x[0], &x[1], &cov)
+            stats::MultivariateNormal::new(&x[1], &cov).logpdf(&x[0])
         }
-        "batches" => stats::multivariate_normal::logpdf(&x[0], &x[1], scalar_of(&x[2])),
-        "scalar" => stats::multivariate_normal::pdf(&x[0], scalar_of(&x[1]), &x[2]),
+        "batches" => stats::MultivariateNormal::new(&x[1], scalar_of(&x[2])).logpdf(&x[0]),
+        "scalar" => stats::MultivariateNormal::new(scalar_of(&x[1]), &x[2]).pdf(&x[0]),
         _ => return None,
     })
 }
@@ -89,7 +89,9 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     let (family, name) = op.split_once('.')?;
     match family {
         "special" => special_function(name, x),
-        "poisson" if name.starts_with("entropy") => Some(vec![stats::poisson::entropy(&x[0], 0)]),
+        "poisson" if name.starts_with("entropy") => {
+            Some(vec![stats::Poisson::new(&x[0]).entropy()])
+        }
         "multivariate_normal" => normal(name, x).map(|y| vec![y]),
         "kde" => estimate(name, x).map(|y| vec![y]),
         _ => None,

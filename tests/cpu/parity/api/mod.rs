@@ -1,5 +1,6 @@
-//! The breadth of the array API: every composite function's values, derivatives, and both under vmap.
-//! An operation's name stands for one call with its options; each family's table writes that call.
+//! The breadth of the array API: every composite function's values, derivatives, and both under
+//! vmap. An operation's name stands for one call with its options; each family's table writes that
+//! call.
 
 mod choosing;
 mod elementwise;

@@ -30,55 +30,70 @@ fn special_function(op: &str, x: &[Array]) -> Option<Array> {
     })
 }
 
-macro_rules! distributions {
-    (@call $function:path, $x:ident, 2) => { $function(&$x[0], &$x[1]) };
-    (@call $function:path, $x:ident, 3) => { $function(&$x[0], &$x[1], &$x[2]) };
-    (@call $function:path, $x:ident, 4) => { $function(&$x[0], &$x[1], &$x[2], &$x[3]) };
-    (@call $function:path, $x:ident, 5) => { $function(&$x[0], &$x[1], &$x[2], &$x[3], &$x[4]) };
-    ($given:expr, $x:ident; $($name:ident [$($function:ident)*] $operands:tt;)*) => {{
-        $($(if $given == (stringify!($name), stringify!($function)) {
-            return Some(distributions!(@call stats::$name::$function, $x, $operands));
-        })*)*
-        None
-    }};
+/// Calls `method` of a distribution with the argument `x[0]`, if it is one of those listed.
+macro_rules! methods {
+    ($distribution:expr, $x:ident, $method:ident: $($name:ident)*) => {
+        match $method {
+            $(stringify!($name) => $distribution.$name(&$x[0]),)*
+            _ => return None,
+        }
+    };
+}
+
+/// Calls a method of a distribution with loc and scale as its last operands.
+fn with_loc_and_scale(name: &str, method: &str, x: &[Array]) -> Option<Array> {
+    let (loc, scale) = (&x[x.len().checked_sub(2)?], &x[x.len() - 1]);
+    macro_rules! located {
+        ($distribution:expr) => {
+            $distribution.with_loc(loc).with_scale(scale)
+        };
+    }
+    Some(match name {
+        "norm" => methods!(stats::Normal::new(loc, scale), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf isf),
+        "uniform" => methods!(stats::Uniform::new(loc, scale), x, method: logpdf pdf cdf ppf),
+        "expon" => methods!(stats::Exponential::new(loc, scale), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf),
+        "laplace" => methods!(stats::Laplace::new(loc, scale), x, method: logpdf pdf cdf),
+        "logistic" => methods!(stats::LogisticDistribution::new(loc, scale), x, method:
+            logpdf pdf cdf sf ppf isf),
+        "cauchy" => methods!(stats::Cauchy::new(loc, scale), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf isf),
+        "gumbel_r" => methods!(stats::GumbelR::new(loc, scale), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf),
+        "gumbel_l" => methods!(stats::GumbelL::new(loc, scale), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf),
+        "pareto" => methods!(located!(stats::Pareto::new(&x[1])), x, method:
+            logpdf pdf cdf logcdf sf logsf ppf),
+        "truncnorm" => methods!(located!(stats::TruncatedNormal::new(&x[1], &x[2])), x, method:
+            logpdf pdf cdf logcdf sf logsf),
+        "gamma" => methods!(located!(stats::Gamma::new(&x[1])), x, method:
+            logpdf pdf cdf sf logsf),
+        "chi2" => methods!(located!(stats::ChiSquared::new(&x[1])), x, method: logpdf cdf sf),
+        "t" => methods!(located!(stats::StudentT::new(&x[1])), x, method: logpdf pdf),
+        "beta" => methods!(located!(stats::Beta::new(&x[1], &x[2])), x, method: logpdf cdf sf),
+        _ => return None,
+    })
 }
 
 fn distribution(op: &str, x: &[Array]) -> Option<Array> {
-    match op {
-        "poisson.logpmf" => return Some(stats::poisson::logpmf(&x[0], &x[1], 0)),
-        "poisson.cdf" => return Some(stats::poisson::cdf(&x[0], &x[1], 0)),
-        "binom.logpmf" => return Some(stats::binom::logpmf(&x[0], &x[1], &x[2], 0)),
-        "nbinom.logpmf" => return Some(stats::nbinom::logpmf(&x[0], &x[1], &x[2], 0)),
-        "betabinom.logpmf" => {
-            return Some(stats::betabinom::logpmf(&x[0], &x[1], &x[2], &x[3], 0));
+    let (name, method) = op.split_once('.')?;
+    Some(match name {
+        "poisson" => methods!(stats::Poisson::new(&x[1]), x, method: logpmf cdf),
+        "binom" => methods!(stats::Binomial::new(&x[1], &x[2]), x, method: logpmf),
+        "nbinom" => methods!(stats::NegativeBinomial::new(&x[1], &x[2]), x, method: logpmf),
+        "betabinom" => {
+            methods!(stats::BetaBinomial::new(&x[1], &x[2], &x[3]), x, method: logpmf)
         }
-        "multinomial.logpmf" => return Some(stats::multinomial::logpmf(&x[0], 5, &x[1])),
-        "bernoulli.logpmf" => return Some(stats::bernoulli::logpmf(&x[0], &x[1], 0)),
-        "geom.logpmf" => return Some(stats::geom::logpmf(&x[0], &x[1], 0)),
-        "geom.pmf" => return Some(stats::geom::pmf(&x[0], &x[1], 0)),
-        _ => {}
-    }
-    distributions!(op.split_once('.')?, x;
-        norm [logpdf pdf cdf logcdf sf logsf ppf isf] 3;
-        uniform [logpdf pdf cdf ppf] 3;
-        expon [logpdf pdf cdf logcdf sf logsf ppf] 3;
-        laplace [logpdf pdf cdf] 3;
-        logistic [logpdf pdf cdf sf ppf isf] 3;
-        cauchy [logpdf pdf cdf logcdf sf logsf ppf isf] 3;
-        gumbel_r [logpdf pdf cdf logcdf sf logsf ppf] 3;
-        gumbel_l [logpdf pdf cdf logcdf sf logsf ppf] 3;
-        pareto [logpdf pdf cdf logcdf sf logsf ppf] 4;
-        truncnorm [logpdf pdf cdf logcdf sf logsf] 5;
-        gamma [logpdf pdf cdf sf logsf] 4;
-        chi2 [logpdf cdf sf] 4;
-        t [logpdf pdf] 4;
-        beta [logpdf cdf sf] 5;
-        gennorm [logpdf cdf] 2;
-        dirichlet [logpdf] 2;
-        vonmises [logpdf] 2;
-        bernoulli [cdf ppf] 2;
-        wrapcauchy [logpdf pdf] 2;
-    )
+        "multinomial" => methods!(stats::Multinomial::new(5, &x[1]), x, method: logpmf),
+        "bernoulli" => methods!(stats::Bernoulli::new(&x[1]), x, method: logpmf cdf ppf),
+        "geom" => methods!(stats::Geometric::new(&x[1]), x, method: logpmf pmf),
+        "gennorm" => methods!(stats::GeneralizedNormal::new(&x[1]), x, method: logpdf cdf),
+        "dirichlet" => methods!(stats::Dirichlet::new(&x[1]), x, method: logpdf),
+        "vonmises" => methods!(stats::VonMises::new(&x[1]), x, method: logpdf),
+        "wrapcauchy" => methods!(stats::WrappedCauchy::new(&x[1]), x, method: logpdf pdf),
+        _ => return with_loc_and_scale(name, method, x),
+    })
 }
 
 fn ranked(op: &str, x: &[Array]) -> Option<Array> {

@@ -17,7 +17,8 @@ struct Counts {
 
 fn counts<A: oxidax::tree::Args, O: Tree>(lowered: &Lowered<A, O>) -> Counts {
     let compiled = lowered.compile_for(&Topology::named("v5e:1x1").unwrap()).unwrap();
-    let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
+    let (memory, costs) =
+        (compiled.report().memory_analysis().unwrap(), compiled.report().cost_analysis().unwrap());
     Counts {
         ours: Roofline::of(lowered.program()),
         flops: costs["flops"],
@@ -250,7 +251,7 @@ fn what_the_compiler_sends_follows_axes_of_the_mesh() {
     let product = jit(|x: Array, w: Array| x.matmul(&w)).in_shardings((&x, &w)).out_shardings(&y);
     let lowered = product.lower((f32s([512, 1024]), f32s([1024, 1024]))).unwrap();
     let compiled = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
-    let found = compiled.collectives().unwrap();
+    let found = compiled.report().collectives().unwrap();
     let costs = Roofline::of(lowered.program()).exchanging(&found, &mesh);
     let sent: Vec<_> =
         costs.exchanges.iter().filter(|one| one.kind.name() == "all-reduce").collect();

@@ -37,10 +37,10 @@ fn agree<M: Tree + Clone>(
     ));
     let lowered = step.lower((model, state, x, y)).unwrap();
     let compiled = lowered.compile_for(&Topology::named("v5e:2x4").unwrap()).unwrap();
-    let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
-    let found = compiled.collectives().unwrap();
-    let ours = Roofline::placed(lowered.program(), &lowered.arguments().unwrap())
-        .exchanging(&found, &mesh);
+    let (memory, costs) =
+        (compiled.report().memory_analysis().unwrap(), compiled.report().cost_analysis().unwrap());
+    let found = compiled.report().collectives().unwrap();
+    let ours = Roofline::placed(lowered.program(), &lowered.arguments()).exchanging(&found, &mesh);
     let each = ours.each();
     let (flops, bytes) = (costs["flops"], costs["bytes accessed"]);
     let held = (memory.arguments + memory.results) as f64;
@@ -75,8 +75,8 @@ fn what_a_loop_sends_counts_as_often_as_the_program_says() {
     let lowered = jit(move |x: Array| around.call(&x)).in_shardings(&rows).lower(f32s([64, 256]));
     let lowered = lowered.unwrap();
     let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
-    let found = found.collectives().unwrap();
-    let costs = Roofline::placed(lowered.program(), &lowered.arguments().unwrap());
+    let found = found.report().collectives().unwrap();
+    let costs = Roofline::placed(lowered.program(), &lowered.arguments());
     let costs = costs.exchanging(&found, &mesh);
     let times: Vec<u64> = costs.exchanges.iter().map(|one| one.times).collect();
     assert!(times.contains(&9), "{:?}", costs.exchanges);

@@ -1,0 +1,113 @@
+//! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of programs.
+
+use super::recorded::{folder, notes};
+use super::transformers::difference;
+use crate::embed::Encoder;
+use crate::text::WordPiece;
+use oxidax::prelude::*;
+
+fn words(longest: Option<usize>) -> WordPiece {
+    WordPiece::open(&folder(), 40, longest).unwrap()
+}
+
+fn tokens(words: &WordPiece, sentence: &str) -> Vec<i32> {
+    words.encode(sentence).unwrap().0.to_vec().unwrap()
+}
+
+fn recorded() -> Vec<String> {
+    let sentences = notes(&folder())["sentences"].as_array().unwrap().clone();
+    sentences.iter().map(|some| some["text"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The file cuts at 32 tokens, and pads to as many.
+#[test]
+fn tokens_are_those_of_hugging_face() {
+    let words = words(None);
+    for sentence in notes(&folder())["sentences"].as_array().unwrap() {
+        let text = sentence["text"].as_str().unwrap();
+        let ids: Vec<i32> = serde_json::from_value(sentence["ids"].clone()).unwrap();
+        assert_eq!(tokens(&words, text), ids, "{text:?}");
+    }
+}
+
+#[test]
+fn sentences_are_cut_where_the_folder_says_or_the_user() {
+    let long = "to be or not to be that is the question ".repeat(20);
+    let length = |words: &WordPiece| tokens(words, &long).len();
+    assert_eq!((length(&words(None)), words(None).boundaries()), (32, vec![16, 32]));
+    assert_eq!((length(&words(Some(40))), words(Some(40)).boundaries()), (40, vec![16, 32, 40]));
+    assert_eq!((length(&words(Some(3))), words(Some(3)).boundaries()), (3, vec![3]));
+    let (first, last) = (tokens(&words(None), "x")[0], tokens(&words(Some(3)), &long)[2]);
+    assert_eq!((first, last), (2, 3), "[CLS] and [SEP]");
+
+    // What the model was trained on counts more than the tokenizer's file, the positions more than both.
+    let copied = tempfile::tempdir().unwrap();
+    std::fs::copy(folder().join("tokenizer.json"), copied.path().join("tokenizer.json")).unwrap();
+    for (said, positions, expected) in [(20, 40, 20), (64, 40, 40)] {
+        let said = format!("{{\"max_seq_length\": {said}, \"do_lower_case\": false}}");
+        std::fs::write(copied.path().join("sentence_bert_config.json"), said).unwrap();
+        assert_eq!(length(&WordPiece::open(copied.path(), positions, None).unwrap()), expected);
+    }
+}
+
+#[test]
+fn impossible_lengths_and_folders_without_a_tokenizer_are_refused() {
+    for longest in [0, 2, 41] {
+        let error = WordPiece::open(&folder(), 40, Some(longest)).err().unwrap().to_string();
+        let expected =
+            format!("sentences of {longest} tokens; 3 to 40 are possible with this model");
+        assert_eq!(error, expected);
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let error = WordPiece::open(empty.path(), 40, None).err().unwrap().to_string();
+    assert!(error.ends_with("holds no tokenizer.json"), "{error}");
+    std::fs::write(empty.path().join("tokenizer.json"), "{").unwrap();
+    let error = WordPiece::open(empty.path(), 40, None).err().unwrap().to_string();
+    assert!(error.contains("tokenizer.json: "), "{error}");
+}
+
+mod on_cpu {
+    use super::*;
+
+    /// Every row of a batch that was not full, and every sentence's neighbours and padding, leave its vector as it is.
+    #[test]
+    fn batches_change_nothing_but_the_number_of_programs() {
+        let encoder = Encoder::open(&folder(), None, nn::DTypePolicy::full()).unwrap();
+        let sentences = recorded();
+        let alone = encoder.embed(&sentences, 1).unwrap();
+        assert_eq!(alone.programs, 2, "16 and 32 tokens");
+        let together = encoder.embed(&sentences, 5).unwrap();
+        assert_eq!(together.programs, 2);
+        for time in [together.compiling, together.computing] {
+            assert!(!time.is_zero());
+        }
+        assert_eq!(encoder.embed(&sentences[..3], 5).unwrap().programs, 0, "known already");
+        assert_eq!(together.vectors.shape().dims(), [sentences.len(), 32]);
+        let apart = difference(&together.vectors, &alone.vectors);
+        assert!(apart < 1e-5, "{apart:.1e}");
+        let lengths = (&together.vectors * &together.vectors).sum_axes(axes(-1));
+        for length in lengths.to_vec::<f32>().unwrap() {
+            assert!((length - 1.0).abs() < 1e-5, "{length}");
+        }
+    }
+
+    #[test]
+    fn no_sentence_is_no_vector() {
+        let encoder = Encoder::open(&folder(), None, nn::DTypePolicy::full()).unwrap();
+        assert_eq!(encoder.embed(&[], 4).unwrap().vectors.shape().dims(), [0, 32]);
+    }
+
+    /// Rounded to 8 bits, the vectors still point the same way.
+    #[test]
+    fn bf16_turns_no_vector_far() {
+        let [full, narrow] =
+            [nn::DTypePolicy::full(), nn::DTypePolicy::mixed_bf16()].map(|policy| {
+                let encoder = Encoder::open(&folder(), None, policy).unwrap();
+                encoder.embed(&recorded(), 8).unwrap().vectors
+            });
+        let cosines = (full * narrow).sum_axes(axes(-1)).to_vec::<f32>().unwrap();
+        for (sentence, cosine) in recorded().iter().zip(cosines) {
+            assert!((0.99..0.999_999).contains(&cosine), "{sentence:?}: {cosine}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Texts with a cache of keys and values: the same as without, whatever the layers and the temperature.
+
+use super::recorded::{model, stacked};
+use super::transformers::difference;
+use crate::model::{Cache, Gpt2};
+use crate::sample::{Sampling, continued, writer};
+use oxidax::prelude::*;
+
+const FULL: nn::DTypePolicy = nn::DTypePolicy::full();
+const PROMPT: [u32; 5] = [40, 41, 200, 300, 17];
+
+/// Tokens after a prompt without a cache: everything is looked at again for each. What stands behind the text,
+/// filled up to one length so that one program serves, is never seen.
+fn uncached(model: &Gpt2, prompt: &[u32], n: usize, how: Sampling, keys: &random::Key) -> Vec<u32> {
+    let length = prompt.len() + n;
+    let next = jit(move |model: Gpt2, tokens: Array, last: Array, key: random::Key| {
+        let logits = model.forward(&tokens, None);
+        how.choose(&dynamic_index_in_dim(&logits, &last, 1), key)
+    });
+    let mut text: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
+    for at in 0..n {
+        let filled = [&text[..], &vec![7; length - text.len()]].concat();
+        let tokens = Array::from_slice(&filled, [1, length]).unwrap();
+        let last = Array::from_slice(&[text.len() as i32 - 1], []).unwrap();
+        let key = tree::map(keys, |data| data.index(i![at as isize]));
+        text.extend(next.call(model, tokens, last, key).unwrap().to_vec::<i32>().unwrap());
+    }
+    text[prompt.len()..].iter().map(|&token| token as u32).collect()
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn cached_texts_are_the_uncached_ones() {
+        let ways = [
+            Sampling::GREEDY,
+            Sampling { temperature: 1.0, top_k: None },
+            Sampling { temperature: 0.7, top_k: Some(20) },
+        ];
+        let key = random::key(5);
+        // As `continued` makes them for a text that fits.
+        let keys = random::split_batch(random::fold_in(key.clone(), 0u32), [12]);
+        for how in ways {
+            let expected = uncached(&model(), &PROMPT, 12, how, &keys);
+            for model in [model(), stacked(model())] {
+                let writer = writer(how, FULL);
+                let found = continued(&writer, &model, &PROMPT, 12, key.clone()).unwrap();
+                assert_eq!(found, expected, "{how:?}");
+            }
+        }
+    }
+
+    /// In parts of whatever length, through the cache, every position gets the logits of the whole.
+    #[test]
+    fn logits_do_not_depend_on_how_a_text_is_cut() {
+        let ids: Vec<i32> = (0..24).map(|n| n * 37 % 512).collect();
+        let tokens = Array::from_slice(&ids, [2, 12]).unwrap();
+        for model in [model(), stacked(model())] {
+            let forward = jit(|model: Gpt2, tokens: Array| model.forward(&tokens, None));
+            let whole = forward.call(&model, &tokens).unwrap();
+            let decode =
+                jit(|model: Gpt2, tokens: Array, cache: Cache| model.decode(&tokens, &cache));
+            let mut cache = model.cache(2, 12);
+            let mut seen = 0;
+            for length in [5, 1, 1, 4, 1] {
+                let part = tokens.index(i![.., seen as isize..(seen + length) as isize]);
+                let logits;
+                (logits, cache) = decode.call(&model, part, cache).unwrap();
+                seen += length;
+                let expected = whole.index(i![.., seen as isize - 1]);
+                assert!(difference(&logits, &expected) < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_longer_than_the_model_goes_on_from_its_last_half() {
+        let model = model();
+        let writer = writer(Sampling::GREEDY, FULL);
+        let long = continued(&writer, &model, &PROMPT, 400, random::key(0)).unwrap();
+        assert_eq!(long.len(), 400);
+        // 251 tokens fill the 256 positions; the next is chosen by the last 128.
+        let text = [&PROMPT[..], &long].concat();
+        let key = random::split_batch(random::key(0), [1]);
+        let next = uncached(&model, &text[128..256], 1, Sampling::GREEDY, &key);
+        assert_eq!(next, [text[256]]);
+    }
+
+    #[test]
+    fn one_candidate_is_the_greedy_one() {
+        let greedy = writer(Sampling::GREEDY, FULL);
+        let best = writer(Sampling { temperature: 2.0, top_k: Some(1) }, FULL);
+        let text = |writer| continued(writer, &model(), &PROMPT, 10, random::key(3)).unwrap();
+        assert_eq!(text(&greedy), text(&best));
+    }
+
+    #[test]
+    fn texts_follow_the_key_and_top_k_bounds_them() {
+        let how = Sampling { temperature: 1.5, top_k: Some(3) };
+        let logits = Array::from_slice(&[0.1f32, 3.0, -1.0, 2.0, 2.5, 0.0], [1, 6]).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let token = how.choose(&logits, random::key(seed)).to_vec::<i32>().unwrap()[0];
+            assert!([1, 3, 4].contains(&token), "{token} is not among the best three");
+            seen.insert(token);
+        }
+        assert_eq!(seen.len(), 3);
+        // More candidates than there are tokens are all of them.
+        let all = Sampling { temperature: 1.0, top_k: Some(100) };
+        assert!(all.choose(&logits, random::key(0)).to_vec::<i32>().unwrap()[0] < 6);
+    }
+
+    #[test]
+    fn prompts_that_do_not_fit_are_refused() {
+        let writer = writer(Sampling::GREEDY, FULL);
+        let refused = |prompt: &[u32]| {
+            continued(&writer, &model(), prompt, 1, random::key(0)).unwrap_err().to_string()
+        };
+        assert_eq!(refused(&[]), "a prompt needs a token to begin with");
+        assert_eq!(refused(&[1, 512]), "token 512 of a prompt; the model knows 512");
+        let none = continued(&writer, &model(), &[1], 0, random::key(0)).unwrap();
+        assert!(none.is_empty());
+    }
+}

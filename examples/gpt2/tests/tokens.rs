@@ -1,0 +1,69 @@
+//! Tokenizers: the same tokens as Hugging Face's, from whichever files.
+
+use super::recorded::{folder, notes};
+use crate::tokenizer::Tokenizer;
+
+/// A folder with copies of some of the recorded files.
+fn with(names: &[&str]) -> tempfile::TempDir {
+    let copies = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::copy(folder().join(name), copies.path().join(name)).unwrap();
+    }
+    copies
+}
+
+#[test]
+fn tokens_are_those_of_hugging_face_from_either_kind_of_files() {
+    for names in [&["tokenizer.json"][..], &["vocab.json", "merges.txt"]] {
+        let tokenizer = Tokenizer::open(with(names).path()).unwrap();
+        assert_eq!(tokenizer.len(), 512);
+        for sentence in notes()["sentences"].as_array().unwrap() {
+            let text = sentence["text"].as_str().unwrap();
+            let ids: Vec<u32> = serde_json::from_value(sentence["ids"].clone()).unwrap();
+            assert_eq!(tokenizer.encode(text).unwrap(), ids, "{text:?} by {names:?}");
+            assert_eq!(tokenizer.decode(&ids).unwrap(), sentence["decoded"].as_str().unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_is_saved_is_opened_again() {
+    let text = "Zwölf Boxkämpfer\njagen";
+    for tokenizer in [Tokenizer::open(&folder()).unwrap(), Tokenizer::characters(text)] {
+        let saved = tempfile::tempdir().unwrap();
+        tokenizer.save(saved.path()).unwrap();
+        let opened = Tokenizer::open(saved.path()).unwrap();
+        let tokens = tokenizer.encode(text).unwrap();
+        assert_eq!((opened.len(), opened.encode(text).unwrap()), (tokenizer.len(), tokens.clone()));
+        assert_eq!(opened.decode(&tokens).unwrap(), text);
+    }
+}
+
+#[test]
+fn characters_are_numbered_in_order() {
+    let tokenizer = Tokenizer::characters("banana\n");
+    assert_eq!(tokenizer.len(), 4);
+    assert_eq!(tokenizer.encode("nab\n").unwrap(), [3, 1, 2, 0]);
+    let unknown = tokenizer.encode("bx").unwrap_err().to_string();
+    assert_eq!(unknown, "'x' is not among the 4 characters");
+    assert_eq!(tokenizer.decode(&[4]).unwrap_err().to_string(), "token 4 of 4 characters");
+}
+
+#[test]
+fn a_folder_without_a_tokenizer_is_refused() {
+    let part = with(&["vocab.json"]);
+    let error = Tokenizer::open(part.path()).err().unwrap().to_string();
+    assert!(
+        error.ends_with(
+            "holds no tokenizer: tokenizer.json, vocab.json with merges.txt, or characters.json"
+        ),
+        "{error}"
+    );
+    std::fs::write(part.path().join("merges.txt"), "#version: 0.2\nno-such pair-of-tokens\n")
+        .unwrap();
+    let error = Tokenizer::open(part.path()).err().unwrap().to_string();
+    assert!(error.contains("vocab.json: "), "{error}");
+    std::fs::write(part.path().join("tokenizer.json"), "{").unwrap();
+    let error = Tokenizer::open(part.path()).err().unwrap().to_string();
+    assert!(error.contains("tokenizer.json: "), "{error}");
+}

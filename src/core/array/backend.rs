@@ -1,0 +1,39 @@
+//! What lies below every trace: the evaluator that `runtime` provides.
+
+use crate::core::array::array::Array;
+use crate::core::error::{Error, Loc};
+use crate::core::program::primitive::Primitive;
+use crate::core::program::program::Program;
+use crate::core::types::aval::Aval;
+use std::sync::{Arc, OnceLock};
+
+/// Evaluates operations and programs on concrete arrays. `core` knows it by this trait alone.
+pub trait Backend: Send + Sync {
+    /// Copies elements to the default device.
+    ///
+    /// # Errors
+    /// `Plugin` or `Runtime`.
+    fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error>;
+    /// Applies one operation.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile` or `Runtime`.
+    fn apply(
+        &self,
+        primitive: &Arc<dyn Primitive>,
+        operands: &[&Array],
+        results: Vec<Aval>,
+        location: Loc,
+    ) -> Result<Vec<Array>, Error>;
+    /// Runs a whole program, compiled once per structure.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile` or `Runtime`.
+    fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error>;
+}
+
+/// The backend of this process; the first use installs the one that the crate root names.
+pub(crate) fn backend() -> &'static dyn Backend {
+    static BACKEND: OnceLock<&'static dyn Backend> = OnceLock::new();
+    *BACKEND.get_or_init(crate::default_backend)
+}

@@ -1,0 +1,13 @@
+//! Arrays on devices and in host memory.
+
+pub(crate) mod array;
+pub(crate) mod backend;
+mod display;
+pub(crate) mod host_array;
+mod host_slices;
+
+pub(crate) use array::Kind;
+pub use array::{Array, Buffer};
+pub use backend::Backend;
+pub(crate) use backend::backend;
+pub use host_array::HostArray;

@@ -1,0 +1,12 @@
+//! Errors, source locations, and throwing.
+
+pub(crate) mod error;
+pub(crate) mod loc;
+pub(crate) mod throw;
+
+pub use error::{
+    DistributedErrorKind, Error, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
+    TreeError,
+};
+pub use loc::{Loc, from_caller};
+pub use throw::{catch, throw};

@@ -1,0 +1,347 @@
+//! [`Mesh`]: devices in a grid whose axes have names.
+
+use crate::core::error::throw;
+use crate::core::error::{Error, OpErrorKind};
+use crate::core::mesh::device::Device;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Devices in a grid whose axes have names: the place that programs for several devices run on.
+///
+/// Cheap to clone. Two meshes are equal if their axes and their devices are. Prints as `Mesh(data=4, model=2)`.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
+/// assert_eq!(mesh.size("data"), Some(4));
+/// let batches = mesh.sharding(p!["data", None])?;
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Grid", into = "Grid")]
+pub struct Mesh(Arc<Grid>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Grid {
+    axes: Vec<(String, usize)>,
+    devices: Vec<Device>,
+}
+
+impl TryFrom<Grid> for Mesh {
+    type Error = String;
+    fn try_from(grid: Grid) -> Result<Mesh, String> {
+        grid.check()?;
+        Ok(Mesh(Arc::new(grid)))
+    }
+}
+
+impl From<Mesh> for Grid {
+    fn from(mesh: Mesh) -> Grid {
+        (*mesh.0).clone()
+    }
+}
+
+impl Grid {
+    fn check(&self) -> Result<(), String> {
+        if self.axes.is_empty() {
+            return Err("a mesh needs one axis at least".into());
+        }
+        for (at, (name, size)) in self.axes.iter().enumerate() {
+            if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-.:".contains(c)) {
+                return Err(format!("`{name}` is no name for an axis of a mesh"));
+            }
+            if self.axes[..at].iter().any(|(other, _)| other == name) {
+                return Err(format!("the axis `{name}` is named twice"));
+            }
+            if *size == 0 {
+                return Err(format!("the axis `{name}` has size 0"));
+            }
+        }
+        let sizes: Vec<String> = self.axes.iter().map(|(name, n)| format!("{name}={n}")).collect();
+        let needed = self.axes.iter().try_fold(1usize, |n, (_, size)| n.checked_mul(*size));
+        if needed != Some(self.devices.len()) {
+            let needed = needed.map_or("too many".into(), |needed| needed.to_string());
+            let (sizes, given) = (sizes.join(", "), self.devices.len());
+            return Err(format!("a mesh of {sizes} has {needed} devices, {given} were given"));
+        }
+        let mut seen = HashSet::new();
+        for device in &self.devices {
+            if !seen.insert(device.id()) {
+                return Err(format!("{device} is given twice"));
+            }
+            if device.platform() != self.devices[0].platform() {
+                let (first, platform) = (&self.devices[0], device.platform());
+                return Err(format!(
+                    "{first} and {device} ({platform}) are of different platforms"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mesh {
+    /// A mesh of these devices, which lie in it row-major: the last axis varies fastest.
+    ///
+    /// Neighbours along the last axis should be close to each other: put there what talks most, tensor parallelism
+    /// before data parallelism.
+    ///
+    /// # Errors
+    /// [`Error::Op`] (value) if the sizes do not multiply to the number of devices, a name or a device comes twice, or a
+    /// size is 0.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(&devices()?[..4], [("data", 4)])?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn new<S: Into<String>>(
+        devices: impl AsRef<[Device]>,
+        axes: impl IntoIterator<Item = (S, usize)>,
+    ) -> Result<Mesh, Error> {
+        let axes = axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let grid = Grid { axes, devices: devices.as_ref().to_vec() };
+        match grid.check() {
+            Ok(()) => Ok(Mesh(Arc::new(grid))),
+            Err(message) => {
+                let error =
+                    throw::op_error(OpErrorKind::Value, "Mesh", message, Some(Location::caller()));
+                Err(error.with_help(
+                    "`devices()?` lists the devices; `OXIDAX_CPU_DEVICES=8` shows eight on a CPU",
+                ))
+            }
+        }
+    }
+
+    /// A mesh of several slices of TPUs, or of several hosts: along `across` the devices are of different slices, which are far from each other (the data centre's
+    /// network), along `within` of one slice. Without slices the processes' devices count as one each.
+    ///
+    /// Put what talks least across: data parallelism.
+    ///
+    /// # Errors
+    /// [`Error::Op`] (value) if the slices are not as many as `across` says, or not as large as `within` says; as [`Mesh::new`].
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::across_slices(devices()?, [("replica", 2)], [("data", 16), ("model", 16)])?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "create_hybrid_device_mesh")]
+    #[track_caller]
+    pub fn across_slices<S: Into<String>, T: Into<String>>(
+        devices: impl AsRef<[Device]>,
+        across: impl IntoIterator<Item = (S, usize)>,
+        within: impl IntoIterator<Item = (T, usize)>,
+    ) -> Result<Mesh, Error> {
+        let across: Vec<(String, usize)> =
+            across.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let within: Vec<(String, usize)> =
+            within.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let mut devices = devices.as_ref().to_vec();
+        let sliced = devices.iter().any(|device| device.slice_index() != 0);
+        let slice = |device: &Device| match sliced {
+            true => device.slice_index(),
+            false => i64::from(device.process_index()),
+        };
+        devices.sort_by_key(slice);
+        let mut sizes: Vec<(i64, usize)> = Vec::new();
+        for device in &devices {
+            match sizes.last_mut() {
+                Some((last, size)) if *last == slice(device) => *size += 1,
+                _ => sizes.push((slice(device), 1)),
+            }
+        }
+        let wanted: usize = across.iter().map(|(_, size)| size).product();
+        let each: usize = within.iter().map(|(_, size)| size).product();
+        if sizes.len() != wanted || sizes.iter().any(|(_, size)| *size != each) {
+            let found: Vec<String> = sizes.iter().map(|(at, n)| format!("{at}: {n}")).collect();
+            let what = if sliced { "slices" } else { "processes" };
+            let message = format!(
+                "{wanted} {what} of {each} devices were asked for, there are {} ({what} and their devices: {})",
+                sizes.len(),
+                found.join(", ")
+            );
+            let location = Some(Location::caller());
+            return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, location));
+        }
+        Mesh::new(devices, across.into_iter().chain(within))
+    }
+
+    /// A mesh of devices that are not here, numbered from 0: to trace and lower programs for a machine that has as many.
+    /// Nothing can be put on it or run there.
+    ///
+    /// # Errors
+    /// As [`Mesh::new`].
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::without_devices([("data", 64), ("model", 4)])?;
+    /// let rows = mesh.sharding(p!["data"])?;
+    /// let f = jit(|x: Array| tanh(&x)).in_shardings(&rows);
+    /// let text = f.lower(Aval::new(DType::F32, [128, 8]))?.as_text("tpu")?;
+    /// assert!(text.contains("sdy.sharding"));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "AbstractMesh")]
+    #[track_caller]
+    pub fn without_devices<S: Into<String>>(
+        axes: impl IntoIterator<Item = (S, usize)>,
+    ) -> Result<Mesh, Error> {
+        let axes: Vec<(String, usize)> =
+            axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let count = axes.iter().map(|(_, size)| size).product::<usize>().min(1 << 20) as i32;
+        let devices: Vec<Device> =
+            (0..count).map(|id| Device::new(id, 0, "absent", "", false).absent()).collect();
+        Mesh::new(devices, axes)
+    }
+
+    /// Whether its devices are not here.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.devices()[0].is_absent()
+    }
+
+    /// The axes, outermost first: name and size.
+    pub fn axes(&self) -> &[(String, usize)] {
+        &self.0.axes
+    }
+
+    /// The names of the axes, outermost first.
+    pub fn axis_names(&self) -> impl Iterator<Item = &str> {
+        self.0.axes.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The size of an axis; `None` if there is none of that name.
+    pub fn size(&self, axis: &str) -> Option<usize> {
+        self.0.axes.iter().find(|(name, _)| name == axis).map(|(_, size)| *size)
+    }
+
+    /// The devices, row-major.
+    pub fn devices(&self) -> &[Device] {
+        &self.0.devices
+    }
+
+    /// Where a device of the mesh stands along each axis, by its place among [`Mesh::devices`].
+    pub fn coordinates(&self, mut place: usize) -> Vec<usize> {
+        let mut along = vec![0; self.0.axes.len()];
+        for (at, (_, size)) in self.0.axes.iter().enumerate().rev() {
+            along[at] = place % size;
+            place /= size;
+        }
+        along
+    }
+
+    /// How many devices lie along these axes together: into how many parts they cut.
+    pub(crate) fn count(&self, axes: &[String]) -> usize {
+        axes.iter().filter_map(|axis| self.size(axis)).product()
+    }
+
+    /// How many places further the next device along an axis stands.
+    pub(crate) fn stride(&self, axis: &str) -> usize {
+        let inner = self.0.axes.iter().rev().take_while(|(name, _)| name != axis);
+        inner.map(|(_, size)| size).product()
+    }
+
+    /// The position of the device at `place` along several axes taken as one, the first varying slowest.
+    pub(crate) fn position(&self, place: usize, axes: &[String]) -> usize {
+        axes.iter().fold(0, |at, axis| {
+            let size = self.size(axis).unwrap_or(1);
+            at * size + place / self.stride(axis) % size
+        })
+    }
+
+    /// The places of the mesh in groups along these axes: within a group they differ along these axes alone, and stand in
+    /// their order, the first axis varying slowest.
+    pub(crate) fn groups(&self, axes: &[String]) -> Vec<Vec<usize>> {
+        let others: Vec<String> =
+            self.axis_names().map(String::from).filter(|name| !axes.contains(name)).collect();
+        let mut groups = vec![vec![0; self.count(axes)]; self.count(&others)];
+        for place in 0..self.devices().len() {
+            groups[self.position(place, &others)][self.position(place, axes)] = place;
+        }
+        groups
+    }
+
+    /// Whether both have the same devices in the same order, so that one program can speak of both.
+    pub(crate) fn same_devices(&self, other: &Mesh) -> bool {
+        self.devices() == other.devices()
+    }
+
+    /// Whether all its devices are this process's own.
+    pub(crate) fn is_local(&self) -> bool {
+        self.devices().iter().all(Device::is_local)
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes: Vec<String> = self.0.axes.iter().map(|(name, n)| format!("{name}={n}")).collect();
+        write!(f, "Mesh({})", axes.join(", "))
+    }
+}
+
+impl fmt::Debug for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh(axes: &[(&str, usize)]) -> Result<Mesh, Error> {
+        let n = axes.iter().map(|(_, size)| size).product::<usize>() as i32;
+        let devices: Vec<Device> = (0..n).map(|id| Device::new(id, 0, "cpu", "", true)).collect();
+        Mesh::new(devices, axes.iter().copied())
+    }
+
+    #[test]
+    fn groups_lie_along_axes() {
+        let mesh = mesh(&[("a", 2), ("b", 3)]).unwrap();
+        let along = |names: &[&str]| {
+            mesh.groups(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(along(&["a"]), [[0, 3], [1, 4], [2, 5]]);
+        assert_eq!(along(&["b"]), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(along(&["a", "b"]), [[0, 1, 2, 3, 4, 5]]);
+        assert_eq!(along(&["b", "a"]), [[0, 3, 1, 4, 2, 5]]);
+        assert_eq!(mesh.coordinates(4), [1, 1]);
+        assert_eq!(mesh.stride("a"), 3);
+    }
+
+    #[test]
+    fn slices_are_an_axis() {
+        let device = |id: i32, slice| Device::new(id, id / 2, "tpu", "", true).in_slice(slice);
+        let devices = [device(0, 1), device(1, 0), device(2, 1), device(3, 0)];
+        let mesh = Mesh::across_slices(&devices, [("replica", 2)], [("data", 2)]).unwrap();
+        assert_eq!(mesh.devices().iter().map(Device::id).collect::<Vec<_>>(), [1, 3, 0, 2]);
+        assert_eq!(mesh.to_string(), "Mesh(replica=2, data=2)");
+        let error = Mesh::across_slices(&devices, [("replica", 4)], [("data", 1)]).unwrap_err();
+        assert!(
+            error.to_string().contains("there are 2 (slices and their devices: 0: 2, 1: 2)"),
+            "{error}"
+        );
+        // Without slices, by process.
+        let plain: Vec<Device> = (0..4).map(|id| device(id, 0)).collect();
+        let mesh = Mesh::across_slices(&plain, [("host", 2)], [("data", 2)]).unwrap();
+        assert_eq!(mesh.devices(), plain);
+    }
+
+    #[test]
+    fn what_is_no_mesh() {
+        let error = |axes: &[(&str, usize)]| mesh(axes).unwrap_err().to_string();
+        assert!(error(&[("a", 2), ("a", 1)]).contains("named twice"));
+        assert!(error(&[("a", 0)]).contains("size 0"));
+        assert!(error(&[]).contains("one axis at least"));
+        assert!(error(&[("a b", 2)]).contains("no name"));
+        let one = Device::new(0, 0, "cpu", "", true);
+        let twice = Mesh::new([one.clone(), one.clone()], [("a", 2)]).unwrap_err().to_string();
+        assert!(twice.contains("cpu:0 is given twice"), "{twice}");
+        let few = Mesh::new([one], [("a", 4), ("b", 2)]).unwrap_err().to_string();
+        assert!(few.contains("a mesh of a=4, b=2 has 8 devices, 1 were given"), "{few}");
+    }
+}

@@ -1,0 +1,111 @@
+//! [`ShardingRule`]: which dimensions of an operation's operands and results go together.
+
+use crate::core::types::aval::Aval;
+
+/// For each dimension of each result, the dimensions of operands that it runs along: cut an operand there, and each device
+/// can make its part of the result of its part of the operand.
+///
+/// It says what Shardy's
+/// [`OpShardingRule`](https://openxla.org/shardy/sharding_representation) says by factors. Dimensions of operands that no
+/// result runs along are summed over, looked up in, or needed as a whole.
+///
+/// ```
+/// use oxidax::core::ShardingRule;
+/// // [m, k] · [k, n]
+/// let product = ShardingRule::one([vec![(0, 0)], vec![(1, 1)]]);
+/// assert_eq!(product.along(0, 1), [(1, 1)]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardingRule(Vec<Vec<Vec<(usize, usize)>>>);
+
+impl ShardingRule {
+    /// Of one result: for each of its dimensions, operands and their dimensions.
+    pub fn one(dims: impl IntoIterator<Item = Vec<(usize, usize)>>) -> ShardingRule {
+        ShardingRule(vec![dims.into_iter().collect()])
+    }
+
+    /// Of one result and one operand: for each dimension of the result, that of the operand.
+    pub fn moved(dims: impl IntoIterator<Item = Option<usize>>) -> ShardingRule {
+        Self::one(dims.into_iter().map(|dim| dim.map(|dim| (0, dim)).into_iter().collect()))
+    }
+
+    /// Each dimension runs along those at the same place, of operands of the result's rank and of its size there.
+    pub fn in_place(operands: &[Aval], results: &[Aval]) -> ShardingRule {
+        let of = |result: &Aval| {
+            let at = |dim: usize| {
+                let alike = operands.iter().enumerate().filter(|(_, operand)| {
+                    operand.rank() == result.rank() && operand.shape[dim] == result.shape[dim]
+                });
+                alike.map(|(operand, _)| (operand, dim)).collect()
+            };
+            (0..result.rank()).map(at).collect()
+        };
+        ShardingRule(results.iter().map(of).collect())
+    }
+
+    /// The dimensions of operands that a dimension of a result runs along: operand and dimension.
+    pub fn along(&self, result: usize, dim: usize) -> &[(usize, usize)] {
+        self.0.get(result).and_then(|dims| dims.get(dim)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether some dimension of a result runs along this one.
+    pub fn is_kept(&self, operand: usize, dim: usize) -> bool {
+        self.0.iter().flatten().any(|along| along.contains(&(operand, dim)))
+    }
+}
+
+/// Of a reshape: for each dimension of the result, that of the operand whose outermost part it is, or that is its own.
+pub(crate) fn reshaped(from: &[usize], to: &[usize]) -> ShardingRule {
+    let mut dims = vec![None; to.len()];
+    let (mut i, mut j) = (0, 0);
+    while i < from.len() && j < to.len() {
+        // The shortest runs of dimensions that have the same number of elements.
+        let (first_i, first_j) = (i, j);
+        let (mut a, mut b) = (from[i], to[j]);
+        (i, j) = (i + 1, j + 1);
+        while a != b {
+            match a < b {
+                true if i < from.len() => (a, i) = (a * from[i], i + 1),
+                false if j < to.len() => (b, j) = (b * to[j], j + 1),
+                _ => return ShardingRule::moved(dims),
+            }
+        }
+        let larger = |sizes: &[usize]| sizes.iter().position(|&size| size != 1);
+        let (outer_i, outer_j) = (larger(&from[first_i..i]), larger(&to[first_j..j]));
+        if let (Some(outer_i), Some(outer_j)) = (outer_i, outer_j) {
+            dims[first_j + outer_j] = Some(first_i + outer_i);
+        }
+    }
+    ShardingRule::moved(dims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::DType;
+
+    fn of_reshape(from: &[usize], to: &[usize]) -> Vec<Option<usize>> {
+        let rule = reshaped(from, to);
+        (0..to.len()).map(|dim| rule.along(0, dim).first().map(|along| along.1)).collect()
+    }
+
+    #[test]
+    fn what_is_split_or_merged_runs_along_its_outermost_part() {
+        assert_eq!(of_reshape(&[8, 6], &[48]), [Some(0)]);
+        assert_eq!(of_reshape(&[8, 6], &[8, 2, 3]), [Some(0), Some(1), None]);
+        assert_eq!(of_reshape(&[4, 1, 6], &[4, 6]), [Some(0), Some(2)]);
+        assert_eq!(of_reshape(&[4, 6], &[1, 4, 1, 6]), [None, Some(0), None, Some(1)]);
+        assert_eq!(of_reshape(&[4, 6], &[6, 4]), [Some(0), None]);
+        assert_eq!(of_reshape(&[6], &[]), [None; 0]);
+        assert_eq!(of_reshape(&[0, 3], &[5, 0]), [None, None]);
+    }
+
+    #[test]
+    fn places_of_other_sizes_do_not_go_together() {
+        let avals = [[4, 8], [4, 2]].map(|shape| Aval::new(DType::F32, shape));
+        let rule = ShardingRule::in_place(&avals, &avals[..1]);
+        assert_eq!(rule.along(0, 0), [(0, 0), (1, 0)]);
+        assert_eq!(rule.along(0, 1), [(0, 1)]);
+        assert!(rule.is_kept(1, 0) && !rule.is_kept(1, 1));
+    }
+}

@@ -1,0 +1,252 @@
+//! Host functions: closures of the user's that compiled programs call.
+//!
+//! A program's text can name a host function only by a number. The table here leads from that number to the
+//! closure; whoever holds the [`HostFunction`] (the primitive in a program, and so the executable made of it)
+//! keeps it alive.
+
+use crate::core::array::host_array::HostArray;
+use crate::core::error::Error;
+use crate::core::scoped::scoped;
+use rustc_hash::FxHashMap;
+use std::any::TypeId;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+type Run = dyn Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync;
+
+struct Inner {
+    id: u64,
+    identity: Identity,
+    run: Box<Run>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Identity {
+    /// The type of a closure without captures, and what it was made with.
+    Type(TypeId, String),
+    /// A closure with captures is equal to itself alone.
+    Own(u64),
+    Batched(Box<Identity>, Vec<bool>, usize),
+}
+
+/// A closure that gets and gives host values. Two are equal if they surely do the same.
+#[derive(Clone)]
+pub struct HostFunction(Arc<Inner>);
+
+static TABLE: Mutex<Option<FxHashMap<u64, Weak<Inner>>>> = Mutex::new(None);
+
+fn with_table<R>(f: impl FnOnce(&mut FxHashMap<u64, Weak<Inner>>) -> R) -> R {
+    f(TABLE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+impl HostFunction {
+    /// Holds `run`. `key` says what it was made with besides what its type says: a format, a place.
+    pub fn new<F>(key: impl Into<String>, run: F) -> HostFunction
+    where
+        F: Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
+    {
+        HostFunction::of_type::<F>(key, run)
+    }
+
+    /// The same where `run` wraps a closure of the user's of type `U`: it is the captures of that one that
+    /// count.
+    pub fn of_type<U: 'static>(
+        key: impl Into<String>,
+        run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
+    ) -> HostFunction {
+        HostFunction::with_identity(
+            |id| match size_of::<U>() {
+                0 => Identity::Type(TypeId::of::<U>(), key.into()),
+                _ => Identity::Own(id),
+            },
+            run,
+        )
+    }
+
+    fn with_identity(
+        identity: impl FnOnce(u64) -> Identity,
+        run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
+    ) -> HostFunction {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let inner = Arc::new(Inner { id, identity: identity(id), run: Box::new(run) });
+        with_table(|table| table.insert(id, Arc::downgrade(&inner)));
+        HostFunction(inner)
+    }
+
+    /// The function on a batch of `size`: once for each example, in order. `mapped` says which operands have
+    /// a batch axis, at the front; results get one.
+    pub(crate) fn batched(&self, mapped: &[bool], size: usize) -> HostFunction {
+        let identity = Identity::Batched(Box::new(self.0.identity.clone()), mapped.to_vec(), size);
+        let (inner, mapped) = (self.clone(), mapped.to_vec());
+        HostFunction::with_identity(
+            |_| identity,
+            move |operands| {
+                let mut columns: Vec<Vec<HostArray>> = Vec::new();
+                for at in 0..size {
+                    let example: Vec<HostArray> = operands
+                        .iter()
+                        .zip(&mapped)
+                        .map(|(x, &mapped)| if mapped { x.row(at) } else { x.clone() })
+                        .collect();
+                    let results = (inner.0.run)(&example)?;
+                    columns.resize_with(results.len().max(columns.len()), Vec::new);
+                    for (column, result) in columns.iter_mut().zip(results) {
+                        column.push(result);
+                    }
+                }
+                Ok(columns.iter().filter_map(|column| HostArray::stack(column)).collect())
+            },
+        )
+    }
+
+    /// The number by which programs name it.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Calls it.
+    ///
+    /// # Errors
+    /// The closure's own.
+    pub(crate) fn run(&self, operands: &[HostArray]) -> Result<Vec<HostArray>, Error> {
+        (self.0.run)(operands)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let id = self.id;
+        with_table(|table| table.remove(&id));
+    }
+}
+
+impl PartialEq for HostFunction {
+    fn eq(&self, other: &HostFunction) -> bool {
+        self.0.identity == other.0.identity
+    }
+}
+
+impl Eq for HostFunction {}
+
+impl Hash for HostFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.identity.hash(state);
+    }
+}
+
+impl fmt::Debug for HostFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<closure>")
+    }
+}
+
+impl serde::Serialize for HostFunction {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("<closure>")
+    }
+}
+
+/// The host function that a program calls by this number.
+pub(crate) fn find(id: u64) -> Option<HostFunction> {
+    with_table(|table| table.get(&id).and_then(Weak::upgrade)).map(HostFunction)
+}
+
+scoped!(static INSIDE: bool = false);
+
+/// Runs `f` as the body of a callback: what would run a program is refused meanwhile.
+pub(crate) fn as_callback<R>(f: impl FnOnce() -> R) -> R {
+    INSIDE.scope(true, f)
+}
+
+/// An error if a callback is running on this thread: the program that called it waits for it, and holds what
+/// another program needs.
+pub(crate) fn refuse_inside(doing: &str) -> Result<(), Error> {
+    if !INSIDE.get() {
+        return Ok(());
+    }
+    Err(Error::Runtime {
+        doing: doing.to_string(),
+        code: None,
+        message:
+            "a host callback may not run array operations: the program that called it is waiting"
+                .into(),
+        help: Some("compute on the host values, or return them and go on outside".into()),
+    })
+}
+
+/// Failures of callbacks, on their way through the plugin as a number in the text of an error.
+static FAILURES: Mutex<Vec<(u64, Error)>> = Mutex::new(Vec::new());
+const FAILURE: &str = "oxidax callback failure #";
+/// Failures that nobody asked for are forgotten beyond this many.
+const KEPT: usize = 64;
+
+/// Puts a failure aside; the text stands for it in the plugin's error.
+pub(crate) fn put_aside(error: Error) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let text = format!("{FAILURE}{id}; {error}");
+    let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
+    if failures.len() == KEPT {
+        failures.remove(0);
+    }
+    failures.push((id, error));
+    text
+}
+
+/// The failure that an error's text stands for; each is given once.
+pub(crate) fn take_failure(text: &str) -> Option<Error> {
+    let (_, rest) = text.split_once(FAILURE)?;
+    let id: u64 = rest.split(';').next()?.parse().ok()?;
+    let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = failures.iter().position(|(known, _)| *known == id)?;
+    Some(failures.remove(at).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_without_captures_are_equal_by_type() {
+        let make = |key: &str| HostFunction::new(key, |_| Ok(Vec::new()));
+        assert_eq!(make("a"), make("a"));
+        assert_ne!(make("a"), make("b"));
+        let n = 3;
+        let own = move |_: &[HostArray]| Ok(vec![HostArray::from_slice(&[n], [])?]);
+        assert_ne!(HostFunction::new("a", own), HostFunction::new("a", own));
+    }
+
+    #[test]
+    fn a_dropped_function_leaves_the_table() {
+        let function = HostFunction::new("x", |_| Ok(Vec::new()));
+        let id = function.id();
+        assert!(find(id).is_some());
+        drop(function);
+        assert!(find(id).is_none());
+    }
+
+    #[test]
+    fn a_batch_is_run_example_by_example() {
+        let add = HostFunction::new("add", |operands| {
+            let sum = operands[0].item::<i32>()? + operands[1].item::<i32>()?;
+            Ok(vec![HostArray::from_slice(&[sum], [])?])
+        });
+        let x = HostArray::from_slice(&[1i32, 2, 3], [3]).unwrap();
+        let y = HostArray::from_slice(&[10i32], []).unwrap();
+        let sums = add.batched(&[true, false], 3).run(&[x, y]).unwrap();
+        assert_eq!(sums[0].to_vec::<i32>().unwrap(), [11, 12, 13]);
+    }
+
+    #[test]
+    fn a_failure_is_found_by_its_text_once() {
+        let text = put_aside(Error::Plugin("mine".into()));
+        let wrapped = format!("INTERNAL: {text} at thunk 3");
+        assert!(
+            matches!(take_failure(&wrapped), Some(Error::Plugin(message)) if message == "mine")
+        );
+        assert!(take_failure(&wrapped).is_none());
+    }
+}

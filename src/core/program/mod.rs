@@ -1,0 +1,22 @@
+//! Programs and the primitives that their equations apply.
+
+pub(crate) mod cost;
+pub(crate) mod host_function;
+pub(crate) mod marks;
+pub(crate) mod primitive;
+pub(crate) mod program;
+pub(crate) mod registry;
+pub(crate) mod spmd;
+pub(crate) mod tangent;
+
+pub use cost::{Access, Contraction, Cost};
+pub use host_function::HostFunction;
+pub use marks::{Dense, Known, Mapped, Marks, Used};
+pub use primitive::{
+    Analysis, BatchAxis, Batched, DynKey, Effects, Half, HigherOrder, JvpResult, Operand,
+    Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
+};
+pub use program::{Eqn, Program, Var};
+pub use registry::{Elements, Entry, Exemplar, Make, Sample};
+pub use spmd::Spmd;
+pub use tangent::Tangent;

@@ -1,0 +1,404 @@
+//! [`Primitive`]: an operation with all its rules.
+
+use crate::core::array::array::Array;
+use crate::core::error::{Error, RuleError, RuleResult};
+use crate::core::lowering::lower_ctx::LowerCtx;
+use crate::core::program::cost::{Contraction, Cost};
+use crate::core::program::program::Program;
+use crate::core::program::spmd::Spmd;
+use crate::core::program::tangent::Tangent;
+use crate::core::types::aval::Aval;
+use crate::stablehlo::Value;
+use rustc_hash::FxHasher;
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Equality and hashing through `dyn Primitive`, so that programs can be compared and cached.
+///
+/// Implemented for every `Eq + Hash` type. On an `Arc<dyn Primitive>` call it on the inner value,
+/// `(**arc)`: the `Arc` is a key of its own.
+pub trait DynKey: Any {
+    /// Returns the value for downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// Returns true if `other` has the same type and is equal.
+    fn dyn_eq(&self, other: &dyn Any) -> bool;
+    /// Hashes the type and the value.
+    fn dyn_hash(&self, state: &mut FxHasher);
+}
+
+impl<T: Any + Eq + Hash> DynKey for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn dyn_eq(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>() == Some(self)
+    }
+    fn dyn_hash(&self, state: &mut FxHasher) {
+        TypeId::of::<T>().hash(state);
+        self.hash(state);
+    }
+}
+
+/// A primitive's parameters as printed. Implemented for every type that serializes.
+pub trait Parameters {
+    /// The fields by name; `Null` for a primitive without parameters.
+    fn params(&self) -> serde_json::Value;
+}
+
+impl<T: serde::Serialize> Parameters for T {
+    fn params(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("parameters are plain data with string keys")
+    }
+}
+
+/// Side effects of an equation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effects {
+    /// None: dead-code elimination may remove the equation.
+    None,
+    /// The equation is never removed. Order does not matter.
+    Unordered,
+    /// The equation is never removed and runs in program order.
+    Ordered,
+}
+
+impl Effects {
+    /// Returns the stronger of the two.
+    #[must_use]
+    pub fn and(self, other: Effects) -> Effects {
+        match (self, other) {
+            (Effects::Ordered, _) | (_, Effects::Ordered) => Effects::Ordered,
+            (Effects::Unordered, _) | (_, Effects::Unordered) => Effects::Unordered,
+            _ => Effects::None,
+        }
+    }
+}
+
+/// The axis that `vmap` adds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BatchAxis {
+    /// The size of the batch.
+    pub size: usize,
+    /// The name by which collectives refer to the axis.
+    pub name: Option<Arc<str>>,
+}
+
+impl BatchAxis {
+    /// Creates an axis without a name.
+    pub fn new(size: usize) -> BatchAxis {
+        BatchAxis { size, name: None }
+    }
+
+    /// Creates an axis with a name.
+    pub fn named(name: &str, size: usize) -> BatchAxis {
+        BatchAxis { size, name: Some(name.into()) }
+    }
+
+    /// Returns true if the axis has this name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
+    /// Returns true if the axis has one of these names.
+    pub fn is_among(&self, names: &[String]) -> bool {
+        self.name.is_some() && names.iter().any(|name| self.is_named(name))
+    }
+}
+
+/// The result of a [`jvp`](Primitive::jvp) rule: results and their tangents.
+pub type JvpResult = RuleResult<(Vec<Array>, Vec<Tangent>)>;
+
+/// The result of a batch rule.
+#[derive(Clone, Debug)]
+pub struct Batched {
+    /// The outputs.
+    pub outputs: Vec<Array>,
+    /// The batch axis of each output; `None` for an output that is equal for the whole batch.
+    pub axes: Vec<Option<usize>>,
+}
+
+/// Properties of a primitive that analyses of programs use.
+pub trait Analysis {
+    /// The matrix product that the operation computes, if it is one.
+    fn contraction(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Contraction> {
+        None
+    }
+
+    /// The property by which policies of `remat` select results to save.
+    fn save_hint(&self) -> SaveHint<'_> {
+        SaveHint::None
+    }
+}
+
+/// The property by which policies of [`remat`](crate::remat) select results to save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveHint<'a> {
+    /// The operation has none.
+    None,
+    /// The operation multiplies and sums. It is expensive to compute again.
+    Contraction {
+        /// The contraction has batch dimensions.
+        batched: bool,
+    },
+    /// The result has a name.
+    Named(&'a str),
+}
+
+/// How often a held program runs each time its equation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunCount {
+    /// A fixed number of times.
+    Times(usize),
+    /// Once on each of this many devices.
+    Devices(usize),
+    /// Data-dependent, as in `while_loop`.
+    Unknown,
+    /// Once, if it is the chosen one of the branches marked `Choice`.
+    Choice,
+    /// Once per element; [`Primitive::cost`] includes it.
+    Counted,
+    /// Never: the program only serves derivatives.
+    Never,
+}
+
+/// An operand of an equation that is being transposed.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// Unknown: the equation is transposed with respect to it.
+    Linear(Aval),
+    /// A known value.
+    Known(Array),
+}
+
+impl Operand {
+    /// Returns the aval.
+    pub fn aval(&self) -> &Aval {
+        match self {
+            Operand::Linear(aval) => aval,
+            Operand::Known(array) => array.aval(),
+        }
+    }
+
+    /// Returns true for a linear operand.
+    pub fn is_linear(&self) -> bool {
+        matches!(self, Operand::Linear(_))
+    }
+
+    /// Returns the array of a known operand.
+    pub fn known(&self) -> Option<&Array> {
+        match self {
+            Operand::Linear(_) => None,
+            Operand::Known(array) => Some(array),
+        }
+    }
+}
+
+/// An operation: a struct whose fields are its parameters, with one method per rule.
+///
+/// Five rules are required and have no default, so that forgetting one is a compile error in the
+/// file where the primitive lives. Rules are written with ordinary functions on arrays and work
+/// under every trace; they never ask whether an array is concrete.
+pub trait Primitive: Debug + DynKey + Parameters + Send + Sync + 'static {
+    /// The name, as JAX or StableHLO spells it. Unique.
+    fn name(&self) -> &'static str;
+
+    /// Returns the avals of the results.
+    ///
+    /// # Errors
+    /// If dtypes or shapes of the operands are not supported.
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>>;
+
+    /// Forward derivative: returns results and tangents. Not called if all tangents are zero.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no derivative.
+    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult;
+
+    /// Applies the operation to a batch. Not called if no operand has a batch axis, unless the
+    /// axis is among the operation's [`axis_names`](Spmd::axis_names).
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no batch rule.
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched>;
+
+    /// The bytes of the only result, for a small constant. Outside of any trace it is copied to the
+    /// device. Otherwise `x * 0.1` would compile one program per number.
+    fn constant_bytes(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Writes the operation in StableHLO.
+    ///
+    /// # Errors
+    /// `Unsupported` if the platform does not support it.
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>>;
+
+    /// Returns the counts of arithmetic and memory traffic.
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost;
+
+    /// Returns the side effects. An equation with side effects is never removed.
+    fn effects(&self) -> Effects {
+        Effects::None
+    }
+
+    /// Transposes a primitive that is linear in some operands: maps the results' cotangents to
+    /// cotangents of the linear operands. Returns `None` for each known operand. At least one
+    /// cotangent is not zero.
+    ///
+    /// # Errors
+    /// If the primitive is not linear, which is the default.
+    fn transpose(
+        &self,
+        _cts: &[Tangent],
+        _operands: &[Operand],
+    ) -> RuleResult<Vec<Option<Tangent>>> {
+        Err(RuleError::not_linear(self.name()))
+    }
+
+    /// Rules that concern several devices, for primitives that depart from the conventions of
+    /// [`Spmd`].
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        None
+    }
+
+    /// Properties that analyses of programs use, for primitives that have some.
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        None
+    }
+
+    /// Returns true if the primitive holds a closure. Its text cannot be parsed.
+    fn is_opaque(&self) -> bool {
+        false
+    }
+
+    /// Rules of primitives that hold programs.
+    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
+        None
+    }
+}
+
+impl dyn Primitive {
+    /// The matrix product that the operation computes, if it is one.
+    pub fn contraction(&self, operands: &[Aval], results: &[Aval]) -> Option<Contraction> {
+        self.analysis().and_then(|analysis| analysis.contraction(operands, results))
+    }
+
+    /// The property by which policies of `remat` select results to save.
+    pub fn save_hint(&self) -> SaveHint<'_> {
+        self.analysis().map_or(SaveHint::None, Analysis::save_hint)
+    }
+}
+
+impl PartialEq for dyn Primitive {
+    fn eq(&self, other: &dyn Primitive) -> bool {
+        self.dyn_eq(other.as_any())
+    }
+}
+
+impl Eq for dyn Primitive {}
+
+impl Hash for dyn Primitive {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut inner = FxHasher::default();
+        self.dyn_hash(&mut inner);
+        state.write_u64(inner.finish());
+    }
+}
+
+/// Additional rules of primitives that hold programs.
+pub trait HigherOrder {
+    /// Returns the programs, each with its parameter name.
+    fn programs(&self) -> Vec<(&'static str, &Program)>;
+
+    /// Returns how often each of the programs runs.
+    fn run_counts(&self, operands: &[Aval], results: &[Aval]) -> Vec<RunCount>;
+
+    /// Returns the program whose equations may replace the equation, if the primitive only calls
+    /// it.
+    fn inlined(&self) -> Option<&Program> {
+        None
+    }
+
+    /// Splits an equation into the part that the known operands determine and the rest. Returns
+    /// `None` if the known operands determine nothing.
+    fn split(&self, known: &[bool]) -> Option<Split>;
+
+    /// Removes equations, operands and loop carries that no used result needs. Returns `None` if
+    /// everything is needed.
+    fn prune(&self, used: &[bool]) -> Option<Pruned>;
+
+    /// Runs on concrete operands and evaluates the programs equation by equation, as
+    /// `disable_jit` requires.
+    ///
+    /// # Errors
+    /// Those of evaluation.
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error>;
+}
+
+/// An equation after dead-code elimination.
+#[derive(Debug)]
+pub struct Pruned {
+    /// The primitive that remains.
+    pub primitive: Arc<dyn Primitive>,
+    /// Indices of the original operands that it takes, in order.
+    pub operands: Vec<usize>,
+    /// Indices of the original results that it returns, in order. Every used one is among them.
+    pub results: Vec<usize>,
+}
+
+/// The origin of an operand of the unknown half of a split equation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitOperand {
+    /// An operand of the original equation, known or not.
+    Operand(usize),
+    /// A result of the known half: a known output or a residual.
+    Known(usize),
+}
+
+/// The half of a split equation or program that computes an output, and the output's index there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// An output of the known half.
+    Known(usize),
+    /// An output of the unknown half.
+    Unknown(usize),
+}
+
+impl Half {
+    /// Returns true for an output of the known half.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Half::Known(_))
+    }
+
+    /// Returns true for an output of the unknown half.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Half::Unknown(_))
+    }
+}
+
+/// The two halves of a split equation.
+#[derive(Debug)]
+pub struct Split {
+    /// Computes the known results and the residuals.
+    pub known: Arc<dyn Primitive>,
+    /// Indices of the original operands that the known half takes.
+    pub known_operands: Vec<usize>,
+    /// Computes the unknown results.
+    pub unknown: Arc<dyn Primitive>,
+    /// The origin of each operand of the unknown half.
+    pub unknown_operands: Vec<SplitOperand>,
+    /// The half that computes each original result.
+    pub outputs: Vec<Half>,
+}

@@ -1,0 +1,227 @@
+//! [`Program`]: what a traced function becomes.
+
+use crate::core::error::Loc;
+use crate::core::mesh::mesh::Mesh;
+use crate::core::program::primitive::{Effects, Primitive};
+use crate::core::types::aval::Aval;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+/// A variable: an input of the program or a result of one of its equations.
+pub type Var = u32;
+
+/// One application of a primitive.
+#[derive(Clone, Debug)]
+pub struct Eqn {
+    /// What is applied.
+    pub primitive: Arc<dyn Primitive>,
+    /// To which variables.
+    pub operands: SmallVec<[Var; 4]>,
+    /// The variables that it defines.
+    pub results: SmallVec<[Var; 2]>,
+    /// Where the user wrote it.
+    pub location: Loc,
+}
+
+/// A traced function: inputs, equations in order, outputs. A value: no interner, no lifetime.
+///
+/// Arrays that the function captured are extra inputs behind the declared ones; their values travel
+/// beside the program. Two programs are equal if they have the same structure; names and source
+/// positions do not count.
+///
+/// Prints in the style of a jaxpr; `parse_program` reads that text back.
+#[derive(Clone, Debug)]
+#[doc(alias = "jaxpr")]
+#[doc(alias = "ClosedJaxpr")]
+pub struct Program {
+    avals: Vec<Aval>,
+    inputs: Vec<Var>,
+    eqns: Vec<Eqn>,
+    outputs: Vec<Var>,
+    hash: OnceLock<u64>,
+    axis_names: OnceLock<Vec<String>>,
+}
+
+impl Program {
+    /// Puts a program together and numbers its variables in order of definition.
+    ///
+    /// `avals` is indexed by the variables as they come; every operand must be an input or a result
+    /// of an earlier equation (`passes::verify` checks).
+    pub fn new(avals: &[Aval], inputs: &[Var], mut eqns: Vec<Eqn>, outputs: &[Var]) -> Program {
+        let mut number = vec![Var::MAX; avals.len()];
+        let mut ordered = Vec::with_capacity(avals.len());
+        let mut define = |var: Var| {
+            number[var as usize] = ordered.len() as Var;
+            ordered.push(avals[var as usize].clone());
+            number[var as usize]
+        };
+        let inputs = inputs.iter().map(|&var| define(var)).collect();
+        for eqn in &mut eqns {
+            for var in &mut eqn.results {
+                *var = define(*var);
+            }
+        }
+        for eqn in &mut eqns {
+            for var in &mut eqn.operands {
+                *var = number[*var as usize];
+            }
+        }
+        let outputs = outputs.iter().map(|&var| number[var as usize]).collect();
+        let (hash, axis_names) = (OnceLock::new(), OnceLock::new());
+        Program { avals: ordered, inputs, eqns, outputs, hash, axis_names }
+    }
+
+    /// The input variables.
+    pub fn inputs(&self) -> &[Var] {
+        &self.inputs
+    }
+
+    /// The equations, operands before their uses.
+    pub fn eqns(&self) -> &[Eqn] {
+        &self.eqns
+    }
+
+    /// The output variables.
+    pub fn outputs(&self) -> &[Var] {
+        &self.outputs
+    }
+
+    /// The aval of a variable.
+    pub fn aval(&self, var: Var) -> &Aval {
+        &self.avals[var as usize]
+    }
+
+    /// The avals of all variables, in order of definition.
+    pub fn avals(&self) -> &[Aval] {
+        &self.avals
+    }
+
+    /// The avals of these variables.
+    pub(crate) fn avals_of(&self, vars: &[Var]) -> Vec<Aval> {
+        vars.iter().map(|&var| self.aval(var).clone()).collect()
+    }
+
+    /// The avals of the inputs.
+    pub fn avals_in(&self) -> Vec<Aval> {
+        self.avals_of(&self.inputs)
+    }
+
+    /// The avals of the outputs.
+    pub fn avals_out(&self) -> Vec<Aval> {
+        self.avals_of(&self.outputs)
+    }
+
+    /// The same equations with the inputs reordered: new input `i` is old input `order[i]`.
+    pub(crate) fn permute_inputs(&self, order: &[usize]) -> Program {
+        let inputs: Vec<Var> = order.iter().map(|&position| self.inputs[position]).collect();
+        Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
+    }
+
+    /// The same equations with other inputs: each is an old one, or one of a type that nothing uses.
+    /// Old inputs that are left out must be unused.
+    pub(crate) fn with_inputs(&self, inputs: &[Result<usize, Aval>]) -> Program {
+        let mut avals = self.avals.clone();
+        let inputs: Vec<Var> = inputs
+            .iter()
+            .map(|input| match input {
+                Ok(position) => self.inputs[*position],
+                Err(aval) => {
+                    avals.push(aval.clone());
+                    (avals.len() - 1) as Var
+                }
+            })
+            .collect();
+        Program::new(&avals, &inputs, self.eqns.clone(), &self.outputs)
+    }
+
+    /// For each input, whether an equation or output uses it.
+    pub(crate) fn used_inputs(&self) -> Vec<bool> {
+        let mut used = vec![false; self.avals.len()];
+        let operands = self.eqns.iter().flat_map(|eqn| &eqn.operands);
+        for &var in operands.chain(&self.outputs) {
+            used[var as usize] = true;
+        }
+        self.inputs.iter().map(|&var| used[var as usize]).collect()
+    }
+
+    /// The same equations with other outputs.
+    pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
+        Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)
+    }
+
+    /// The strongest side effect of its equations.
+    pub fn effects(&self) -> Effects {
+        self.eqns.iter().map(|eqn| eqn.primitive.effects()).fold(Effects::None, Effects::and)
+    }
+
+    /// Whether an equation here or in a program held by one holds a closure.
+    pub fn is_opaque(&self) -> bool {
+        self.eqns.iter().any(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            eqn.primitive.is_opaque()
+                || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| inner.is_opaque()))
+        })
+    }
+
+    /// The names of the axes that equations here, or in programs held by one, speak of: each once, in
+    /// order.
+    pub fn axis_names(&self) -> &[String] {
+        self.axis_names.get_or_init(|| {
+            let mut names: Vec<String> =
+                self.eqns.iter().flat_map(|eqn| eqn.primitive.axis_names()).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        })
+    }
+
+    /// The first mesh that an equation here, or in a program held by one, speaks of.
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.eqns.iter().find_map(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            let within = || holder?.programs().into_iter().find_map(|(_, program)| program.mesh());
+            eqn.primitive.mesh().or_else(within)
+        })
+    }
+
+    /// The structural hash, computed once.
+    pub fn structural_hash(&self) -> u64 {
+        *self.hash.get_or_init(|| {
+            let mut state = FxHasher::default();
+            for &var in &self.inputs {
+                self.aval(var).hash(&mut state);
+            }
+            for eqn in &self.eqns {
+                (*eqn.primitive).dyn_hash(&mut state);
+                eqn.operands.hash(&mut state);
+            }
+            self.outputs.hash(&mut state);
+            state.finish()
+        })
+    }
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Program) -> bool {
+        std::ptr::eq(self, other)
+            || (self.structural_hash() == other.structural_hash()
+                && self.inputs == other.inputs
+                && self.outputs == other.outputs
+                && self.avals == other.avals
+                && self.eqns.len() == other.eqns.len()
+                && self.eqns.iter().zip(&other.eqns).all(|(a, b)| {
+                    a.operands == b.operands
+                        && (Arc::ptr_eq(&a.primitive, &b.primitive) || *a.primitive == *b.primitive)
+                }))
+    }
+}
+
+impl Eq for Program {}
+
+impl Hash for Program {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.structural_hash());
+    }
+}

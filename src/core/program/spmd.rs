@@ -1,0 +1,125 @@
+//! [`Spmd`]: rules of primitives that concern several devices.
+
+use crate::core::mesh::communication::Communication;
+use crate::core::mesh::mesh::Mesh;
+use crate::core::mesh::partition::PartitionSpec;
+use crate::core::mesh::sharding_rule::ShardingRule;
+use crate::core::mesh::varying::{Varying, joint};
+use crate::core::program::primitive::{HigherOrder, Primitive};
+use crate::core::types::aval::Aval;
+
+/// Rules that concern several devices: collectives, shardings, and axes of a mesh.
+///
+/// Every method defaults to `None`, the convention that its documentation states. A primitive that
+/// departs from one returns itself from [`Primitive::spmd`]. Callers use the methods of
+/// `dyn Primitive`, which resolve the conventions.
+pub trait Spmd {
+    /// The exchange between devices along manual axes of a mesh. By convention none.
+    fn communication(&self) -> Option<Communication> {
+        None
+    }
+
+    /// The named axes that the operation refers to, as collectives do. Under `vmap` over one of
+    /// these names, results may differ between examples whose operands are equal. By convention
+    /// the names that the held programs refer to.
+    fn axis_names(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The mesh axes over which each operand must vary. An operand that varies over fewer axes is
+    /// converted by [`PVary`](crate::primitives::PVary), whose transpose is a sum. By convention
+    /// all axes over which any operand varies; for holders of a program, those of its inputs.
+    fn operand_varying(&self, _operands: &[Aval]) -> Option<Vec<Varying>> {
+        None
+    }
+
+    /// The mesh axes over which each result varies, for operands that are as
+    /// [`operand_varying`](Spmd::operand_varying) requires. By convention all axes over which any
+    /// operand varies; for holders of programs, what `abstract_eval` returned.
+    fn result_varying(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Vec<Varying>> {
+        None
+    }
+
+    /// The mesh that is a parameter of the operation, as in sharding constraints. By convention
+    /// none.
+    fn mesh(&self) -> Option<&Mesh> {
+        None
+    }
+
+    /// The shardings over [`mesh`](Spmd::mesh) that the operation gives its results. By convention
+    /// the compiler chooses them.
+    fn result_specs(&self) -> Option<&[PartitionSpec]> {
+        None
+    }
+
+    /// The operand dimensions that each result dimension corresponds to. By convention those with
+    /// the same index, which is right for elementwise and row-wise operations.
+    fn sharding_rule(&self, _operands: &[Aval], _results: &[Aval]) -> Option<ShardingRule> {
+        None
+    }
+}
+
+impl dyn Primitive {
+    /// The exchange between devices along manual axes of a mesh, if there is one.
+    pub fn communication(&self) -> Option<Communication> {
+        self.spmd().and_then(Spmd::communication)
+    }
+
+    /// The named axes that the operation, or a program that it holds, refers to.
+    pub fn axis_names(&self) -> Vec<String> {
+        self.spmd().and_then(Spmd::axis_names).unwrap_or_else(|| {
+            let programs = self.as_higher_order().map(HigherOrder::programs).unwrap_or_default();
+            programs.iter().flat_map(|(_, program)| program.axis_names()).cloned().collect()
+        })
+    }
+
+    /// The mesh axes over which each operand must vary.
+    pub fn operand_varying(&self, operands: &[Aval]) -> Vec<Varying> {
+        if let Some(varying) = self.spmd().and_then(|rules| rules.operand_varying(operands)) {
+            return varying;
+        }
+        let programs = self.as_higher_order().map(HigherOrder::programs).unwrap_or_default();
+        match programs.as_slice() {
+            // Operands behind the program's own are captured by rules.
+            [(_, program)] if program.inputs().len() <= operands.len() => {
+                let own = program.inputs().iter().map(|&var| program.aval(var));
+                let captured = operands[program.inputs().len()..].iter();
+                own.chain(captured).map(|aval| aval.varying.clone()).collect()
+            }
+            _ => vec![joint(operands); operands.len()],
+        }
+    }
+
+    /// Sets the mesh axes over which the results vary.
+    pub fn set_result_varying(&self, operands: &[Aval], results: &mut [Aval]) {
+        match self.spmd().and_then(|rules| rules.result_varying(operands, results)) {
+            Some(varying) => {
+                for (result, varying) in results.iter_mut().zip(varying) {
+                    result.varying = varying;
+                }
+            }
+            None if self.as_higher_order().is_some() => {}
+            None => {
+                let varying = joint(operands);
+                results.iter_mut().for_each(|result| result.varying = varying.clone());
+            }
+        }
+    }
+
+    /// The mesh that is a parameter of the operation, if there is one.
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.spmd().and_then(Spmd::mesh)
+    }
+
+    /// The shardings that the operation gives its results, if it fixes them.
+    pub fn result_specs(&self) -> Option<&[PartitionSpec]> {
+        self.spmd().and_then(Spmd::result_specs)
+    }
+
+    /// The operand dimensions that each result dimension corresponds to.
+    pub fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> ShardingRule {
+        self.spmd()
+            .and_then(|rules| rules.sharding_rule(operands, results))
+            .unwrap_or_else(|| ShardingRule::in_place(operands, results))
+    }
+}

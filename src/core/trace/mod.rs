@@ -1,0 +1,17 @@
+//! Tracing: how an operation finds the program it belongs to.
+
+mod bind;
+pub(crate) mod named_axes;
+pub(crate) mod nan_check;
+pub(crate) mod rebinding;
+mod tracing;
+
+pub(crate) use super::error::loc::{at_location, caller_place, from_caller, path};
+pub(crate) use super::error::throw::{op_error, rule_error, throw, throw_op, throw_rule};
+pub use bind::{bind, bind1, throw_operands};
+pub(crate) use bind::{bind_at, bind_shared, result_avals};
+pub use named_axes::{AxisNames, axis_size};
+pub(crate) use tracing::{
+    Mode, Tracing, escaped_error, is_tracing, jit_disabled, same_value, same_variable,
+    with_jit_disabled,
+};

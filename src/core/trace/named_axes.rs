@@ -1,0 +1,199 @@
+//! Axes with names: what `vmap` calls the axis that it adds, and by which collectives speak of it.
+//!
+//! While a transform traces the user's function, the axes that it names are *in scope* on this thread,
+//! innermost last. A collective looks its names up when it is called and keeps what it needs to know,
+//! the sizes, among its parameters: its rules run later, when the scope may be over, and ask for
+//! nothing. Who puts an axis in scope also takes it away: it interprets the program that was traced with
+//! the axis bound (`vmap` by its batch rules), so that no equation outside speaks of it.
+
+use crate::core::error::OpErrorKind;
+use crate::core::error::throw::{op_error, throw};
+use crate::core::mesh::varying::Varying;
+use crate::core::program::primitive::BatchAxis;
+use crate::core::scoped::scoped;
+use std::panic::Location;
+
+scoped!(
+    /// The axes in scope, outermost first.
+    static AXES: Vec<NamedAxis> = Vec::new()
+);
+
+/// Runs `f` with these axes of a mesh in scope. If they are `tracked`, types say what varies over them.
+pub(crate) fn with_axes<R>(
+    axes: impl IntoIterator<Item = (String, usize)>,
+    tracked: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    let axes = axes.into_iter().map(|(name, size)| NamedAxis { name, size, tracked });
+    AXES.update(|scope| scope.extend(axes), f)
+}
+
+/// One or several names of axes: `"batch"`, `["data", "model"]`, a `String`, a slice or a `Vec`.
+///
+/// Several names stand for one axis that is made of all of them, the first varying slowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AxisNames(Vec<String>);
+
+impl AxisNames {
+    /// The names, in order.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl From<&str> for AxisNames {
+    fn from(name: &str) -> AxisNames {
+        AxisNames(vec![name.to_string()])
+    }
+}
+
+impl From<String> for AxisNames {
+    fn from(name: String) -> AxisNames {
+        AxisNames(vec![name])
+    }
+}
+
+impl From<&String> for AxisNames {
+    fn from(name: &String) -> AxisNames {
+        AxisNames(vec![name.clone()])
+    }
+}
+
+impl From<&[&str]> for AxisNames {
+    fn from(names: &[&str]) -> AxisNames {
+        AxisNames(names.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for AxisNames {
+    fn from(names: [&str; N]) -> AxisNames {
+        AxisNames::from(&names[..])
+    }
+}
+
+impl From<Vec<String>> for AxisNames {
+    fn from(names: Vec<String>) -> AxisNames {
+        AxisNames(names)
+    }
+}
+
+impl From<&AxisNames> for AxisNames {
+    fn from(names: &AxisNames) -> AxisNames {
+        names.clone()
+    }
+}
+
+/// An axis in scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedAxis {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+    /// Whether types say what varies over it.
+    pub(crate) tracked: bool,
+}
+
+/// What must vary over these axes to be known as theirs: those of a mesh.
+pub(crate) fn tracked(axes: &[NamedAxis]) -> Varying {
+    Varying::over(axes.iter().filter(|axis| axis.tracked).map(|axis| &axis.name))
+}
+
+impl BatchAxis {
+    /// Runs `f` with the axis in scope, if it has a name. A name that is in scope already means this axis
+    /// until `f` ends.
+    pub(crate) fn in_scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        let Some(name) = &self.name else { return f() };
+        with_axes([(name.to_string(), self.size)], false, f)
+    }
+}
+
+/// Whether this thread has a named axis in scope. It has none unless it is tracing, so a program that is
+/// found again by the types of its arguments does not depend on names.
+pub(crate) fn any_in_scope() -> bool {
+    AXES.with(|axes| !axes.is_empty())
+}
+
+/// What the names stand for here, in their order.
+///
+/// Throws `Op` (value) on behalf of the caller's `function` if there is no such axis, or a name comes
+/// twice.
+#[track_caller]
+pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
+    let location = Location::caller();
+    let refuse = |message: String, help: &str| -> ! {
+        let error = op_error(OpErrorKind::Value, function, message, Some(location));
+        throw(error.with_help(help))
+    };
+    let mut found: Vec<NamedAxis> = Vec::with_capacity(names.0.len());
+    for name in &names.0 {
+        if found.iter().any(|axis| axis.name == *name) {
+            refuse(format!("the axis `{name}` is named twice"), "name each axis once");
+        }
+        match AXES.with(|axes| axes.iter().rev().find(|axis| axis.name == *name).cloned()) {
+            Some(axis) => found.push(axis),
+            None => refuse(
+                format!("no axis is named `{name}` here; {}", described()),
+                &format!(
+                    "`vmap(f).axis_name(\"{name}\")` names the axis that it maps over, and inside of \
+                     `shard_map` the axes of its mesh have their names"
+                ),
+            ),
+        }
+    }
+    found
+}
+
+/// The axes in scope as a sentence's end.
+fn described() -> String {
+    let describe = |axis: &NamedAxis| format!("`{}` of size {}", axis.name, axis.size);
+    let axes = AXES.with(|axes| axes.iter().map(describe).collect::<Vec<_>>().join(", "));
+    match axes.as_str() {
+        "" => "no named axis is in scope".into(),
+        axes => format!("in scope: {axes}"),
+    }
+}
+
+/// The number of examples along an axis that has a name, or along several together: a plain number,
+/// known while the function is traced.
+///
+/// Throws `Op` (value) if no axis in scope has the name.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let mean = |x: Array| psum(&x, "batch") / axis_size("batch") as i32;
+/// let means = eval_shape(
+///     move |xs: Array| vmap(mean).axis_name("batch").apply(xs),
+///     Aval::new(DType::F32, [4]),
+/// )?;
+/// assert_eq!(means.shape().dims(), [4]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn axis_size(axis_name: impl Into<AxisNames>) -> usize {
+    named_axes("axis_size", &axis_name.into()).iter().map(|axis| axis.size).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::catch;
+
+    #[test]
+    fn inner_names_hide_outer_ones_until_their_scope_ends() {
+        let (outer, inner) = (BatchAxis::named("i", 2), BatchAxis::named("i", 3));
+        outer.in_scope(|| {
+            assert_eq!(axis_size("i"), 2);
+            inner.in_scope(|| assert_eq!(axis_size("i"), 3));
+            let thrown = catch(|| inner.in_scope(|| axis_size("k")));
+            assert!(thrown.is_err());
+            BatchAxis::new(7).in_scope(|| assert_eq!(axis_size(["i"]), 2));
+        });
+        assert!(!any_in_scope());
+    }
+
+    #[test]
+    fn several_names_are_one_axis() {
+        let product = BatchAxis::named("i", 2)
+            .in_scope(|| BatchAxis::named("j", 3).in_scope(|| axis_size(["j", "i"])));
+        assert_eq!(product, 6);
+    }
+}

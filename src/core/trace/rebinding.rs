@@ -1,0 +1,51 @@
+//! Rebinding: replaces captured arrays while a closure runs after their trace has ended.
+//!
+//! A rule passed to `custom_jvp` or `custom_vjp` may capture traced arrays. It runs when a program
+//! that holds it is transformed, after the trace of those arrays has ended. They are operands of
+//! the equation, so their current values are known and replace them while the rule runs.
+
+use super::tracing::same_variable;
+use crate::core::array::array::{Array, Kind};
+use crate::core::scoped::scoped;
+
+scoped!(
+    /// Captured arrays with their current values, innermost last.
+    static REBOUND: Vec<(Array, Array)> = Vec::new()
+);
+
+/// Runs `f` with each first array of `pairs`, all traced, replaced by the second wherever it is an
+/// operand or an output.
+pub(crate) fn with_rebound<R>(
+    pairs: impl IntoIterator<Item = (Array, Array)>,
+    f: impl FnOnce() -> R,
+) -> R {
+    REBOUND.update(|all| all.extend(pairs), f)
+}
+
+/// Returns the current value of `array` if it is rebound.
+fn current_value(pairs: &[(Array, Array)], array: &Array) -> Option<Array> {
+    if matches!(array.kind, Kind::Concrete(_)) {
+        return None;
+    }
+    let pair = pairs.iter().rev().find(|(captured, _)| same_variable(captured, array));
+    pair.map(|(_, current)| current.clone())
+}
+
+/// Replaces rebound arrays by their current values. Returns `None` if there is nothing to replace.
+pub(super) fn rebind(arrays: &[&Array]) -> Option<Vec<Array>> {
+    REBOUND.with(|pairs| {
+        if pairs.is_empty() || !arrays.iter().any(|array| current_value(pairs, array).is_some()) {
+            return None;
+        }
+        let rebound = arrays.iter().map(|array| match current_value(pairs, array) {
+            Some(current) => current,
+            None => (*array).clone(),
+        });
+        Some(rebound.collect())
+    })
+}
+
+/// Returns every rebound array with its current value.
+pub(crate) fn rebound_pairs() -> Vec<(Array, Array)> {
+    REBOUND.get()
+}

@@ -1,0 +1,68 @@
+//! Host types that array elements are read and written as.
+
+use crate::core::types::dtype::DType;
+use half::{bf16, f16};
+use num_complex::{Complex32, Complex64};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A host type with the memory layout of one dtype: `f32`, `i32`, `bool`, `half::bf16`, ….
+///
+/// The 8-bit floats and the sub-byte integers have no host type: convert on the device, or use
+/// [`Array::to_bytes`](crate::Array::to_bytes).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the host type of an array element",
+    note = "element types are bool, i8 to i64, u8 to u64, half::f16, half::bf16, f32, f64, Complex<f32>, Complex<f64>"
+)]
+pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
+    /// The dtype.
+    const DTYPE: DType;
+    /// The bytes of a slice, in the machine's own order.
+    fn as_bytes(elements: &[Self]) -> &[u8];
+    /// Reads `count` elements through `fill`, which writes their bytes.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    fn read<E>(count: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>)
+    -> Result<Vec<Self>, E>;
+}
+
+macro_rules! elements {
+    ($($ty:ty => $dtype:ident),*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Element for $ty {
+            const DTYPE: DType = DType::$dtype;
+            fn as_bytes(elements: &[Self]) -> &[u8] {
+                bytemuck::cast_slice(elements)
+            }
+            fn read<E>(count: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Vec<Self>, E> {
+                let mut elements = vec![bytemuck::Zeroable::zeroed(); count];
+                fill(bytemuck::cast_slice_mut::<Self, u8>(&mut elements))?;
+                Ok(elements)
+            }
+        }
+    )*};
+}
+
+elements!(
+    i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+    bf16 => BF16, f16 => F16, f32 => F32, f64 => F64, Complex32 => C64, Complex64 => C128
+);
+
+impl sealed::Sealed for bool {}
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    fn as_bytes(elements: &[Self]) -> &[u8] {
+        bytemuck::cast_slice(elements)
+    }
+    fn read<E>(
+        count: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut bytes = vec![0u8; count];
+        fill(&mut bytes)?;
+        Ok(bytes.into_iter().map(|byte| byte != 0).collect())
+    }
+}

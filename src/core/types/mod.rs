@@ -1,0 +1,18 @@
+//! Types of arrays: dtypes, shapes, and promotion between them.
+
+pub(crate) mod aval;
+pub(crate) mod dtype;
+pub(crate) mod element;
+pub(crate) mod precision;
+pub(crate) mod promotion;
+pub(crate) mod scalar;
+pub(crate) mod shape;
+
+pub use aval::Aval;
+pub use dtype::DType;
+pub use element::Element;
+pub(crate) use precision::matmul_precision;
+pub use precision::{Precision, with_matmul_precision};
+pub use promotion::promote;
+pub use scalar::Scalar;
+pub use shape::Shape;

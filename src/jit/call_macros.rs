@@ -1,0 +1,50 @@
+//! Macros that define `call` and `apply` for each number of arguments, each by value or by reference.
+
+/// Defines `call` with this documentation, for a type with a method `run`.
+macro_rules! call {
+    ([$function:ident $($docs:tt)*] $(($index:tt $name:ident $param:ident $value:ident))*) => {
+        impl<$($name: Tree,)* O: Tree> $function<($($name,)*), O> {
+            $($docs)*
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn call<$($param: crate::tree::Arg<$name>),*>(
+                &self,
+                $($value: $param),*
+            ) -> Result<O, crate::jit::CallError<<($($name,)*) as Args>::Returned>> {
+                match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
+                    Ok(output) => Ok(output),
+                    Err(Failure { error, consumed }) => {
+                        // Not used by a function without arguments.
+                        let _ = consumed;
+                        let args = ($({
+                            let lost = consumed
+                                && crate::runtime::any_deleted(&crate::tree::leaves($value.tree()));
+                            $value.into_owned().filter(|_| !lost)
+                        },)*);
+                        Err(crate::jit::CallError { error, args: Box::new(args) })
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// Defines `Jit::apply`.
+macro_rules! apply {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
+        impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
+            /// Calls the function and throws errors instead of returning them, for use in traced code.
+            /// See [`Jit::call`].
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn apply<$($param: crate::tree::Arg<$name>),*>(&self, $($value: $param),*) -> O {
+                match self.call($($value),*) {
+                    Ok(output) => output,
+                    Err(failed) => trace::throw(failed.error),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {apply, call};

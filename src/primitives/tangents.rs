@@ -1,0 +1,36 @@
+//! Arithmetic on tangents, which binds primitives.
+
+use super::arithmetic::Add;
+use super::collective::vary;
+use super::constant::zeros_of;
+use crate::core::{Array, Aval, Tangent, bind1};
+
+impl Tangent {
+    /// Returns the tangent as an array: zeros for a symbolic zero.
+    pub fn to_dense(&self) -> Array {
+        match self {
+            Tangent::Zero(aval) => zeros_of(aval),
+            Tangent::Dense(array) => array.clone(),
+        }
+    }
+
+    /// Returns the sum of two tangents of one value.
+    #[must_use]
+    pub fn add(&self, other: &Tangent) -> Tangent {
+        match (self, other) {
+            (Tangent::Zero(_), sum) | (sum, Tangent::Zero(_)) => sum.clone(),
+            (Tangent::Dense(a), Tangent::Dense(b)) => Tangent::Dense(bind1(Add, [a, b])),
+        }
+    }
+
+    /// Converts a tangent of a value of type `aval` to vary over the mesh axes that the value varies
+    /// over.
+    #[must_use]
+    pub(crate) fn vary_like(self, aval: &Aval) -> Tangent {
+        match self {
+            tangent if tangent.aval().varying == aval.varying => tangent,
+            Tangent::Zero(zero) => Tangent::Zero(zero.with_varying(aval.varying.clone())),
+            Tangent::Dense(array) => Tangent::Dense(vary(&array, &aval.varying)),
+        }
+    }
+}

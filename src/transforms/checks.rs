@@ -1,0 +1,63 @@
+//! Checks of the values passed to transforms, and errors raised by rules.
+
+use crate::core::{Array, Error, Loc, OpErrorKind, RuleError, Tangent, TreeError, trace};
+use crate::tree::rooted;
+use std::panic::Location;
+
+/// Throws the error of a rule of the primitive `name`, applied to `operands`.
+pub(super) fn throw_rule_error(
+    name: &str,
+    error: RuleError,
+    operands: &[Array],
+    location: Loc,
+) -> ! {
+    let avals: Vec<_> = operands.iter().map(|array| array.aval().clone()).collect();
+    trace::throw_rule(name, error, &avals, location)
+}
+
+/// Converts the user's tangents or cotangents of `primals`, whose leaves have the given paths.
+///
+/// Leaves of integer or boolean dtype get symbolic zeros.
+///
+/// Throws `Tree` if shapes or dtypes differ.
+pub(super) fn checked_tangents(
+    transform: &str,
+    paths: &[String],
+    primals: &[Array],
+    tangents: &[Array],
+    location: &'static Location<'static>,
+) -> Vec<Tangent> {
+    let mut checked = Vec::with_capacity(primals.len());
+    for (path, (primal, tangent)) in paths.iter().zip(primals.iter().zip(tangents)) {
+        if tangent.shape() != primal.shape() || tangent.dtype() != primal.dtype() {
+            trace::throw(Error::Tree(Box::new(TreeError {
+                path: rooted(path),
+                message: format!("{transform}: expected {}, got {}", primal.aval(), tangent.aval()),
+                location: Some(location),
+                help: Some("it must have the shape and dtype of the value it belongs to".into()),
+            })));
+        }
+        checked.push(if primal.dtype().is_inexact() {
+            Tangent::Dense(tangent.clone()).vary_like(primal.aval())
+        } else {
+            Tangent::zero_like(primal)
+        });
+    }
+    checked
+}
+
+/// Throws `Op` unless `output`, of a function to differentiate, is a scalar of float dtype.
+pub(super) fn expect_scalar_output(
+    transform: &str,
+    output: &Array,
+    location: &'static Location<'static>,
+) {
+    if output.rank() != 0 {
+        let message = format!("needs a function with a scalar output, got {}", output.aval());
+        trace::throw_op(OpErrorKind::Shape, transform, message, Some(location));
+    }
+    if !output.dtype().is_float() {
+        let message = format!("needs a function with a real float output, got {}", output.aval());
+        trace::throw_op(OpErrorKind::DType, transform, message, Some(location));
+    }
+}
