@@ -194,7 +194,7 @@ impl Disk {
         let damaged = |path: &std::path::Path, reason: &str| {
             add(&COUNTERS.damaged, 1);
             let (path, function) = (path.display(), request.name);
-            tracing::warn!(target: TARGET, %path, function, reason, "entry not used; compiling again");
+            tracing::warn!(target: TARGET, %path, function, reason, "entry not used; the program is compiled again");
         };
         let entry = match store.get(key) {
             Ok(Lookup::Found(entry)) => entry,
