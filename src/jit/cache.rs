@@ -7,8 +7,8 @@
 //! | transforms outside of `jit` | program, placements of the arguments | [`set_limits`] | [`CacheStats::programs`] |
 //! | disk, for later processes | everything the compiled program depends on | [`Settings`] | [`CacheStats::disk`] |
 //!
-//! The disk cache is enabled by default, in the user's cache folder. `docs/caching.md` describes its
-//! keys, what is never stored, and the commands that list and clear it.
+//! The disk cache is enabled by default, in the user's cache folder. `docs/caching.md` describes
+//! its keys, what is never stored, and the commands that list and clear it.
 
 use crate::core::Error;
 use crate::runtime;
@@ -45,8 +45,8 @@ pub fn stats() -> CacheStats {
     }
 }
 
-/// Sets the number of single operations (4096 by default) and programs of transforms (1024) that are
-/// kept compiled in memory. The least recently used ones are dropped at once; 0 counts as 1.
+/// Sets the number of single operations (4096 by default) and programs of transforms (1024) that
+/// are kept compiled in memory. The least recently used ones are dropped at once; 0 counts as 1.
 ///
 /// ```
 /// oxidax::jit::cache::set_limits(500, 100);

@@ -1,4 +1,5 @@
-//! Macros that define `call` and `apply` for each number of arguments, each by value or by reference.
+//! Macros that define `call` and `apply` for each number of arguments, each by value or by
+//! reference.
 
 /// Defines `call` with this documentation, for a type with a method `run`.
 macro_rules! call {
@@ -33,8 +34,8 @@ macro_rules! call {
 macro_rules! apply {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
-            /// Calls the function and throws errors instead of returning them, for use in traced code.
-            /// See [`Jit::call`].
+            /// Calls the function and throws errors instead of returning them, for use in traced
+            /// code. See [`Jit::call`].
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn apply<$($param: crate::tree::Arg<$name>),*>(&self, $($value: $param),*) -> O {

@@ -138,8 +138,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         }
     }
 
-    /// Returns true if it was loaded from the disk [`cache`](crate::jit::cache) instead of compiled.
-    /// Profiles then show the source lines of the process that compiled it.
+    /// Returns true if it was loaded from the disk [`cache`](crate::jit::cache) instead of
+    /// compiled. Profiles then show the source lines of the process that compiled it.
     pub fn is_from_disk(&self) -> bool {
         match &self.target {
             CompiledTarget::Loaded(specialization) => specialization.executable.is_from_disk(),
@@ -241,11 +241,12 @@ impl<A, O> fmt::Debug for Compiled<A, O> {
 
 for_each_arity!(0..=8 call [
     Compiled
-    /// Calls the function. Arguments passed by value are donated, those passed by reference are kept.
+    /// Calls the function. Arguments passed by value are donated, those passed by reference are
+    /// kept.
     ///
     /// # Errors
     /// [`Error::Tree`] names the first difference if the arguments have another structure or type
-    /// than it was compiled for; [`Error::Tracer`] if one of them is traced; [`Error::Plugin`] if it
-    /// was compiled for a topology; [`Error::Runtime`]. The arguments that were not consumed are
+    /// than it was compiled for; [`Error::Tracer`] if one of them is traced; [`Error::Plugin`] if
+    /// it was compiled for a topology; [`Error::Runtime`]. The arguments that were not consumed are
     /// returned in the error.
 ]);

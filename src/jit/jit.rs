@@ -31,8 +31,8 @@ const SIGNATURES: usize = 256;
 ///
 /// The signature of a call is the structure of its arguments with their static values, and the
 /// dtype, weakness and shape of every leaf. The scope of
-/// [`with_matmul_precision`](crate::core::with_matmul_precision) and the placements of the arguments
-/// are part of the cache key too.
+/// [`with_matmul_precision`](crate::core::with_matmul_precision) and the placements of the
+/// arguments are part of the cache key too.
 pub struct Jit<A: Args, O> {
     function: Box<dyn Fn(A) -> O + Send + Sync>,
     name: String,
@@ -114,9 +114,9 @@ impl<A: Args, O: Tree> Jit<A, O> {
 
     /// Sets the number of signatures that are kept compiled, 256 by default; 0 counts as 1.
     ///
-    /// When the cache is full, the least recently used signature is dropped, and compiled again when
-    /// it is called again. [`JitStats::evictions`] counts them. A smaller number bounds the memory of
-    /// programs whose arguments have many shapes; padding these to a few sizes is faster.
+    /// When the cache is full, the least recently used signature is dropped, and compiled again
+    /// when it is called again. [`JitStats::evictions`] counts them. A smaller number bounds the
+    /// memory of programs whose arguments have many shapes; padding these to a few sizes is faster.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -135,8 +135,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 
     /// Sets the shardings of the arguments: one for all leaves, or a tuple with one for each
-    /// argument. Each is a [`NamedSharding`], a [`TreeSharding`](crate::parallel::TreeSharding) with
-    /// one for each leaf, or `None::<NamedSharding>`.
+    /// argument. Each is a [`NamedSharding`], a [`TreeSharding`](crate::parallel::TreeSharding)
+    /// with one for each leaf, or `None::<NamedSharding>`.
     ///
     /// Arguments with another placement are transferred before each call; [`JitStats::transferred`]
     /// counts them, and the first is logged. Without this option arguments stay where they are, and
@@ -157,8 +157,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         self
     }
 
-    /// Sets the shardings of the results: one for all leaves, or a tuple with one for each part of a
-    /// tuple. Without this option the compiler chooses; [`Array::sharding`] returns its choice.
+    /// Sets the shardings of the results: one for all leaves, or a tuple with one for each part of
+    /// a tuple. Without this option the compiler chooses; [`Array::sharding`] returns its choice.
     #[must_use]
     pub fn out_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
         self.out_shardings = Some(shardings.into());
@@ -297,8 +297,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Ok(result)
     }
 
-    /// Looks for the program of the previous call, by far the most frequent. Its signature is checked
-    /// in the same walk that gathers the arguments.
+    /// Looks for the program of the previous call, by far the most frequent. Its signature is
+    /// checked in the same walk that gathers the arguments.
     #[track_caller]
     fn lookup(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Option<Hit<O>>, Error> {
         let view = Arguments::<A>(arguments);
@@ -324,7 +324,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         }
     }
 
-    /// Looks for the program by its whole key, compiles it if necessary, and transfers the arguments.
+    /// Looks for the program by its whole key, compiles it if necessary, and transfers the
+    /// arguments.
     #[cold]
     #[track_caller]
     fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
@@ -411,16 +412,16 @@ impl<A: Args, O: Tree> Jit<A, O> {
 
 for_each_arity!(0..=8 call [
     Jit
-    /// Calls the function, compiling it first if this signature is new. Arguments passed by value are
-    /// donated, those passed by reference are kept.
+    /// Calls the function, compiling it first if this signature is new. Arguments passed by value
+    /// are donated, those passed by reference are kept.
     ///
     /// Inside another trace the call becomes part of that program, and errors are thrown to the
     /// outer boundary instead of returned.
     ///
     /// # Errors
-    /// Errors that the function throws while it is traced, `Compile`, `Runtime`, `Plugin`. Everything
-    /// that can be checked is checked before anything is donated, and the arguments that were not
-    /// consumed are returned in the error.
+    /// Errors that the function throws while it is traced, `Compile`, `Runtime`, `Plugin`.
+    /// Everything that can be checked is checked before anything is donated, and the arguments that
+    /// were not consumed are returned in the error.
 ]);
 for_each_arity!(0..=8 apply []);
 

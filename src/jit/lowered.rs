@@ -99,15 +99,16 @@ impl<A: Args, O: Tree> Lowered<A, O> {
 
     /// Compiles the function for devices that need not be attached.
     ///
-    /// If shardings name a mesh, it is compiled for that mesh, otherwise for one device. The mesh is
-    /// made of the topology's devices ([`Topology::mesh`]), or
-    /// [`without_devices`](crate::core::Mesh::without_devices), which stands for the topology's first
-    /// devices. The result reports memory and cost, and can be serialized; it cannot be called.
+    /// If shardings name a mesh, it is compiled for that mesh, otherwise for one device. The mesh
+    /// is made of the topology's devices ([`Topology::mesh`]), or
+    /// [`without_devices`](crate::core::Mesh::without_devices), which stands for the topology's
+    /// first devices. The result reports memory and cost, and can be serialized; it cannot be
+    /// called.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the program exceeds the memory of a device; [`Error::Compile`] with the
-    /// compiler's message, or if the mesh has more devices than the topology; [`Error::Op`] if a
-    /// primitive refuses the platform.
+    /// [`Error::TooLarge`] if the program exceeds the memory of a device; [`Error::Compile`] with
+    /// the compiler's message, or if the mesh has more devices than the topology; [`Error::Op`] if
+    /// a primitive refuses the platform.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;

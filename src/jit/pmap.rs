@@ -87,8 +87,8 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> PMap<A, F> {
         self
     }
 
-    /// Sets the mapped axis of the results: one entry for all leaves, or one for each. `None` is for a
-    /// leaf that is equal on all devices; the first device's value is returned.
+    /// Sets the mapped axis of the results: one entry for all leaves, or one for each. `None` is
+    /// for a leaf that is equal on all devices; the first device's value is returned.
     #[must_use]
     pub fn out_axes(mut self, axes: impl Into<Vec<Option<isize>>>) -> Self {
         self.mapped.out_axes = axes.into();
@@ -242,7 +242,8 @@ impl<F> PMapped<F> {
         if let Some((path, other, aval)) = sizes.find(|(_, other, _)| *other != size) {
             let (path, first) = (rooted(path), rooted(first));
             let message = format!(
-                "{path}, {aval}, has {other} examples, {first} has {size}: each device gets one of each"
+                "{path}, {aval}, has {other} examples, {first} has {size}: each device gets one \
+                 of each"
             );
             self.refuse(
                 message,
@@ -281,12 +282,12 @@ macro_rules! calls {
         where
             Func: Function<($($name,)*)> + Send + Sync + 'static,
         {
-            /// Calls the function on all devices, compiling it first if this signature is new. Arguments
-            /// passed by value are donated, those passed by reference are kept.
+            /// Calls the function on all devices, compiling it first if this signature is new.
+            /// Arguments passed by value are donated, those passed by reference are kept.
             ///
             /// # Errors
-            /// As [`Jit`]'s `call`; `Op` (value) if the arguments' numbers of examples differ, or exceed
-            /// the number of devices.
+            /// As [`Jit`]'s `call`; `Op` (value) if the arguments' numbers of examples differ, or
+            /// exceed the number of devices.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn call<$($param: Arg<$name>),*>(

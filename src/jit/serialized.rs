@@ -15,8 +15,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// the same plugin and devices of the same kind.
     ///
     /// The bytes hold the plugin's machine code, the types and shardings of arguments and results,
-    /// and the arrays that the function captured. A function compiled for a topology runs on machines
-    /// with such devices, at least as many.
+    /// and the arrays that the function captured. A function compiled for a topology runs on
+    /// machines with such devices, at least as many.
     ///
     /// # Errors
     /// [`Error::Plugin`] if it calls closures of this process (callbacks, prints);
@@ -45,8 +45,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// [default device](crate::parallel::default_device), a function compiled for a mesh on the
     /// devices with the same ids.
     ///
-    /// The bytes hold machine code: load only bytes that you trust. Changes are detected, the author
-    /// is not verified.
+    /// The bytes hold machine code: load only bytes that you trust. Changes are detected, the
+    /// author is not verified.
     ///
     /// # Errors
     /// [`Error::Tree`] with the first difference to the arguments or results; [`Error::Plugin`] if

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 /// A function compiled for one signature.
 ///
-/// A call is [`gather`](Specialization::gather), [`transfer`](Specialization::transfer) for arguments
-/// with another placement, then [`execute`](Specialization::execute).
+/// A call is [`gather`](Specialization::gather), [`transfer`](Specialization::transfer) for
+/// arguments with another placement, then [`execute`](Specialization::execute).
 pub(super) struct Specialization<O> {
     pub(super) executable: Executable,
     /// Buffers of captured arrays, with the placements that the program expects.
@@ -31,8 +31,8 @@ pub(super) struct Specialization<O> {
     logged_not_donated: AtomicBool,
     /// True once a transferred leaf has been logged.
     logged_transfer: AtomicBool,
-    /// The lists of the previous call. Locked to take them or put them back, never while the program
-    /// runs.
+    /// The lists of the previous call. Locked to take them or put them back, never while the
+    /// program runs.
     scratch: Mutex<Option<Box<Scratch>>>,
 }
 
@@ -70,8 +70,8 @@ impl From<Error> for Failure {
 }
 
 impl<O: Tree> Specialization<O> {
-    /// Prepares an executable for calls and transfers its captured arrays. `arguments` are the types
-    /// of each argument's leaves.
+    /// Prepares an executable for calls and transfers its captured arrays. `arguments` are the
+    /// types of each argument's leaves.
     pub(super) fn new(
         executable: Executable,
         template: O,
@@ -157,8 +157,8 @@ impl<O: Tree> Specialization<O> {
         Ok(())
     }
 
-    /// Runs the program on gathered arguments. `owned` says which arguments were passed by value; of
-    /// those, the leaves that nothing else holds are donated.
+    /// Runs the program on gathered arguments. `owned` says which arguments were passed by value;
+    /// of those, the leaves that nothing else holds are donated.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,
@@ -222,8 +222,8 @@ impl<O: Tree> Specialization<O> {
         self.put_back(scratch);
     }
 
-    /// Returns true if the program consumes a donated leaf: a result can use its memory. That is fixed
-    /// at compile time, so the plugin is queried once.
+    /// Returns true if the program consumes a donated leaf: a result can use its memory. That is
+    /// fixed at compile time, so the plugin is queried once.
     fn is_consumed(&self, leaf: usize, buffer: &Arc<dyn Buffer>) -> bool {
         let known = &self.consumption[leaf];
         match known.load(Ordering::Relaxed) {
@@ -237,8 +237,8 @@ impl<O: Tree> Specialization<O> {
         }
     }
 
-    /// Lists the leaves that are not donated. A leaf is donated if it was passed by value and only the
-    /// argument and `scratch` hold its buffer.
+    /// Lists the leaves that are not donated. A leaf is donated if it was passed by value and only
+    /// the argument and `scratch` hold its buffer.
     fn donate<A: Args>(
         &self,
         arguments: A::Refs<'_>,

@@ -8,9 +8,9 @@ use std::panic::Location;
 
 /// Returns the tree with its leaves constrained to these shardings.
 ///
-/// Inside `jit` the compiler keeps the constraint, and derives the shardings of other values from it.
-/// The derivative is constrained in the same way. Outside of a trace the arrays are transferred, as
-/// by `device_put`.
+/// Inside `jit` the compiler keeps the constraint, and derives the shardings of other values from
+/// it. The derivative is constrained in the same way. Outside of a trace the arrays are
+/// transferred, as by `device_put`.
 ///
 /// Throws `Op` (shape) if a sharding does not divide a leaf, and `Op` (value) if the number of
 /// shardings and leaves differs.

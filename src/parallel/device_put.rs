@@ -51,9 +51,9 @@ put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 ///
 /// # Errors
 /// [`Error::Op`] (value) if a leaf is traced; use
-/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint) inside `jit`. `Plugin` if
-/// the device is not one of this process; [`Error::Op`] (shape), naming the leaf, if a sharding does
-/// not divide it; `Runtime` if the device is out of memory.
+/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint) inside `jit`. `Plugin`
+/// if the device is not one of this process; [`Error::Op`] (shape), naming the leaf, if a sharding
+/// does not divide it; `Runtime` if the device is out of memory.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -184,8 +184,8 @@ fn stack_on_devices(aval: &Aval, mesh: &Mesh, entries: &[Vec<u8>]) -> Result<Arr
 /// process's devices, in one piece. With one process it is the whole array.
 ///
 /// # Errors
-/// [`Error::Op`] (shape) if the sharding does not divide the array, `local` does not have the size of
-/// this process's block, or that block is not contiguous; `Runtime`.
+/// [`Error::Op`] (shape) if the sharding does not divide the array, `local` does not have the size
+/// of this process's block, or that block is not contiguous; `Runtime`.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

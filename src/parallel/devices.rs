@@ -84,12 +84,12 @@ pub fn set_cpu_devices(count: usize) -> Result<(), Error> {
     runtime::set_cpu_devices(count)
 }
 
-/// Sets the options of the CUDA client, before the first array is created. Overrides the environment
-/// variables `OXIDAX_CUDA_…`, and has no effect on other platforms.
+/// Sets the options of the CUDA client, before the first array is created. Overrides the
+/// environment variables `OXIDAX_CUDA_…`, and has no effect on other platforms.
 ///
 /// # Errors
-/// `Plugin` if the CUDA client exists, other options were set before, or a fraction of memory is not
-/// above 0 and at most 1.
+/// `Plugin` if the CUDA client exists, other options were set before, or a fraction of memory is
+/// not above 0 and at most 1.
 ///
 /// ```
 /// use oxidax::parallel::{CudaOptions, set_cuda_options};
@@ -125,8 +125,8 @@ impl Array {
         placement_of(self)
     }
 
-    /// Returns the shards on this process's devices, in mesh order, each copied into an array on its
-    /// device. An array on one device is one shard; a traced array has none.
+    /// Returns the shards on this process's devices, in mesh order, each copied into an array on
+    /// its device. An array on one device is one shard; a traced array has none.
     ///
     /// # Errors
     /// `Runtime` if a shard cannot be copied.

@@ -7,8 +7,8 @@ use crate::tree::for_each_arity;
 /// Shardings, or specs, for the leaves of one tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PerLeaf<T> {
-    /// None is requested: a leaf keeps its placement, and the compiler chooses that of a result. For
-    /// a spec of [`shard_map`](super::shard_map()): replicated.
+    /// None is requested: a leaf keeps its placement, and the compiler chooses that of a result.
+    /// For a spec of [`shard_map`](super::shard_map()): replicated.
     #[default]
     Unspecified,
     /// The same for all leaves.
@@ -104,7 +104,8 @@ macro_rules! from_tuples {
 for_each_arity!(1..=8 from_tuples []);
 
 impl<T: Clone> PerLeaf<T> {
-    /// Returns an entry for each of `count` leaves. `option` and `noun` name the entries in the error.
+    /// Returns an entry for each of `count` leaves. `option` and `noun` name the entries in the
+    /// error.
     fn leaves(&self, option: &str, noun: &str, count: usize) -> Result<Vec<Option<T>>, String> {
         match self {
             PerLeaf::Unspecified => Ok(vec![None; count]),
@@ -120,8 +121,8 @@ impl<T: Clone> PerLeaf<T> {
 }
 
 impl<T: Clone> PerArgument<T> {
-    /// Returns an entry for each leaf of all arguments; argument `i` has `counts[i]` leaves. `option`
-    /// and `noun` name the entries in the error.
+    /// Returns an entry for each leaf of all arguments; argument `i` has `counts[i]` leaves.
+    /// `option` and `noun` name the entries in the error.
     ///
     /// # Errors
     /// The message, if the number of arguments or leaves differs.

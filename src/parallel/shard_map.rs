@@ -28,13 +28,14 @@ pub struct ShardMapped<A, F> {
 /// Maps `f` over the devices of a mesh. Each device runs it on its shards of the arguments.
 ///
 /// `in_specs` says how each argument is split, and `out_specs` how the results are concatenated.
-/// Inside `f` arrays have the shapes of shards, and [collectives](crate::ops::psum) name the axes of
-/// the mesh. A value is equal on all devices along the axes that its spec does not mention; results
-/// are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The gradient
-/// of a value that is equal on all devices is summed over them.
+/// Inside `f` arrays have the shapes of shards, and [collectives](crate::ops::psum) name the axes
+/// of the mesh. A value is equal on all devices along the axes that its spec does not mention;
+/// results are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The
+/// gradient of a value that is equal on all devices is summed over them.
 ///
-/// `f` takes owned trees. Captured arrays are replicated. Applying it throws errors, like operations
-/// do. Inside [`jit`](crate::jit::jit) it becomes part of the program; a loop should use it so.
+/// `f` takes owned trees. Captured arrays are replicated. Applying it throws errors, like
+/// operations do. Inside [`jit`](crate::jit::jit) it becomes part of the program; a loop should use
+/// it so.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -62,23 +63,24 @@ pub fn shard_map<A: Args, F: Function<A>>(f: F, mesh: &Mesh) -> ShardMapped<A, F
 }
 
 impl<A: Args, F: Function<A>> ShardMapped<A, F> {
-    /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with one for each.
+    /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with one for
+    /// each.
     #[must_use]
     pub fn in_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.in_specs = Some(specs.into());
         self
     }
 
-    /// Sets the specs by which the devices' results are concatenated: one for all, or a tuple with one
-    /// for each part of a tuple.
+    /// Sets the specs by which the devices' results are concatenated: one for all, or a tuple with
+    /// one for each part of a tuple.
     #[must_use]
     pub fn out_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.out_specs = Some(specs.into());
         self
     }
 
-    /// Maps over these axes of the mesh only. Along the others the function sees whole arrays, which
-    /// the compiler partitions.
+    /// Maps over these axes of the mesh only. Along the others the function sees whole arrays,
+    /// which the compiler partitions.
     #[must_use]
     #[doc(alias = "auto")]
     pub fn axis_names(mut self, names: impl Into<AxisNames>) -> Self {
@@ -87,8 +89,8 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
     }
 
     /// Enables the tracking of varying axes, on by default. Without it a result whose spec omits an
-    /// axis is assumed to be equal along it, and [`psum`](crate::ops::psum) is its own transpose, as
-    /// inside [`pmap`](crate::jit::pmap).
+    /// axis is assumed to be equal along it, and [`psum`](crate::ops::psum) is its own transpose,
+    /// as inside [`pmap`](crate::jit::pmap).
     #[must_use]
     #[doc(alias = "check_vma")]
     #[doc(alias = "check_rep")]
@@ -244,11 +246,12 @@ impl MapRegion<'_> {
         match varying.find(|name| !spec.mentioned().any(|mentioned| mentioned == *name)) {
             None => Ok(()),
             Some(name) => Err(RuleError::value(format!(
-                "{aval} differs between devices along `{name}`, and {spec} says that it is equal along it"
+                "{aval} differs between devices along `{name}`, and {spec} says that it is equal \
+                 along it"
             ))
             .help(format!(
-                "make it equal, with `psum(&x, \"{name}\")` or `pmean`, or concatenate the devices' \
-                 values: `p![\"{name}\"]`"
+                "make it equal, with `psum(&x, \"{name}\")` or `pmean`, or concatenate the \
+                 devices' values: `p![\"{name}\"]`"
             ))),
         }
     }

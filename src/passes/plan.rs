@@ -45,8 +45,8 @@ impl Plan {
     /// Decides the plan of `program`. `name` is the function's name, for errors.
     ///
     /// # Errors
-    /// `Op` (value) if arguments are committed to different devices; `Op` (shape) if a sharding does
-    /// not divide its array.
+    /// `Op` (value) if arguments are committed to different devices; `Op` (shape) if a sharding
+    /// does not divide its array.
     pub(crate) fn new(
         name: &str,
         program: &Program,

@@ -165,8 +165,8 @@ fn load_error(found: &oxidax_plugin::Plugin, config: &Config, error: &oxidax_pjr
     })
 }
 
-/// Explains why client creation failed: the plugin's message plus hints from the host (drivers, device
-/// files).
+/// Explains why client creation failed: the plugin's message plus hints from the host (drivers,
+/// device files).
 fn client_error(found: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
     match devices::explain(found.platform, config, &error.to_string()) {
         Some(reason) => Error::Plugin(format!("{reason}\n  {error}")),
@@ -189,8 +189,8 @@ pub(super) fn runtime_error(doing: impl Into<String>, error: &oxidax_pjrt::Error
         return failure;
     }
     let out_of_memory = error.code() == Some(Code::ResourceExhausted);
-    let help = "the device is out of memory: use a smaller batch, and pass arguments by value that are \
-                not needed afterwards";
+    let help = "the device is out of memory: use a smaller batch, and pass arguments by value that \
+                are not needed afterwards";
     Error::Runtime {
         doing: doing.into(),
         code: error.code().map(|code| code.to_string()),

@@ -23,8 +23,8 @@ pub struct CompiledCollective {
     pub runs: Option<u64>,
 }
 
-/// The collectives of a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`, or
-/// `none`.
+/// The collectives of a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`,
+/// or `none`.
 ///
 /// A collective in a loop counts once. The compiler may have combined several of one kind.
 /// [`Collectives::each`] lists them.
@@ -94,8 +94,8 @@ impl fmt::Display for Collectives {
     }
 }
 
-/// Returns the bytes of a collective's results. The results of an asynchronous start may also include
-/// its operands and context words.
+/// Returns the bytes of a collective's results. The results of an asynchronous start may also
+/// include its operands and context words.
 fn result_bytes(Instruction { opcode, bytes, .. }: &Instruction) -> usize {
     match opcode.as_str() {
         "all-gather-start" => bytes[bytes.len() / 2..].iter().sum(),

@@ -101,8 +101,8 @@ fn refuse_absent(name: &str, plan: &Plan) -> Result<(), Error> {
     match plan.mesh() {
         Some(mesh) if mesh.is_absent() => Err(Error::Compile {
             message: format!(
-                "{name}: {mesh} was made `without_devices`; `as_text` lowers for it, and `Mesh::new` \
-                 takes the devices that `devices()` lists"
+                "{name}: {mesh} was made `without_devices`; `as_text` lowers for it, and \
+                 `Mesh::new` takes the devices that `devices()` lists"
             ),
             dump: None,
         }),

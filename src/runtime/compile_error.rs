@@ -7,8 +7,8 @@ use crate::passes;
 /// Number of the largest values that are listed.
 const LISTED: usize = 8;
 
-/// Converts a compiler error for the function `name`. If the program exceeds the device's memory, the
-/// message says by how much, lists the largest values and suggests remedies.
+/// Converts a compiler error for the function `name`. If the program exceeds the device's memory,
+/// the message says by how much, lists the largest values and suggests remedies.
 pub(super) fn compile_error(
     name: &str,
     error: &oxidax_pjrt::Error,
@@ -63,8 +63,8 @@ fn too_large_message(
         lines.push(format!("    {:>10}  in {} others", units::size(bytes as u64), others.len()));
     }
     lines.push(
-        "  help: use a smaller batch, `bf16`, or `remat` around each layer, which recomputes what the \
-         derivative needs; shard parameters and optimizer state over more devices; pass arguments \
+        "  help: use a smaller batch, `bf16`, or `remat` around each layer, which recomputes what \
+         the derivative needs; shard parameters and optimizer state over more devices; pass arguments \
          by value that are not needed afterwards"
             .into(),
     );
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::prelude::*;
 
-    const MESSAGE: &str = "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory \
-        required for HLO temporaries (38.19G) exceeds available HBM (15.75G). HLO module: fn.";
+    const MESSAGE: &str = "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on \
+        HBM, the total memory required for HLO temporaries (38.19G) exceeds available HBM (15.75G). HLO module: fn.";
 
     #[test]
     fn too_large_message_lists_values_and_lines() {

@@ -54,7 +54,8 @@ impl CompilerVariables {
     }
 
     fn from_variables(all: impl Iterator<Item = (OsString, OsString)>) -> CompilerVariables {
-        /// Variables for the number of threads of the CPU client, which its compiler splits loops by.
+        /// Variables for the number of threads of the CPU client, which its compiler splits loops
+        /// by.
         const THREADS: [&str; 2] = ["NPROC", "PJRT_NPROC"];
         let mut variables = BTreeMap::new();
         for (name, value) in all {

@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 pub enum CudaAllocator {
     /// Best fit with coalescing, in XLA's pool: the plugin's default.
     Bfc,
-    /// The driver's asynchronous pool (`cudaMallocAsync`), shared with other libraries of the process.
+    /// The driver's asynchronous pool (`cudaMallocAsync`), shared with other libraries of the
+    /// process.
     CudaAsync,
     /// One driver call per buffer: slow, with the least memory use.
     Platform,

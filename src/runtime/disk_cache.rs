@@ -167,7 +167,8 @@ impl Disk {
             tracing::warn!(
                 target: TARGET,
                 %error,
-                "compiled programs are not stored on disk; OXIDAX_CACHE names another folder, or `off`"
+                "compiled programs are not stored on disk; OXIDAX_CACHE names another folder, or \
+                 `off`"
             );
         }
     }
@@ -194,7 +195,8 @@ impl Disk {
         let damaged = |path: &std::path::Path, reason: &str| {
             add(&COUNTERS.damaged, 1);
             let (path, function) = (path.display(), request.name);
-            tracing::warn!(target: TARGET, %path, function, reason, "entry not used; the program is compiled again");
+            let message = "entry not used; the program is compiled again";
+            tracing::warn!(target: TARGET, %path, function, reason, message);
         };
         let entry = match store.get(key) {
             Ok(Lookup::Found(entry)) => entry,

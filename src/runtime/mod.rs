@@ -1,8 +1,8 @@
 //! The PJRT runtime: clients, buffers, transfers, compilation, execution and eager evaluation.
 //!
-//! This folder is the only one that uses `oxidax-pjrt`. A program is compiled in [`compile`] and run
-//! in [`executable`]; [`transfer`] copies arrays between the host and devices; [`evaluator`] is the
-//! backend of operations outside of traces.
+//! This folder is the only one that uses `oxidax-pjrt`. A program is compiled in [`compile`] and
+//! run in [`executable`]; [`transfer`] copies arrays between the host and devices; [`evaluator`] is
+//! the backend of operations outside of traces.
 
 mod cache_key;
 mod callbacks;

@@ -114,7 +114,8 @@ pub(super) fn create_client(
             let client = Client::with_store(plugin, &options, store).map_err(failed)?;
             let index = i64::from(client.process_index());
             if index != i64::from(joined.index) {
-                // Some CPU plugins ignore the option, which is harmless. TPUs number processes themselves.
+                // Some CPU plugins ignore the option, which is harmless. TPUs number processes
+                // themselves.
                 tracing::warn!(
                     "the plugin numbers this process {index}, and `distributed::initialize` {}: \
                      devices and data shards are numbered differently",

@@ -205,8 +205,8 @@ impl TopologyExecutable {
     ///
     /// # Errors
     /// `Plugin` if it calls closures of this process, or the plugin's file cannot be read;
-    /// `Runtime` if the plugin cannot serialize programs; `Compile` if the compiler chose a sharding
-    /// of a result that the axes of the mesh cannot express.
+    /// `Runtime` if the plugin cannot serialize programs; `Compile` if the compiler chose a
+    /// sharding of a result that the axes of the mesh cannot express.
     pub(crate) fn serialize(&self) -> Result<SerializedProgram, Error> {
         let TopologyExecutable { executable, topology, plan, results, .. } = self;
         refuse_closures(&self.name, self.calls_host)?;

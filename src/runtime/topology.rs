@@ -12,9 +12,10 @@ use std::sync::Arc;
 /// Devices to compile for that need not be attached: a TPU slice described by libtpu, or GPUs
 /// described by the CUDA plugin.
 ///
-/// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the platform's compiler for them.
-/// The compiled program reports its memory and cost, and can be serialized for a machine with such
-/// devices. Meshes are made of a topology's devices as usual, but arrays cannot be placed on them.
+/// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the platform's compiler for
+/// them. The compiled program reports its memory and cost, and can be serialized for a machine with
+/// such devices. Meshes are made of a topology's devices as usual, but arrays cannot be placed on
+/// them.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -84,8 +85,9 @@ impl Topology {
     /// | `v5e:4x4` | a TPU slice: generation, and chips along each axis | `oxidax plugin install tpu` |
     /// | `h100:8`, `a100` | GPUs of one host: kind, and number | `oxidax plugin install cuda` |
     ///
-    /// The generations `v2`, `v3`, `v5e` and `v6e` have two axes, `v4`, `v5p` and `7x` three: `v5e:4x4`,
-    /// `v5p:2x2x4`, `7x:2x2x1`. A chip is one device, except for `v2`, `v3` and `7x`, where it is two.
+    /// The generations `v2`, `v3`, `v5e` and `v6e` have two axes, `v4`, `v5p` and `7x` three:
+    /// `v5e:4x4`, `v5p:2x2x4`, `7x:2x2x1`. A chip is one device, except for `v2`, `v3` and `7x`,
+    /// where it is two.
     ///
     /// The plugin must be installed; the devices need not be attached. It is loaded beside the
     /// process's own plugin.
@@ -101,7 +103,8 @@ impl Topology {
         let topology = oxidax_pjrt::Topology::of_gpus(plugin, kind, count);
         let topology = topology.map_err(|error| {
             Error::Plugin(format!(
-                "`{name}` is not a topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs `h100:8`"
+                "`{name}` is not a topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs \
+                 `h100:8`"
             ))
         })?;
         Topology::described(topology, file, name.to_string(), Platform::Cuda)
@@ -109,7 +112,8 @@ impl Topology {
 
     /// Returns the topology of several equal TPU slices, connected by the data centre's network.
     ///
-    /// [`Device::slice_index`] is the slice of a device; [`Mesh::across_slices`] makes a mesh of them.
+    /// [`Device::slice_index`] is the slice of a device; [`Mesh::across_slices`] makes a mesh of
+    /// them.
     ///
     /// # Errors
     /// As [`Topology::named`]; `Plugin` if `slices` is 0, or more than 1 with GPUs.
@@ -119,7 +123,8 @@ impl Topology {
             (Some(gpus), 1) => return Topology::of_gpus(name, gpus),
             (Some(_), _) => {
                 return Err(Error::Plugin(format!(
-                    "{slices} × `{name}`: a topology of GPUs has one host\n  help: `{name}` alone, or slices of TPUs"
+                    "{slices} × `{name}`: a topology of GPUs has one host\n  help: `{name}` alone, or \
+                     slices of TPUs"
                 )));
             }
         }
@@ -133,15 +138,15 @@ impl Topology {
             1 => None,
             _ => Some(NamedValue::new("num_slices", slices as i64)),
         };
-        // The two cores of a v4 chip form one device, as on Cloud TPU VMs. Later generations do so by
-        // default.
+        // The two cores of a v4 chip form one device, as on Cloud TPU VMs. Later generations do so
+        // by default.
         let megacore = name.starts_with("v4:");
         let megacore = megacore.then(|| NamedValue::new("chip_config_name", "megacore"));
         let options: Vec<_> = options.into_iter().chain(megacore).collect();
         let topology = oxidax_pjrt::Topology::named(plugin, &libtpu_name, &options).map_err(|error| {
             Error::Plugin(format!(
-                "`{name}` is not a topology of libtpu: {error}\n  help: a name is a generation and the chips along each \
-                 axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
+                "`{name}` is not a topology of libtpu: {error}\n  help: a name is a generation and \
+                 the chips along each axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
             ))
         })?;
         Topology::described(topology, file, name.to_string(), Platform::Tpu)
@@ -207,8 +212,8 @@ impl Topology {
         self.0.topology.platform_version().map_err(failed)
     }
 
-    /// Returns the devices, ordered by id. Programs are compiled for them; arrays cannot be placed on
-    /// them.
+    /// Returns the devices, ordered by id. Programs are compiled for them; arrays cannot be placed
+    /// on them.
     pub fn devices(&self) -> &[Device] {
         &self.0.devices
     }
@@ -236,8 +241,8 @@ impl Topology {
         last.and_then(|last| usize::try_from(last).ok()).map_or(1, |last| last + 1)
     }
 
-    /// Returns the memory of a device available to programs, in bytes; `None` if the plugin does not
-    /// report it.
+    /// Returns the memory of a device available to programs, in bytes; `None` if the plugin does
+    /// not report it.
     pub fn memory(&self) -> Option<u64> {
         self.0.memory
     }
@@ -258,8 +263,8 @@ impl Topology {
         Mesh::new(&devices[..count.min(devices.len())], axes)
     }
 
-    /// Returns an equal mesh of the topology's devices. A mesh made `without_devices` gets the first
-    /// ones.
+    /// Returns an equal mesh of the topology's devices. A mesh made `without_devices` gets the
+    /// first ones.
     pub(super) fn mesh_of(&self, mesh: &Mesh) -> Result<Mesh, Error> {
         let is_ours = |device: &Device| device.platform() == self.platform();
         if mesh.devices().iter().all(is_ours) {

@@ -95,8 +95,8 @@ fn check_mesh(name: &str, mesh: Option<&Mesh>, topology: &Topology) -> Result<()
     };
     Err(Error::Compile {
         message: format!(
-            "{name}, for {}: {problem}\n  help: `Topology::mesh` makes a mesh of a topology's devices, \
-             `Mesh::without_devices` one for any",
+            "{name}, for {}: {problem}\n  help: `Topology::mesh` makes a mesh of a topology's \
+             devices, `Mesh::without_devices` one for any",
             topology.name()
         ),
         dump: None,

@@ -85,7 +85,8 @@ pub(crate) fn put_process_local(
     let block: Shape = bounds.iter().map(Range::len).collect();
     if shards.is_empty() || local.shape != block {
         let message = format!(
-            "the devices of this process have {block} of {global} as {sharding}, its data is {local}"
+            "the devices of this process have {block} of {global} as {sharding}, its data is \
+             {local}"
         );
         return Err(trace::op_error(OpErrorKind::Shape, "local data", message, None));
     }

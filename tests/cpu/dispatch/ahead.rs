@@ -151,7 +151,8 @@ mod on_cpu {
         let memory = compiled.report().memory_analysis().unwrap();
         assert_eq!((memory.arguments, memory.results), (3 * 8, 8));
         assert!(!compiled.report().optimized_hlo().unwrap().is_empty());
-        // Not every plugin reports costs. One that does counts two operations on each of two elements.
+        // Not every plugin reports costs. One that does counts two operations on each of two
+        // elements.
         match compiled.report().cost_analysis() {
             Ok(costs) => assert_eq!(costs.get("flops"), Some(&4.0), "{costs:?}"),
             Err(error) => assert!(error.to_string().contains("UNIMPLEMENTED"), "{error}"),

@@ -87,7 +87,11 @@ mod on_cpu {
         assert_eq!((stats.signatures, stats.limit, stats.evictions), (2, 2, 2));
         disable_jit(|| sum.call(f32s(&[1.0]))).unwrap();
         let stats = sum.stats();
-        assert_eq!((stats.calls, stats.hits, stats.misses), (7, 2, 4), "`disable_jit` looks up no signature");
+        assert_eq!(
+            (stats.calls, stats.hits, stats.misses),
+            (7, 2, 4),
+            "`disable_jit` looks up no signature"
+        );
         assert_eq!(jit(|x: Array| x).cache_size(0).stats().limit, 1);
         assert_eq!(jit(|x: Array| x).stats().limit, 256);
     }

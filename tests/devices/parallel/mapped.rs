@@ -82,7 +82,8 @@ fn collectives_of_every_dtype() {
         if !dtype.is_bool() && (dtype.bits() >= 8 || dtype.is_float()) {
             let expected = concatenate(&[reshape(&eight(0), [1]), reshape(&eight(8), [1])], 0);
             let expected = bytes(&convert_element_type(&expected, dtype));
-            // Eight does not fit the smallest floats, which saturate or overflow as a conversion does.
+            // Eight does not fit the smallest floats, which saturate or overflow as a conversion
+            // does.
             assert_eq!(bytes(&sum), expected, "{dtype}");
             assert_eq!(scattered.size(), 8, "{dtype}");
         }
@@ -253,10 +254,7 @@ fn invalid_specs_are_errors() {
     };
     let same = |x: Array| x;
     let found = error(same, p!["a"], p![]);
-    assert!(
-        found.contains("result $: f32[2,4]{a} differs between devices along `a`"),
-        "{found}"
-    );
+    assert!(found.contains("result $: f32[2,4]{a} differs between devices along `a`"), "{found}");
     assert!(found.contains("psum(&x, \"a\")") && found.contains("mapped.rs"), "{found}");
     let found = error(same, p!["c"], p![]);
     assert!(found.contains("names the axis `c`, Mesh(a=4, b=2) has none"), "{found}");

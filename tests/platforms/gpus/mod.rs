@@ -1,6 +1,7 @@
 //! Programs compiled for GPUs that nobody needs to have.
 //!
-//! They need the CUDA plugin (`oxidax plugin install cuda`); `cargo xtask ci` installs it and runs them.
+//! They need the CUDA plugin (`oxidax plugin install cuda`); `cargo xtask ci` installs it and runs
+//! them.
 
 mod gpu {
     use oxidax::doctor::{Topic, examine};

@@ -1,4 +1,5 @@
-//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts', several slices.
+//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts',
+//! several slices.
 //!
 //! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 

@@ -104,10 +104,7 @@ fn programs_are_compiled_if_dumps_are_requested() {
     for _ in 0..2 {
         let report = user.run("step");
         assert_eq!(disk(&report), [0, 0, 0, 0]);
-        assert!(
-            report["warnings"].contains("XLA_FLAGS requests dumps"),
-            "{report:?}"
-        );
+        assert!(report["warnings"].contains("XLA_FLAGS requests dumps"), "{report:?}");
         assert!(fs::read_dir(&dump).unwrap().count() > 0);
         fs::remove_dir_all(&dump).unwrap();
     }

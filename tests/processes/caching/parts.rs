@@ -1,5 +1,5 @@
-//! The scenarios of child processes. Capitalized names report results, which are equal for loaded and
-//! compiled programs.
+//! The scenarios of child processes. Capitalized names report results, which are equal for loaded
+//! and compiled programs.
 
 use oxidax::prelude::*;
 

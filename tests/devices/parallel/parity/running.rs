@@ -33,7 +33,8 @@ pub(super) fn first(x: &Array) -> Array {
     dynamic_index_in_dim(x, 0, 0)
 }
 
-/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or one for each.
+/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or
+/// one for each.
 pub(super) fn split<'f>(
     mesh: Mesh,
     ins: &[PartitionSpec],
@@ -160,8 +161,8 @@ fn compared(case: Case<'_>, results: &[Array]) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs every recorded case of a family, and fails with those that differ, those that have no function, and the functions
-/// of which nothing is recorded.
+/// Runs every recorded case of a family, and fails with those that differ, those that have no
+/// function, and the functions of which nothing is recorded.
 pub(super) fn check(family: &str, table: Table) {
     crate::parallel::eight();
     let suite = Suite::load();

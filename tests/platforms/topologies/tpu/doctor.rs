@@ -6,7 +6,8 @@ use oxidax::prelude::*;
 
 type Step = Lowered<(Array, optim::State, Array), (Array, optim::State, Array)>;
 
-/// Two layers of three products with a weight of `f32[256,256]`, a row of the batch for each device where there is a mesh.
+/// Two layers of three products with a weight of `f32[256,256]`, a row of the batch for each device
+/// where there is a mesh.
 fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
     let optimizer = optim::adam(1e-3);
     let weight = Array::of_type(Aval::new(DType::F32, [256, 256]));

@@ -1,5 +1,6 @@
-//! Our own count of FLOPs beside the TPU compiler's: on models without loops within 3 %, and right where loops make the
-//! compiler's wrong. And what the compiler sends from device to device, read from its program.
+//! Our own count of FLOPs beside the TPU compiler's: on models without loops within 3 %, and right
+//! where loops make the compiler's wrong. And what the compiler sends from device to device, read
+//! from its program.
 
 use super::f32s;
 use oxidax::jit::Lowered;

@@ -1,4 +1,5 @@
-//! One device's share of a spread step by us and by the TPU compiler, whose counts are of one device.
+//! One device's share of a spread step by us and by the TPU compiler, whose counts are of one
+//! device.
 
 use super::f32s;
 use super::roofline::{Transformer, ids};
@@ -8,8 +9,9 @@ use oxidax::roofline::Roofline;
 /// How a model is made, and its loss.
 type Model<M> = (fn(random::Key) -> M, fn(&M, &Array, &Array) -> Array);
 
-/// Fails unless our count of a step of AdamW, its parameters and optimizer state cut by `rules` and its batch along `data`, is
-/// within 3 % of the compiler's FLOPs and of the bytes held, and not below this part of the bytes moved, on one of eight devices.
+/// Fails unless our count of a step of AdamW, its parameters and optimizer state cut by `rules` and
+/// its batch along `data`, is within 3 % of the compiler's FLOPs and of the bytes held, and not
+/// below this part of the bytes moved, on one of eight devices.
 #[track_caller]
 fn agree<M: Tree + Clone>(
     name: &str,
