@@ -2,7 +2,7 @@
 
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
-use crate::core::{Array, Aval, Error, NamedSharding, Program};
+use crate::core::{Array, Aval, Error, Program};
 use crate::passes::Plan;
 use crate::runtime::Executable;
 use crate::tree::{Signature, Tree, rebuild};

@@ -1,6 +1,6 @@
 //! The custom call through which programs call host functions.
 
-use super::buffer::element_type;
+use super::device_buffer::element_type;
 use crate::core::host_function::{as_callback, find, put_aside};
 use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
 use oxidax_pjrt::ffi::{CallFrame, register};

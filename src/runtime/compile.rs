@@ -119,7 +119,7 @@ pub(super) fn output_shardings(
     requested: &[Option<NamedSharding>],
 ) -> Result<Vec<NamedSharding>, String> {
     let request = |index: usize| requested.get(index).cloned().flatten();
-    if let Some(all) = (0..results.len()).map(request).collect() {
+    if let Some(all) = (0..results.len()).map(request).collect::<Option<_>>() {
         return Ok(all);
     }
     let chosen = executable.result_shardings().map_err(|error| error.to_string())?;

@@ -117,7 +117,7 @@ impl Executable {
         refuse_inside(&self.name)?;
         let Scratch { arguments, non_donatable: in_scratch, spare, workspace } = scratch;
         let non_donatable = match non_donatable {
-            NonDonatable::InScratch => in_scratch,
+            NonDonatable::InScratch => in_scratch.as_slice(),
             NonDonatable::Indices(indices) => indices,
         };
         let options = ExecuteOptions { non_donatable, ..Default::default() };

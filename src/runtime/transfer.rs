@@ -187,7 +187,7 @@ fn shard_from_host(
             bytes
         } else {
             let take = || aval.shape.take(&ranges, aval.dtype.host_bytes(), bytes);
-            shard_bytes.entry(ranges.clone()).or_insert_with(take)
+            shard_bytes.entry(ranges.clone()).or_insert_with(take).as_slice()
         };
         buffers.push(copy_to_device(runtime, bytes, aval, &shape, device.id())?);
     }
