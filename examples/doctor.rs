@@ -56,7 +56,7 @@ fn step(case: &Case) -> Result<Step, Error> {
         let loss = |model: &Mlp| {
             let (model, x) = (precision.cast_to_compute(model), precision.cast_to_compute(&x));
             let logits = precision.cast_to_output(&model.forward(&x, &policy));
-            nn::softmax_cross_entropy(&logits, &labels).mean()
+            nn::softmax_cross_entropy_with_integer_labels(&logits, &labels).mean()
         };
         let (loss, gradients) = value_and_grad(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);

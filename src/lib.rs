@@ -100,12 +100,15 @@
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
 extern crate self as oxidax;
 
+#[cfg(feature = "checkpoint")]
 pub mod checkpoint;
 pub mod control_flow;
 pub mod core;
+#[cfg(feature = "data")]
 pub mod data;
 pub mod debug;
 pub mod distributed;
+#[cfg(feature = "doctor")]
 pub mod doctor;
 pub mod jit;
 pub mod nn;
@@ -116,10 +119,13 @@ pub mod passes;
 pub mod prelude;
 pub mod primitives;
 pub mod random;
+#[cfg(feature = "roofline")]
 pub mod roofline;
 mod runtime;
 pub mod stablehlo;
+#[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "train")]
 pub mod train;
 pub mod transforms;
 pub mod tree;
@@ -141,22 +147,29 @@ fn vary(x: &Array, varying: &core::Varying) -> Array {
 /// The code of the pages that live outside the sources compiles with the doc tests.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "full")]
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[cfg(feature = "full")]
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
+    #[cfg(feature = "testing")]
     #[doc = include_str!("../CONTRIBUTING.md")]
     struct Contributing;
+    #[cfg(feature = "data")]
     #[doc = include_str!("../docs/data.md")]
     struct Data;
     #[doc = include_str!("../docs/parallel.md")]
     struct Parallel;
+    #[cfg(feature = "checkpoint")]
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
+    #[cfg(feature = "doctor")]
     #[doc = include_str!("../docs/ahead-of-time.md")]
     struct AheadOfTime;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
+    #[cfg(feature = "roofline")]
     #[doc = include_str!("../docs/roofline.md")]
     struct Roofline;
     #[cfg(feature = "distributed")]

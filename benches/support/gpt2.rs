@@ -52,7 +52,7 @@ impl Norm {
 
     fn forward(&self, x: &Array) -> Array {
         let mean = x.mean_axes(axes(-1).keepdims());
-        let variance = x.var_axes(axes(-1).keepdims(), 0.0);
+        let variance = x.var_axes(axes(-1).keepdims());
         (x - &mean) * rsqrt(&(variance + 1e-5)) * &self.scale + &self.bias
     }
 }
@@ -100,7 +100,7 @@ impl Gpt2 {
         let embedded = self.tokens.index(i![&seen]) + self.positions.index(i![..t as isize]);
         let x = self.blocks.iter().fold(embedded, |x, block| block.forward(&x));
         let logits = self.last.forward(&x).matmul(&self.tokens.t());
-        nn::softmax_cross_entropy(&logits, &tokens.index(i![.., 1..])).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&logits, &tokens.index(i![.., 1..])).mean()
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn step_with(
     jit(move |model: Mlp, state: optim::State, batch: Batch| {
         let loss = |model: &Mlp| {
             let logits = gather(model).forward(&batch.images);
-            nn::softmax_cross_entropy(&logits, &batch.labels).mean()
+            nn::softmax_cross_entropy_with_integer_labels(&logits, &batch.labels).mean()
         };
         let (loss, gradients) = value_and_grad(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);

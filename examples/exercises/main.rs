@@ -52,8 +52,9 @@ fn training() -> Result<(nn::Mlp, optim::State, Step), Error> {
     let state = optimizer.init(&model);
     let step = jit(move |model: nn::Mlp, state: optim::State, batch: (Array, Array)| {
         let (images, labels) = &batch;
-        let loss =
-            |model: &nn::Mlp| nn::softmax_cross_entropy(&model.forward(images), labels).mean();
+        let loss = |model: &nn::Mlp| {
+            nn::softmax_cross_entropy_with_integer_labels(&model.forward(images), labels).mean()
+        };
         let (loss, gradients) = value_and_grad(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);
         (optim::apply_updates(&model, &updates), state, loss)

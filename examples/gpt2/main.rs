@@ -14,7 +14,6 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
-mod layers;
 mod model;
 mod run;
 mod sample;

@@ -4,7 +4,7 @@
 //!
 //! Radford, Wu, Child, Luan, Amodei, Sutskever: Language models are unsupervised multitask learners (2019).
 
-use super::layers::{Layers, row};
+use nn::Layers;
 use oxidax::prelude::*;
 
 /// The sizes of a model.
@@ -87,13 +87,10 @@ impl Gpt2 {
         let table = |key, n| {
             nn::Embedding::with_weight(nn::init::normal(key, [n, config.width], DType::F32, 0.02))
         };
-        let blocks = random::split(layers, config.layers);
         Gpt2 {
             wte: table(tokens, config.vocabulary),
             wpe: table(positions, config.positions),
-            h: Layers::Unrolled {
-                each: blocks.into_iter().map(|k| Block::new(k, config)).collect(),
-            },
+            h: Layers::new(layers, config.layers, |key| Block::new(key, config)),
             ln_f: norm(config),
             drop: nn::Dropout::new(config.dropout),
         }
@@ -104,15 +101,11 @@ impl Gpt2 {
     pub(crate) fn forward(&self, tokens: &Array, key: Option<random::Key>) -> Array {
         let [_, t] = tokens.dims();
         self.expect_room(t);
-        // Those of all layers at once: a loop over stacked layers takes one after the other.
-        let n = self.h.len();
-        let keys = key.map(|key| random::split_batch(key, [n + 1, 3]));
-        let first = keys.as_ref().map(|keys| row(&row(keys, n), 0));
+        let [drop_key, layers_key] = split_key(key);
         let x = self.wte.forward(tokens) + self.wpe.weight.index(i![..t as isize]);
-        let x = self.drop.forward(&x, first);
-        let keys = keys.map(|keys| random::Key::from_data(keys.data().index(i![..-1])));
-        let keys = self.h.keys(keys);
-        let (x, _) = self.h.fold(x, &keys, |x, block, key| (block.forward(&x, key), ()));
+        let x = self.drop.forward(&x, drop_key);
+        let keys = self.h.split_key(layers_key);
+        let (x, _) = self.h.scan(x, &keys, |x, block, key| (block.forward(&x, key), ()));
         self.wte.attend(&self.ln_f.forward(&x))
     }
 
@@ -134,7 +127,7 @@ impl Gpt2 {
         let from = &cache.position;
         let x = self.wte.forward(tokens) + self.wpe.forward(&(iota(DType::I32, t) + from));
         let (x, layers) =
-            self.h.fold(x, &cache.layers, |x, block, past| block.decode(&x, past, from));
+            self.h.scan(x, &cache.layers, |x, block, past| block.decode(&x, past, from));
         let last = self.ln_f.forward(&x.index(i![.., -1]));
         (self.wte.attend(&last), Cache { layers, position: from + t as i32 })
     }
@@ -172,9 +165,9 @@ impl Block {
         }
     }
 
-    /// `[b, t, width]` of the same; three keys, `[3]`, if elements are dropped.
-    fn forward(&self, x: &Array, keys: Option<random::Key>) -> Array {
-        let [weights, attn, mlp] = [0, 1, 2].map(|at| keys.as_ref().map(|keys| row(keys, at)));
+    /// Applies the block to `[b, t, width]`. With a key it drops elements.
+    fn forward(&self, x: &Array, key: Option<random::Key>) -> Array {
+        let [weights, attn, mlp] = split_key(key);
         let x = x + self.attn.forward(&self.ln_1.forward(x), [weights, attn]);
         &x + self.mlp.forward(&self.ln_2.forward(&x), mlp)
     }
@@ -238,4 +231,12 @@ impl Mlp {
 
 fn norm(config: &Config) -> nn::LayerNorm {
     nn::LayerNorm { epsilon: config.epsilon.into(), ..nn::LayerNorm::new(config.width) }
+}
+
+/// Splits a key, if there is one.
+fn split_key<const N: usize>(key: Option<random::Key>) -> [Option<random::Key>; N] {
+    match key {
+        Some(key) => key.split().map(Some),
+        None => [const { None }; N],
+    }
 }

@@ -106,9 +106,9 @@ fn by_layers() -> PartitionRules {
     let mut rules = Vec::new();
     for (pair, (first, second)) in [("attn", ("c_attn", "c_proj")), ("mlp", ("c_fc", "c_proj"))] {
         // In a stack the layers come first.
-        rules.push((format!("*h.all.{pair}.{first}.weight"), p![None, None, "model"]));
-        rules.push((format!("*h.all.{pair}.{first}.bias"), p![None, "model"]));
-        rules.push((format!("*h.all.{pair}.{second}.weight"), p![None, "model"]));
+        rules.push((format!("*h.stack.{pair}.{first}.weight"), p![None, None, "model"]));
+        rules.push((format!("*h.stack.{pair}.{first}.bias"), p![None, "model"]));
+        rules.push((format!("*h.stack.{pair}.{second}.weight"), p![None, "model"]));
         rules.push((format!("*{pair}.{first}.weight"), p![None, "model"]));
         rules.push((format!("*{pair}.{first}.bias"), p!["model"]));
         rules.push((format!("*{pair}.{second}.weight"), p!["model"]));

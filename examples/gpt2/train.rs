@@ -90,7 +90,7 @@ pub(crate) fn loss(
     policy: nn::DTypePolicy,
 ) -> Array {
     let logits = policy.cast_to_compute(model).forward(tokens, key);
-    nn::softmax_cross_entropy(&policy.cast_to_output(&logits), next).mean()
+    nn::softmax_cross_entropy_with_integer_labels(&policy.cast_to_output(&logits), next).mean()
 }
 
 /// Loss and gradients of a batch, whose parts are taken one after the other.
@@ -121,7 +121,7 @@ fn mean_gradients(
 
 /// The leaves that decay: matrices, also where a leading axis counts the layers.
 fn matrices() -> optim::Mask {
-    let stacked = || optim::Mask::paths(["h.all.*"]);
+    let stacked = || optim::Mask::paths(["h.stack.*"]);
     let matrix = optim::Mask::min_rank(2).and(stacked().not());
     matrix.or(optim::Mask::min_rank(3).and(stacked()))
 }

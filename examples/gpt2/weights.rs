@@ -57,7 +57,7 @@ pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)
         Ok(checkpoint::open(folder)?
             // Files of the whole language model have it in front of names, those of its trunk do not.
             .rename("transformer.*", "*")
-            .rename("h.*.*", "h.each[*].*")
+            .rename("h.*.*", "h.layers[*].*")
             .rename("*ln_*.weight", "*ln_*.scale")
             // The mask of causal attention, which older files keep.
             .ignore(["*.attn.bias", "*.attn.masked_bias"])
@@ -106,9 +106,9 @@ pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Resu
     Ok(checkpoint::save(folder.join("model.safetensors"), &leaves)?)
 }
 
-/// The name in a file of the leaf at a path, as [`load`] reads it: `h.3.ln_1.weight` for `h.each[3].ln_1.scale`.
+/// The name in a file of the leaf at a path, as [`load`] reads it: `h.3.ln_1.weight` for `h.layers[3].ln_1.scale`.
 pub(crate) fn name_of(path: &str) -> String {
-    path.replace("h.each[", "h.").replace(']', "").replace(".scale", ".weight")
+    path.replace("h.layers[", "h.").replace(']', "").replace(".scale", ".weight")
 }
 
 fn config(folder: &Path) -> anyhow::Result<Config> {

@@ -62,7 +62,8 @@ impl Mlp {
 }
 
 fn loss(model: &Mlp, batch: &data::Batch) -> Array {
-    nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
+    nn::softmax_cross_entropy_with_integer_labels(&model.forward(&batch.images), &batch.labels)
+        .mean()
 }
 
 fn main() -> anyhow::Result<()> {

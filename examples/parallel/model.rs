@@ -104,7 +104,7 @@ impl<F: Tree> Gpt<F> {
     /// The mean cross entropy of the next tokens `i32[b, t]`, read off `[b, t, width]`.
     pub(crate) fn read(&self, x: &Array, next: &Array) -> Array {
         let logits = self.tokens.attend(&self.norm.forward(x));
-        nn::softmax_cross_entropy(&logits, next).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
     }
 }
 
@@ -206,7 +206,7 @@ impl Model for Perceptron {
     }
 
     fn finish(&self, x: &Array, labels: &Array) -> Array {
-        nn::softmax_cross_entropy(&self.last.forward(x), labels).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&self.last.forward(x), labels).mean()
     }
 
     fn blocks(&self) -> &[nn::Mlp] {

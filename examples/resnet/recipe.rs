@@ -138,7 +138,9 @@ impl Recipe {
             let logits = policy.cast_to_output(&logits);
             let right = eq(argmax(&logits, -1).astype(DType::I32), &labels);
             Means {
-                loss: means.loss.update(&nn::softmax_cross_entropy(&logits, &labels)),
+                loss: means
+                    .loss
+                    .update(&nn::softmax_cross_entropy_with_integer_labels(&logits, &labels)),
                 accuracy: means.accuracy.update(&right),
             }
         };

@@ -262,8 +262,15 @@ impl Folder {
             );
             return Err(refused(&path, message).into());
         }
-        let Manifest { position, notes, .. } = manifest;
-        Ok(Restored { step, state, position, passed_over: Vec::new(), path, notes })
+        Ok(Restored {
+            step,
+            state,
+            #[cfg(feature = "data")]
+            position: manifest.position,
+            passed_over: Vec::new(),
+            path,
+            notes: manifest.notes,
+        })
     }
 }
 

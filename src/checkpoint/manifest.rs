@@ -3,10 +3,10 @@
 //! Two lines of JSON. The second holds the CRC-32C of the first, so that a changed step or position is
 //! noticed like a changed weight; a later version will change the first line alone.
 
+use super::Position;
 use super::fault::{Read, abridged, damaged, io_error, refused, unread};
 use super::file::open_file;
 use crate::core::Error;
-use crate::data::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

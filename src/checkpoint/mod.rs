@@ -27,10 +27,16 @@ mod save;
 mod snapshot;
 mod steps;
 
+#[cfg(feature = "data")]
+use crate::data::Position;
 pub use folder::Folder;
 pub use reader::{Reader, arrays, load, open};
 pub use save::save;
 pub use snapshot::{Restored, Snapshot};
+
+/// Stands for the position of a data pipeline without the feature `data`: it is copied as it is.
+#[cfg(not(feature = "data"))]
+type Position = serde_json::Value;
 
 /// The name of a tree's only leaf when the tree is an array.
 const BARE: &str = "array";

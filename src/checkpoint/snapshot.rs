@@ -1,8 +1,8 @@
 //! What is saved of a run, and what comes back.
 
+use super::Position;
 use super::fault::refused;
 use crate::core::Error;
-use crate::data::Position;
 use crate::tree::Tree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +38,7 @@ impl<'a, T: Tree> Snapshot<'a, T> {
 
     /// Where the training data stands: the [`position`](crate::data::Stream::position) behind the batch
     /// of the step. Streams besides this one go into notes.
+    #[cfg(feature = "data")]
     #[must_use]
     pub fn position(mut self, position: Position) -> Snapshot<'a, T> {
         self.position = Some(position);
@@ -72,7 +73,8 @@ pub struct Restored<T> {
     pub step: u64,
     /// The arrays, in the template's structure.
     pub state: T,
-    /// Where the training data stood, if that was saved.
+    /// The position of the training data, if it was saved.
+    #[cfg(feature = "data")]
     pub position: Option<Position>,
     /// Why newer checkpoints were passed over, the newest first: they are damaged.
     pub passed_over: Vec<Error>,

@@ -44,16 +44,16 @@ use crate::primitives::PRIMITIVES;
 
 /// Every primitive that holds programs, sorted by name.
 pub const HOLDERS: &[Entry] = &[
-    Entry { name: "call", make: call::make, exemplars: call::exemplars },
-    Entry { name: "cond", make: cond::make, exemplars: cond::exemplars },
-    Entry { name: "custom_jvp", make: custom::jvp::make, exemplars: custom::jvp::exemplars },
-    Entry { name: "custom_vjp", make: custom::vjp::make, exemplars: custom::vjp::exemplars },
-    Entry { name: "linear_solve", make: linear_solve::make, exemplars: linear_solve::exemplars },
-    Entry { name: "reduce", make: reduce::make, exemplars: reduce::exemplars },
-    Entry { name: "remat", make: remat::make, exemplars: remat::exemplars },
-    Entry { name: "scan", make: scan::make, exemplars: scan::exemplars },
-    Entry { name: "shard_map", make: shard_map::make, exemplars: shard_map::exemplars },
-    Entry { name: "while_loop", make: while_loop::make, exemplars: while_loop::exemplars },
+    Entry::new("call", call::make, call::exemplars),
+    Entry::new("cond", cond::make, cond::exemplars),
+    Entry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
+    Entry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
+    Entry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
+    Entry::new("reduce", reduce::make, reduce::exemplars),
+    Entry::new("remat", remat::make, remat::exemplars),
+    Entry::new("scan", scan::make, scan::exemplars),
+    Entry::new("shard_map", shard_map::make, shard_map::exemplars),
+    Entry::new("while_loop", while_loop::make, while_loop::exemplars),
 ];
 
 /// Reads a program as it prints.

@@ -32,9 +32,9 @@ pub(crate) use mesh::{leaf_error, sharding_rule, varying};
 pub(crate) use program::host_function;
 pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, Dense, DynKey, Effects, Elements,
-    Entry, Eqn, Exemplar, Half, HigherOrder, HostFunction, JvpResult, Known, Make, Mapped, Marks,
-    Operand, Parameters, Primitive, Program, Pruned, RunCount, Sample, SaveHint, Split,
-    SplitOperand, Spmd, Tangent, Used, Var,
+    Entry, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult, Known,
+    Mapped, Marks, Operand, Parameters, Primitive, Program, Pruned, ReadPrimitive, Registered,
+    RunCount, Sample, SaveHint, Split, SplitOperand, Spmd, Tangent, Used, Var,
 };
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};

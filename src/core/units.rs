@@ -12,6 +12,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Seconds in the unit that fits them: `5.35 ms`.
+#[cfg(any(test, feature = "doctor", feature = "roofline"))]
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-6 => format!("{:.1} ns", s * 1e9),

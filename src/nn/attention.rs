@@ -1,7 +1,7 @@
-//! Attention with several heads, and the cache by which it decodes token by token.
+//! Multi-head attention and its key-value cache.
 
 use super::Linear;
-use super::fits::expect_features;
+use super::check::expect_features;
 use super::rotary::{Rotary, positions_from};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::ops::{Attention, dot_product_attention, promote_types};
@@ -12,10 +12,11 @@ use crate::primitives::{
 use crate::random::Key;
 use crate::tree::Tree;
 
-/// Attention in several heads: queries, keys and values are linear maps of `x`, and the heads' results are
-/// mapped back to its features.
+/// Multi-head attention.
 ///
-/// Several neighbouring heads of queries may share one of keys and values ([`grouped`](Self::grouped)).
+/// Queries, keys and values are linear projections of `x`. The results of the heads are projected
+/// back to the features of `x`. Neighbouring query heads may share a head of keys and values
+/// ([`grouped`](Self::grouped)).
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -32,35 +33,35 @@ use crate::tree::Tree;
 /// ```
 ///
 /// # Reference
-/// Vaswani et al., "Attention is all you need" (2017), section 3.2.2; Ainslie et al., "GQA: training
-/// generalized multi-query transformer models" (2023).
+/// Vaswani et al., "Attention is all you need" (2017), section 3.2.2; Ainslie et al., "GQA:
+/// training generalized multi-query transformer models" (2023).
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "MultiHeadDotProductAttention")]
 #[doc(alias = "SelfAttention")]
 pub struct MultiHeadAttention {
-    /// To the queries, `[features, n_heads · h]`.
+    /// The query projection, `[features, n_heads · h]`.
     pub query: Linear,
-    /// To the keys, `[features, n_kv_heads · h]`.
+    /// The key projection, `[features, n_kv_heads · h]`.
     pub key: Linear,
-    /// To the values, `[features, n_kv_heads · h]`.
+    /// The value projection, `[features, n_kv_heads · h]`.
     pub value: Linear,
-    /// From the heads' results, `[n_heads · h, features]`.
+    /// The output projection, `[n_heads · h, features]`.
     pub out: Linear,
-    /// How many heads of queries there are.
+    /// The number of query heads.
     #[tree(static)]
     pub n_heads: usize,
-    /// How many heads of keys and values; divides `n_heads`.
+    /// The number of key and value heads. It divides `n_heads`.
     #[tree(static)]
     pub n_kv_heads: usize,
-    /// Whether a query sees the keys up to itself alone.
+    /// Restricts a query to keys at its own and earlier positions.
     #[tree(static)]
     pub is_causal: bool,
-    /// Turns queries and keys to their positions, if wanted.
+    /// The rotary position embedding of queries and keys, if any.
     #[tree(static)]
     pub rotary: Option<Rotary>,
 }
 
-/// The keys and values of what a [`MultiHeadAttention`] has seen, and how much that is.
+/// The keys and values of the tokens that a [`MultiHeadAttention`] has processed.
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "KeyValueCache")]
 pub struct KvCache {
@@ -68,13 +69,15 @@ pub struct KvCache {
     pub keys: Array,
     /// Values, `[b, length, n_kv_heads, h]`.
     pub values: Array,
-    /// How many tokens are in it, `i32[]`.
+    /// The number of tokens in the cache, `i32[]`.
     pub position: Array,
 }
 
 impl MultiHeadAttention {
-    /// A layer for `n_features` in `n_heads` heads, in `f32`: maps as [`Linear::new`] draws them, not causal,
-    /// without positions.
+    /// Creates a layer for `n_features` features in `n_heads` heads, in `f32`.
+    ///
+    /// Projections are drawn by [`Linear::new`]. The layer is not causal and does not rotate
+    /// positions.
     ///
     /// Throws `Op` (shape) if the heads do not divide the features.
     #[track_caller]
@@ -82,9 +85,11 @@ impl MultiHeadAttention {
         MultiHeadAttention::grouped(key, n_features, n_heads, n_heads)
     }
 
-    /// The same with fewer heads of keys and values: one for `n_heads / n_kv_heads` heads of queries.
+    /// Creates a layer with one key and value head for each group of `n_heads / n_kv_heads` query
+    /// heads.
     ///
-    /// Throws `Op` (shape) if the heads do not divide the features, or those of keys not those of queries.
+    /// Throws `Op` (shape) unless `n_heads` divides the features and `n_kv_heads` divides
+    /// `n_heads`.
     #[track_caller]
     pub fn grouped(
         key: Key,
@@ -111,7 +116,7 @@ impl MultiHeadAttention {
         }
     }
 
-    /// The same layer without biases.
+    /// Removes the biases.
     pub fn without_bias(self) -> MultiHeadAttention {
         MultiHeadAttention {
             query: self.query.without_bias(),
@@ -122,18 +127,20 @@ impl MultiHeadAttention {
         }
     }
 
-    /// What the tokens of `x`, `[b, t, features]`, find in each other: `[b, t, features]`.
+    /// Computes self-attention of `x`, `[b, t, features]`: `[b, t, features]`.
     ///
-    /// Throws `Op` (shape) if `x` does not fit.
+    /// Throws `Op` (shape) if `x` has other sizes.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
         self.attend(x, x, None)
     }
 
-    /// What the tokens of `x`, `[b, t, features]`, find in `memory`, `[b, s, features]`. Where `mask`, booleans
-    /// that broadcast to `[b, n_heads, t, s]`, is false, a token does not look.
+    /// Computes attention of `x`, `[b, t, features]`, to `memory`, `[b, s, features]`.
     ///
-    /// Throws `Op` (shape) if an operand does not fit.
+    /// `mask` is a boolean array that broadcasts to `[b, n_heads, t, s]`. A token does not attend
+    /// where it is false.
+    ///
+    /// Throws `Op` (shape) if an operand has other sizes.
     #[track_caller]
     pub fn attend(&self, x: &Array, memory: &Array, mask: Option<&Array>) -> Array {
         let (mut query, mut key) = (self.queries(x), self.heads("key", &self.key, memory));
@@ -143,12 +150,12 @@ impl MultiHeadAttention {
             query = rotary.forward(&query, &positions(query.shape()[1]));
             key = rotary.forward(&key, &positions(key.shape()[1]));
         }
-        let how =
+        let options =
             Attention { mask: mask.cloned(), is_causal: self.is_causal, ..Attention::default() };
-        self.joined(&query, &key, &value, &how)
+        self.attend_heads(&query, &key, &value, &options)
     }
 
-    /// An empty cache for `batch` sequences of up to `length` tokens, of this dtype.
+    /// Creates an empty cache for `batch` sequences of up to `length` tokens, of this dtype.
     #[track_caller]
     pub fn cache(&self, batch: usize, length: usize, dtype: DType) -> KvCache {
         let shape = [batch, length, self.n_kv_heads, self.features_per_head()];
@@ -157,12 +164,14 @@ impl MultiHeadAttention {
         KvCache { keys: zeros(shape, dtype), values: zeros(shape, dtype), position }
     }
 
-    /// What the next tokens `x`, `[b, t, features]`, find in all up to themselves, and the cache with them in it.
+    /// Computes causal attention of the next tokens `x`, `[b, t, features]`, to all tokens so far.
+    /// Returns the result and the updated cache.
     ///
-    /// Causal whatever [`is_causal`](Self::is_causal) says. The position is an array, so that one compiled
-    /// program, or a step of a `scan`, serves every token. Tokens beyond the cache's length give NaN.
+    /// [`is_causal`](Self::is_causal) is ignored. The position is an array, so one compiled
+    /// program, or a step of a `scan`, serves every token. Tokens beyond the length of the cache
+    /// give NaN.
     ///
-    /// Throws `Op` (shape) if `x` does not fit the cache.
+    /// Throws `Op` (shape) if the sizes of `x` and the cache differ.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -170,7 +179,7 @@ impl MultiHeadAttention {
     ///     |key: random::Key, tokens: Array| {
     ///         let layer = nn::MultiHeadAttention::new(key, 64, 4);
     ///         let cache = layer.cache(2, 128, DType::F32);
-    ///         // One token after the other: `[t, b, 1, features]`.
+    ///         // One token after another: `[t, b, 1, features]`.
     ///         let step = |cache, x: Array| {
     ///             let (y, cache) = layer.decode(&x, &cache);
     ///             (cache, y)
@@ -200,23 +209,23 @@ impl MultiHeadAttention {
             query = rotary.forward(&query, &positions);
             key = rotary.forward(&key, &positions);
         }
-        let written = |old: &Array, new: &Array| {
+        let update = |old: &Array, new: &Array| {
             let new = convert_element_type(new, old.dtype());
             dynamic_update_slice_in_dim(old, &new, &cache.position, 1)
         };
-        let (keys, values) = (written(&cache.keys, &key), written(&cache.values, &value));
-        let places = broadcasted_iota(DType::I32, [1, 1, t, length], 3);
-        let how = Attention {
-            mask: Some(le(places, reshape(&positions, [1, 1, t, 1]))),
+        let (keys, values) = (update(&cache.keys, &key), update(&cache.values, &value));
+        let key_positions = broadcasted_iota(DType::I32, [1, 1, t, length], 3);
+        let options = Attention {
+            mask: Some(le(key_positions, reshape(&positions, [1, 1, t, 1]))),
             ..Attention::default()
         };
-        let y = self.joined(&query, &keys, &values, &how);
+        let y = self.attend_heads(&query, &keys, &values, &options);
         let next = &cache.position + t as i32;
         let y = where_(&le(&next, length as i32), &y, full_like(&y, f64::NAN));
         (y, KvCache { keys, values, position: next })
     }
 
-    /// `h` of the heads.
+    /// Returns the number of features per head, `h`.
     #[track_caller]
     fn features_per_head(&self) -> usize {
         let width = self.query.weight.shape()[1];
@@ -237,42 +246,48 @@ impl MultiHeadAttention {
         self.heads("query", &self.query, x)
     }
 
-    /// `[b, t, heads, h]` of `x`, `[b, t, features]`, by one of the maps.
+    /// Projects `x`, `[b, t, features]`, to heads, `[b, t, heads, h]`.
     #[track_caller]
-    fn heads(&self, name: &str, map: &Linear, x: &Array) -> Array {
+    fn heads(&self, name: &str, projection: &Linear, x: &Array) -> Array {
         if x.rank() != 3 {
             let message = format!("x {} needs axes [b, t, features]", x.aval());
             throw_operands("MultiHeadAttention", RuleError::shape(message), &[x]);
         }
         let leaf = format!("{name}.weight");
-        let [n_in, n_out] = map.weight.dims();
-        expect_features("MultiHeadAttention", x, &leaf, &map.weight, n_in);
+        let [n_in, n_out] = projection.weight.dims();
+        expect_features("MultiHeadAttention", x, &leaf, &projection.weight, n_in);
         let (b, t, h) = (x.shape()[0], x.shape()[1], self.features_per_head());
         let n = if name == "query" { self.n_heads } else { self.n_kv_heads };
         if n * h != n_out {
-            let message = format!("`{leaf}` {} does not give {n} heads of {h}", map.weight.aval());
-            throw_operands("MultiHeadAttention", RuleError::shape(message), &[x, &map.weight]);
+            let weight = &projection.weight;
+            let message = format!("`{leaf}` {} does not give {n} heads of {h}", weight.aval());
+            throw_operands("MultiHeadAttention", RuleError::shape(message), &[x, weight]);
         }
-        reshape(&map.forward(x), [b, t, n, h])
+        reshape(&projection.forward(x), [b, t, n, h])
     }
 
-    /// The heads' results, side by side and mapped back.
+    /// Computes attention of each head, concatenates the results and projects them back.
     #[track_caller]
-    fn joined(&self, query: &Array, key: &Array, value: &Array, how: &Attention) -> Array {
+    fn attend_heads(
+        &self,
+        query: &Array,
+        key: &Array,
+        value: &Array,
+        options: &Attention,
+    ) -> Array {
         let [b, t, n, h] = query.dims();
         let dtypes = [key.dtype(), value.dtype()];
         let dtype = dtypes.into_iter().fold(query.dtype(), |a, b| promote_types(a, b).unwrap_or(a));
         let [query, key, value] = [query, key, value].map(|x| convert_element_type(x, dtype));
-        let means = dot_product_attention(&query, &key, &value, how);
-        self.out.forward(&reshape(&means, [b, t, n * h]))
+        let heads = dot_product_attention(&query, &key, &value, options);
+        self.out.forward(&reshape(&heads, [b, t, n * h]))
     }
 }
 
 #[track_caller]
 fn expect_groups(n_heads: usize, n_kv_heads: usize) {
     if n_kv_heads == 0 || !n_heads.is_multiple_of(n_kv_heads) {
-        let message =
-            format!("{n_heads} heads of queries are no multiple of {n_kv_heads} heads of keys");
+        let message = format!("{n_heads} query heads are not a multiple of {n_kv_heads} key heads");
         throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
     }
 }

@@ -1,18 +1,18 @@
-//! Batch normalization, whose running statistics are a tree of their own.
+//! Batch normalization.
 
 use super::Number;
-use super::fits::{expect_features, wide};
-use super::norm::{affine, checked, finished};
+use super::check::{expect_features, wide};
+use super::norm::{normalized, ones_and_zeros, result_dtype};
 use crate::core::{Array, from_caller};
 use crate::ops::{axes, pmean};
 use crate::primitives::{convert_element_type, rsqrt};
 use crate::tree::Tree;
 
-/// Each channel shifted to mean 0 and scaled to variance 1 over the whole batch and all of space, then by a
-/// trained scale and offset.
+/// Normalizes each channel to mean 0 and variance 1 over the batch and the spatial axes, then
+/// applies a trained scale and bias.
 ///
-/// The running statistics are no parameters: they live in a [`BatchStats`], which a training step takes and
-/// gives back like the optimizer's state.
+/// The running statistics are not parameters. A training step takes and returns them as
+/// [`BatchStats`], like the state of the optimizer.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -35,15 +35,15 @@ use crate::tree::Tree;
 pub struct BatchNorm {
     /// The scale, `[channels]`.
     pub scale: Option<Array>,
-    /// The offset, `[channels]`.
+    /// The bias, `[channels]`.
     pub bias: Option<Array>,
-    /// How much of the running statistics a step keeps; 0.99 at first.
+    /// The factor by which a step decays the running statistics. 0.99 by default.
     #[tree(static)]
     pub momentum: Number,
-    /// Added to the variance; 1e-5 at first.
+    /// A constant added to the variance. 1e-5 by default.
     #[tree(static)]
     pub epsilon: Number,
-    /// The named axis of a `vmap` over which the batch is spread, if it is.
+    /// The axis name of the mapped batch axis, if the batch is mapped over.
     #[tree(static)]
     pub axis_name: Option<String>,
 }
@@ -58,37 +58,38 @@ pub struct BatchStats {
 }
 
 impl BatchStats {
-    /// Mean 0 and variance 1 of so many channels, in `f32`.
+    /// Creates statistics of mean 0 and variance 1 for `n_channels` channels, in `f32`.
     #[track_caller]
     pub fn new(n_channels: usize) -> BatchStats {
-        let (var, mean) = affine(n_channels);
+        let (var, mean) = ones_and_zeros(n_channels);
         BatchStats { mean, var }
     }
 }
 
 impl BatchNorm {
-    /// A layer for so many channels in `f32`: scale one, offset zero.
+    /// Creates a layer for `n_channels` channels in `f32`, with scale 1 and bias 0.
     #[track_caller]
     pub fn new(n_channels: usize) -> BatchNorm {
-        let (scale, bias) = affine(n_channels);
+        let (scale, bias) = ones_and_zeros(n_channels);
         let (momentum, epsilon) = (0.99.into(), 1e-5.into());
         BatchNorm { scale: Some(scale), bias: Some(bias), momentum, epsilon, axis_name: None }
     }
 
-    /// `x`, `[…, channels]`, normalized by its own statistics, and the running ones moved towards these.
+    /// Normalizes `x`, `[…, channels]`, by the statistics of the batch, and updates the running
+    /// ones.
     ///
-    /// Statistics are computed in `f32` at least; the variance is that of the batch itself, not an estimate of
-    /// another's. The result has the dtype that `x` and the leaves promote to.
+    /// Statistics are computed in `f32` at least. The variance is that of the batch, without
+    /// Bessel's correction. The result has the dtype that `x` and the leaves promote to.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`.
     #[track_caller]
     pub fn forward_train(&self, x: &Array, stats: &BatchStats) -> (Array, BatchStats) {
-        self.expect(x, stats);
-        let dtype = checked("BatchNorm", x, &self.scale, &self.bias);
+        self.expect_channels(x, stats);
+        let dtype = result_dtype("BatchNorm", x, &self.scale, &self.bias);
         let x = convert_element_type(x, wide(dtype));
-        let over: Vec<isize> = (0..x.rank() as isize - 1).collect();
+        let reduced: Vec<isize> = (0..x.rank() as isize - 1).collect();
         let mean_of = |x: &Array| {
-            let mean = x.mean_axes(axes(over.clone()));
+            let mean = x.mean_axes(axes(reduced.clone()));
             match &self.axis_name {
                 Some(name) => pmean(&mean, name),
                 None => mean,
@@ -98,35 +99,36 @@ impl BatchNorm {
         let centred = &x - &mean;
         let var = mean_of(&(&centred * &centred));
         let inverse = rsqrt(&(&var + self.epsilon.get()));
-        let y = finished(&centred, &inverse, &self.scale, &self.bias, dtype);
-        (y, BatchStats { mean: self.moved(&stats.mean, &mean), var: self.moved(&stats.var, &var) })
+        let y = normalized(&centred, &inverse, &self.scale, &self.bias, dtype);
+        let (mean, var) = (self.decayed(&stats.mean, &mean), self.decayed(&stats.var, &var));
+        (y, BatchStats { mean, var })
     }
 
-    /// `x`, `[…, channels]`, normalized by the running statistics.
+    /// Normalizes `x`, `[…, channels]`, by the running statistics.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`.
     #[track_caller]
     pub fn forward_eval(&self, x: &Array, stats: &BatchStats) -> Array {
-        self.expect(x, stats);
-        let dtype = checked("BatchNorm", x, &self.scale, &self.bias);
+        self.expect_channels(x, stats);
+        let dtype = result_dtype("BatchNorm", x, &self.scale, &self.bias);
         let x = convert_element_type(x, wide(dtype));
         let centred = &x - convert_element_type(&stats.mean, x.dtype());
         let var = convert_element_type(&stats.var, x.dtype());
         let inverse = rsqrt(&(var + self.epsilon.get()));
-        finished(&centred, &inverse, &self.scale, &self.bias, dtype)
+        normalized(&centred, &inverse, &self.scale, &self.bias, dtype)
     }
 
     #[track_caller]
-    fn expect(&self, x: &Array, stats: &BatchStats) {
+    fn expect_channels(&self, x: &Array, stats: &BatchStats) {
         for (name, leaf) in [("stats.mean", &stats.mean), ("stats.var", &stats.var)] {
             let [n_channels] = leaf.dims();
             expect_features("BatchNorm", x, name, leaf, n_channels);
         }
     }
 
-    /// The running statistic after a batch, in its own dtype.
+    /// Returns the running statistic after a batch, in the dtype of the running statistic.
     #[track_caller]
-    fn moved(&self, running: &Array, batch: &Array) -> Array {
+    fn decayed(&self, running: &Array, batch: &Array) -> Array {
         from_caller(|| {
             let momentum = self.momentum.get();
             let batch = convert_element_type(batch, running.dtype());

@@ -1,6 +1,6 @@
-//! Convolutions over one to three (or more) axes, channels last, and their transposes.
+//! Convolutions and transposed convolutions, channels last.
 
-use super::fits::{expect_features, promoted};
+use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::primitives::{
@@ -10,7 +10,7 @@ use crate::primitives::{
 use crate::random::Key;
 use crate::tree::Tree;
 
-/// A convolution of `[…, space…, in]` with a kernel, channels last, over as many axes as its window has.
+/// A convolution of `[…, space…, in]`, channels last, over as many spatial axes as its window has.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -31,31 +31,31 @@ use crate::tree::Tree;
 pub struct Conv {
     /// The kernel, `[window…, in / groups, out]`.
     pub weight: Array,
-    /// The offset, `[out]`.
+    /// The bias, `[out]`.
     pub bias: Option<Array>,
-    /// Steps from one place of the window to the next, for each axis; empty for ones.
+    /// The strides of the window along each axis. Empty means 1.
     #[tree(static)]
     pub strides: Vec<usize>,
-    /// What surrounds `x`; `Same` at first.
+    /// The padding of `x`. `Same` by default.
     #[tree(static)]
     pub padding: Padding,
-    /// Steps from one element of the window to the next, for each axis; empty for ones.
+    /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
-    /// Into so many groups the channels fall; an output sees the inputs of its own group only.
+    /// The number of channel groups. An output depends on the inputs of its own group only.
     #[tree(static)]
     pub groups: usize,
 }
 
 impl Conv {
-    /// A layer from `n_in` to `n_out` channels in `f32`, its kernel drawn by [`init::lecun_normal`], its bias
-    /// zero.
+    /// Creates a layer from `n_in` to `n_out` channels in `f32`, with a kernel drawn by
+    /// [`init::lecun_normal`] and a zero bias.
     #[track_caller]
     pub fn new(key: Key, window: &[usize], n_in: usize, n_out: usize) -> Conv {
         Conv::grouped(key, window, n_in, n_out, 1)
     }
 
-    /// The same in so many groups; with `n_in` of them the convolution goes channel by channel (depthwise).
+    /// Creates a layer with groups of channels. `n_in` groups make a depthwise convolution.
     ///
     /// Throws `Op` (shape) if the groups do not divide both numbers of channels.
     #[track_caller]
@@ -70,24 +70,25 @@ impl Conv {
         Conv { groups, ..Conv::with_weight(init::lecun_normal(key, shape, DType::F32)) }
     }
 
-    /// A layer with this kernel, `[window…, in, out]`, and a zero bias of its dtype.
+    /// Creates a layer with this kernel, `[window…, in, out]`, and a zero bias of its dtype.
     ///
-    /// Throws `Op` (shape) if the kernel has no axis of a window.
+    /// Throws `Op` (shape) if the kernel does not have a window axis.
     #[track_caller]
     pub fn with_weight(weight: Array) -> Conv {
-        let bias = Some(bias_of("Conv", &weight));
+        let bias = Some(zero_bias("Conv", &weight));
         let (strides, dilation) = (Vec::new(), Vec::new());
         Conv { weight, bias, strides, padding: Padding::Same, dilation, groups: 1 }
     }
 
-    /// The same layer without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Conv {
         Conv { bias: None, ..self }
     }
 
-    /// From `[…, space…, in]` to `[…, space…, out]`; in front of space may stand any number of axes.
+    /// Applies the convolution, `[…, space…, in] → […, space…, out]`, with any number of batch
+    /// axes.
     ///
-    /// Throws `Op` (shape) if the last axis of `x` is not `in`, or the window does not fit.
+    /// Throws `Op` (shape) if the last axis of `x` is not `in`, or the window is too large.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
         let n = expect_space("Conv", x, &self.weight);
@@ -99,7 +100,7 @@ impl Conv {
         let spec = |outer: [usize; 2], first: usize| -> Vec<usize> {
             outer.into_iter().chain(first..first + n).collect()
         };
-        let how = ConvGeneralDilated {
+        let options = ConvGeneralDilated {
             window_strides: self.strides.clone(),
             padding: self.padding.clone(),
             rhs_dilation: self.dilation.clone(),
@@ -111,13 +112,13 @@ impl Conv {
             feature_group_count: self.groups,
             ..ConvGeneralDilated::default()
         };
-        by_examples("Conv", x, &self.weight, &self.bias, |x, weight| {
-            conv_general_dilated(x, weight, how.clone())
+        flatten_batch("Conv", x, &self.weight, &self.bias, |x, weight| {
+            conv_general_dilated(x, weight, options.clone())
         })
     }
 }
 
-/// A convolution with fractional strides, which enlarges the spatial axes of `[…, space…, in]`.
+/// A transposed convolution, which enlarges the spatial axes of `[…, space…, in]`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -136,50 +137,51 @@ impl Conv {
 /// Dumoulin, Visin: A guide to convolution arithmetic for deep learning (2016), section 4.
 #[derive(Clone, Debug, Tree)]
 pub struct ConvTranspose {
-    /// The kernel, `[window…, in, out]`; with `transpose_kernel` `[window…, out, in]`.
+    /// The kernel, `[window…, in, out]`, or `[window…, out, in]` with `transpose_kernel`.
     pub weight: Array,
-    /// The offset, `[out]`.
+    /// The bias, `[out]`.
     pub bias: Option<Array>,
-    /// By how much each axis grows; empty for ones.
+    /// The factor by which each axis grows. Empty means 1.
     #[tree(static)]
     pub strides: Vec<usize>,
-    /// The padding of the convolution that is undone; `Same` at first.
+    /// The padding of the convolution that is transposed. `Same` by default.
     #[tree(static)]
     pub padding: Padding,
-    /// Steps from one element of the window to the next, for each axis; empty for ones.
+    /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
-    /// Whether the kernel is that of the convolution that is undone, turned round when it is used.
+    /// Takes the kernel of the convolution that is transposed, and flips it.
     #[tree(static)]
     pub transpose_kernel: bool,
 }
 
 impl ConvTranspose {
-    /// A layer from `n_in` to `n_out` channels in `f32`, its kernel drawn by [`init::lecun_normal`], its bias
-    /// zero.
+    /// Creates a layer from `n_in` to `n_out` channels in `f32`, with a kernel drawn by
+    /// [`init::lecun_normal`] and a zero bias.
     #[track_caller]
     pub fn new(key: Key, window: &[usize], n_in: usize, n_out: usize) -> ConvTranspose {
         let shape: Vec<usize> = window.iter().copied().chain([n_in, n_out]).collect();
         ConvTranspose::with_weight(init::lecun_normal(key, shape, DType::F32))
     }
 
-    /// A layer with this kernel, `[window…, in, out]`, and a zero bias of its dtype.
+    /// Creates a layer with this kernel, `[window…, in, out]`, and a zero bias of its dtype.
     ///
-    /// Throws `Op` (shape) if the kernel has no axis of a window.
+    /// Throws `Op` (shape) if the kernel does not have a window axis.
     #[track_caller]
     pub fn with_weight(weight: Array) -> ConvTranspose {
-        let bias = Some(bias_of("ConvTranspose", &weight));
+        let bias = Some(zero_bias("ConvTranspose", &weight));
         let (strides, dilation) = (Vec::new(), Vec::new());
         let padding = Padding::Same;
         ConvTranspose { weight, bias, strides, padding, dilation, transpose_kernel: false }
     }
 
-    /// The same layer without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> ConvTranspose {
         ConvTranspose { bias: None, ..self }
     }
 
-    /// From `[…, space…, in]` to `[…, larger space…, out]`; in front of space may stand any number of axes.
+    /// Applies the transposed convolution, `[…, space…, in] → […, larger space…, out]`, with any
+    /// number of batch axes.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `in`.
     #[track_caller]
@@ -189,22 +191,22 @@ impl ConvTranspose {
         expect_features("ConvTranspose", x, "weight", &self.weight, n_in);
         expect_entries("ConvTranspose", "strides", &self.strides, n);
         expect_entries("ConvTranspose", "dilation", &self.dilation, n);
-        let how = Transposed {
+        let options = Transposed {
             strides: self.strides.clone(),
             padding: self.padding.clone(),
             rhs_dilation: self.dilation.clone(),
             transpose_kernel: self.transpose_kernel,
             ..Transposed::default()
         };
-        by_examples("ConvTranspose", x, &self.weight, &self.bias, |x, weight| {
-            conv_transpose(x, weight, &how)
+        flatten_batch("ConvTranspose", x, &self.weight, &self.bias, |x, weight| {
+            conv_transpose(x, weight, &options)
         })
     }
 }
 
-/// Zeros for the outputs of a kernel.
+/// Returns a zero bias for the outputs of a kernel.
 #[track_caller]
-fn bias_of(layer: &str, weight: &Array) -> Array {
+fn zero_bias(layer: &str, weight: &Array) -> Array {
     let [_, .., _, n_out] = *weight.shape().dims() else {
         let message = format!("`weight` needs axes [window…, in, out], got {}", weight.aval());
         throw_operands(layer, RuleError::shape(message), &[weight]);
@@ -212,7 +214,7 @@ fn bias_of(layer: &str, weight: &Array) -> Array {
     zeros(Shape::new(&[n_out]), weight.dtype())
 }
 
-/// The number of spatial axes, which `x` must have beside its channels.
+/// Returns the number of spatial axes. Throws if `x` has fewer.
 #[track_caller]
 fn expect_space(layer: &str, x: &Array, weight: &Array) -> usize {
     let n = weight.rank().saturating_sub(2);
@@ -235,9 +237,9 @@ fn expect_entries(layer: &str, name: &str, list: &[usize], n: usize) {
     }
 }
 
-/// What `convolve` makes of `[b, space…, in]`, with the bias, for any number of axes in place of `b`.
+/// Flattens the batch axes of `x` to one, applies `convolve` and the bias, and restores the axes.
 #[track_caller]
-fn by_examples(
+fn flatten_batch(
     layer: &str,
     x: &Array,
     weight: &Array,
@@ -246,7 +248,7 @@ fn by_examples(
 ) -> Array {
     let mut leaves = vec![("weight", weight)];
     leaves.extend(bias.iter().map(|bias| ("bias", bias)));
-    let dtype = promoted(layer, x, &leaves);
+    let dtype = promoted_dtype(layer, x, &leaves);
     let n_outer = x.rank() + 1 - weight.rank();
     let (outer, inner) = x.shape().dims().split_at(n_outer);
     let examples: usize = outer.iter().product();

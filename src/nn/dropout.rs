@@ -6,9 +6,9 @@ use crate::primitives::{div, full_like, where_};
 use crate::random::{self, Key};
 use crate::tree::Tree;
 
-/// Sets elements to zero by chance and widens the others, so that the mean stays.
+/// Sets random elements to zero and scales the others so that the expected value stays the same.
 ///
-/// A key says that the model trains; without one `x` passes as it is.
+/// Pass a key in training. Without a key, in evaluation, `x` is returned unchanged.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -25,18 +25,18 @@ use crate::tree::Tree;
 /// Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting" (2014).
 #[derive(Clone, Debug, Tree)]
 pub struct Dropout {
-    /// The chance that an element becomes zero, in `0..=1`.
+    /// The probability that an element becomes zero, in `0..=1`.
     #[tree(static)]
     pub rate: Number,
-    /// The axes along which elements share their fate; negative ones count from the back.
+    /// Axes along which one random decision is shared. Negative axes count from the end.
     #[tree(static)]
     pub broadcast_axes: Vec<isize>,
 }
 
 impl Dropout {
-    /// A layer that drops each element by itself.
+    /// Creates a layer that drops each element independently.
     ///
-    /// Throws `Op` (value) if the rate is not in `0..=1`.
+    /// Throws `Op` (value) unless the rate is in `0..=1`.
     #[track_caller]
     pub fn new(rate: f64) -> Dropout {
         let layer = Dropout { rate: rate.into(), broadcast_axes: Vec::new() };
@@ -44,9 +44,10 @@ impl Dropout {
         layer
     }
 
-    /// `x` with some of its elements zero and the others divided by `1 - rate`; without a key `x` itself.
+    /// Returns `x` with random elements set to zero and the others divided by `1 - rate`. Without a
+    /// key it returns `x`.
     ///
-    /// Throws `Op` if an axis to share a fate along does not exist, or the rate is not in `0..=1`.
+    /// Throws `Op` if a broadcast axis is out of range, or the rate is not in `0..=1`.
     #[track_caller]
     pub fn forward(&self, x: &Array, key: Option<Key>) -> Array {
         let rate = self.expect_rate();
@@ -60,8 +61,8 @@ impl Dropout {
         }
         let mut dims = x.shape().to_vec();
         for &axis in &self.broadcast_axes {
-            let at = if axis < 0 { axis + dims.len() as isize } else { axis };
-            match usize::try_from(at).ok().and_then(|at| dims.get_mut(at)) {
+            let resolved = if axis < 0 { axis + dims.len() as isize } else { axis };
+            match usize::try_from(resolved).ok().and_then(|axis| dims.get_mut(axis)) {
                 Some(size) => *size = 1,
                 None => {
                     let message =
@@ -70,8 +71,8 @@ impl Dropout {
                 }
             }
         }
-        let kept = random::bernoulli(key, dims, 1.0 - rate);
-        where_(&kept, div(x, 1.0 - rate), zero)
+        let keep = random::bernoulli(key, dims, 1.0 - rate);
+        where_(&keep, div(x, 1.0 - rate), zero)
     }
 
     #[track_caller]

@@ -1,6 +1,6 @@
-//! The table of vectors that tokens stand for.
+//! Token embeddings.
 
-use super::fits::{expect_features, promoted};
+use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::take;
@@ -8,7 +8,7 @@ use crate::primitives::{DotGeneral, convert_element_type, dot_general};
 use crate::random::Key;
 use crate::tree::Tree;
 
-/// A table of `n` vectors, found by their numbers.
+/// A table of `n` vectors, looked up by their ids.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -31,14 +31,15 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// `n` vectors of `n_features` in `f32`, normal with variance `1 / n_features`.
+    /// Creates `n` vectors of `n_features` in `f32`, drawn from a normal distribution of variance
+    /// `1 / n_features`.
     #[track_caller]
     pub fn new(key: Key, n: usize, n_features: usize) -> Embedding {
         let deviation = 1.0 / (n_features as f64).sqrt();
         Embedding::with_weight(init::normal(key, [n, n_features], DType::F32, deviation))
     }
 
-    /// These vectors, `[n, features]`.
+    /// Creates an embedding from its vectors, `[n, features]`.
     ///
     /// Throws `Op` (shape) unless the table has two axes.
     #[track_caller]
@@ -47,10 +48,11 @@ impl Embedding {
         Embedding { weight }
     }
 
-    /// The vectors of the numbers `ids`, integers: from `[…]` to `[…, features]`. Negative numbers count from
-    /// the back; the vector of a number that is not in the table is NaN.
+    /// Looks up the vectors of integer `ids`, `[…] → […, features]`.
     ///
-    /// Throws `Op` (dtype) if `ids` are no integers.
+    /// Negative ids count from the end. The vector of an id outside the table is NaN.
+    ///
+    /// Throws `Op` (dtype) unless `ids` are integers.
     #[track_caller]
     pub fn forward(&self, ids: &Array) -> Array {
         if !ids.dtype().is_integer() {
@@ -64,8 +66,8 @@ impl Embedding {
         take(&self.weight, ids, 0)
     }
 
-    /// How well `x` agrees with each vector, `x · weightᵀ`: from `[…, features]` to `[…, n]`. The logits of a
-    /// language model whose input and output share one table.
+    /// Computes `x · weightᵀ`, `[…, features] → […, n]`: the logits of a language model whose input
+    /// and output share one table.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `features`.
     ///
@@ -75,13 +77,13 @@ impl Embedding {
     pub fn attend(&self, x: &Array) -> Array {
         let [_, n_features] = self.weight.dims();
         expect_features("Embedding", x, "weight", &self.weight, n_features);
-        let dtype = promoted("Embedding", x, &[("weight", &self.weight)]);
-        let how = DotGeneral {
+        let dtype = promoted_dtype("Embedding", x, &[("weight", &self.weight)]);
+        let dimensions = DotGeneral {
             lhs_contracting: vec![x.rank() - 1],
             rhs_contracting: vec![1],
             ..DotGeneral::default()
         };
         let table = convert_element_type(&self.weight, dtype);
-        dot_general(&convert_element_type(x, dtype), &table, how)
+        dot_general(&convert_element_type(x, dtype), &table, dimensions)
     }
 }

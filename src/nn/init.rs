@@ -1,90 +1,92 @@
-//! Initial weights.
+//! Weight initializers.
 //!
-//! A weight's last axis counts its outputs, the one before its inputs; axes in front of those (a
-//! kernel's height and width) multiply both fans. Bits are those of `jax.nn.initializers`.
+//! The last axis of a weight is that of the outputs, the one before that of the inputs. Other axes,
+//! such as the height and width of a kernel, multiply both fans. The values are bit-equal to those
+//! of `jax.nn.initializers`.
 
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{div, dynamic_update_slice, fill_of, moveaxis, mul, reshape, sqrt};
 use crate::random::{self, Key};
 
-/// What the variance is divided by.
+/// The fan by which the variance is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fan {
-    /// The number of inputs that an output sums: keeps the variance going forward.
+    /// The number of inputs of an output. Keeps the variance of activations.
     In,
-    /// The number of outputs that an input goes to: keeps it going back.
+    /// The number of outputs of an input. Keeps the variance of gradients.
     Out,
-    /// Their mean.
+    /// The mean of both.
     Average,
-    /// Their geometric mean.
+    /// The geometric mean of both.
     GeometricAverage,
 }
 
-/// What the weights are drawn from.
+/// The distribution of random weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
     /// The normal distribution.
     Normal,
-    /// The normal distribution within two standard deviations, widened to keep the variance.
+    /// The normal distribution truncated at two standard deviations, scaled to the same variance.
     TruncatedNormal,
     /// The uniform distribution around zero.
     Uniform,
 }
 
-/// The numbers of [`variance_scaling`].
+/// The parameters of [`variance_scaling`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VarianceScaling {
-    /// The variance times the fan.
+    /// The product of variance and fan.
     pub scale: f64,
-    /// The fan.
+    /// The fan by which `scale` is divided.
     pub fan: Fan,
-    /// The distribution.
+    /// The distribution of the weights.
     pub distribution: Distribution,
 }
 
-/// The standard deviation of a normal number cut at ±2.
+/// The standard deviation of the standard normal distribution truncated at ±2.
 const TRUNCATED_DEVIATION: f64 = 0.879_625_661_034_239_8;
 
-/// Normal weights of mean 0 and standard deviation `deviation`.
+/// Draws normal weights of mean 0 and standard deviation `deviation`.
 #[track_caller]
 pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -> Array {
     let deviation = number(deviation, dtype);
     mul(random::normal(key, shape, dtype), deviation)
 }
 
-/// Normal weights of mean 0 and standard deviation `deviation`, cut at twice that; what is left
-/// deviates by 0.88 of it.
+/// Draws normal weights of mean 0 and standard deviation `deviation`, truncated at twice that.
+///
+/// The standard deviation after truncation is `0.88 · deviation`.
 #[track_caller]
 pub fn truncated_normal(key: Key, shape: impl Into<Shape>, dtype: DType, deviation: f64) -> Array {
     let deviation = number(deviation, dtype);
     mul(random::truncated_normal(key, shape, dtype, -2.0..2.0), deviation)
 }
 
-/// Uniform weights in `0.0..scale`.
+/// Draws uniform weights in `0.0..scale`.
 #[track_caller]
 pub fn uniform(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> Array {
     mul(random::uniform(key, shape, dtype, 0.0..1.0), number(scale, dtype))
 }
 
-/// `value` everywhere.
+/// Returns weights that are all `value`.
 #[track_caller]
 pub fn constant(shape: impl Into<Shape>, dtype: DType, value: f64) -> Array {
     fill_of(Scalar::Float(value), &Aval::new(dtype, shape.into()))
 }
 
-/// Zeros.
+/// Returns zero weights.
 #[track_caller]
 pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Array {
     constant(shape, dtype, 0.0)
 }
 
-/// Ones.
+/// Returns weights that are all 1.
 #[track_caller]
 pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Array {
     constant(shape, dtype, 1.0)
 }
 
-/// Weights of variance `scale / fan`.
+/// Draws weights of variance `scale / fan`.
 ///
 /// Throws `Op` (shape) if the weight has fewer than two axes.
 #[track_caller]
@@ -101,37 +103,37 @@ pub fn variance_scaling(
         throw_operands("variance_scaling", RuleError::shape(message), &[]);
     }
     let axes = FanAxes { inputs: vec![n - 2], outputs: vec![n - 1], batch: Vec::new() };
-    variance_scaling_along(key, shape, dtype, numbers, &axes)
+    variance_scaling_with(key, shape, dtype, numbers, &axes)
 }
 
-/// Which axes of a weight count what; all others multiply both fans.
+/// The axes of inputs and outputs of a weight. All other axes multiply both fans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FanAxes {
-    /// Those whose product is the number of inputs.
+    /// The axes of the inputs.
     pub inputs: Vec<usize>,
-    /// Those whose product is the number of outputs.
+    /// The axes of the outputs.
     pub outputs: Vec<usize>,
-    /// Those that number weights of their own, and count for neither.
+    /// Batch axes, which count for neither fan.
     pub batch: Vec<usize>,
 }
 
-/// As [`variance_scaling`], for a weight of another layout.
+/// Draws weights of variance `scale / fan` for another layout of axes.
 ///
 /// ```no_run
 /// use oxidax::nn::init::{self, Distribution, Fan, FanAxes, VarianceScaling};
 /// use oxidax::prelude::*;
-/// // To the queries of 12 heads of 64 features.
+/// // The query projection of 12 heads of 64 features.
 /// let numbers =
 ///     VarianceScaling { scale: 1.0, fan: Fan::In, distribution: Distribution::TruncatedNormal };
 /// let axes = FanAxes { inputs: vec![0], outputs: vec![1, 2], batch: vec![] };
 /// let shape = [768, 12, 64];
-/// let weight = init::variance_scaling_along(random::key(0), shape, DType::F32, numbers, &axes);
+/// let weight = init::variance_scaling_with(random::key(0), shape, DType::F32, numbers, &axes);
 /// ```
 ///
-/// Throws `Op` (shape) if there is no such axis.
+/// Throws `Op` (shape) if an axis is out of range.
 #[doc(alias = "variance_scaling")]
 #[track_caller]
-pub fn variance_scaling_along(
+pub fn variance_scaling_with(
     key: Key,
     shape: impl Into<Shape>,
     dtype: DType,
@@ -145,11 +147,11 @@ pub fn variance_scaling_along(
         throw_operands("variance_scaling", error, &[]);
     }
     // Products of the sizes of some axes, without a division: a size may be 0.
-    let product = |counts: &dyn Fn(&usize) -> bool| -> f64 {
-        (0..shape.rank()).filter(|axis| counts(axis)).map(|axis| shape[axis]).product::<usize>()
-            as f64
+    let product = |includes: &dyn Fn(&usize) -> bool| -> f64 {
+        let sizes = (0..shape.rank()).filter(|axis| includes(axis)).map(|axis| shape[axis]);
+        sizes.product::<usize>() as f64
     };
-    // An axis that counts both inputs and outputs is divided out twice, as JAX does.
+    // An axis of both inputs and outputs is divided out twice, as in JAX.
     let both = product(&|axis| axes.inputs.contains(axis) && axes.outputs.contains(axis));
     let field = product(&|axis| !kinds.iter().any(|kind| kind.contains(axis))) / both;
     let fan_in = product(&|axis| axes.inputs.contains(axis)) * field;
@@ -174,54 +176,71 @@ pub fn variance_scaling_along(
     }
 }
 
-/// `scale` times a matrix with orthonormal columns, or rows where there are fewer of them: `[…, n]` is taken as
-/// a matrix of `n` columns. `dtype` is `f32`, `f64`, `c64` or `c128`.
+/// Options of [`orthogonal_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OrthogonalOptions {
+    /// A factor of the weights. 1 by default.
+    pub scale: f64,
+    /// The axis of the columns. Negative axes count from the end. -1 by default.
+    pub column_axis: isize,
+}
+
+impl Default for OrthogonalOptions {
+    fn default() -> OrthogonalOptions {
+        OrthogonalOptions { scale: 1.0, column_axis: -1 }
+    }
+}
+
+/// Draws a matrix with orthonormal columns, or orthonormal rows if there are fewer rows than
+/// columns.
+///
+/// A shape `[…, n]` is a matrix of `n` columns. `dtype` is `f32`, `f64`, `c64` or `c128`.
 ///
 /// Throws `Op` (shape) if the weight has fewer than two axes, `Op` (dtype) for another dtype.
 ///
 /// # Reference
-/// Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear neural
-/// networks (2013).
+/// Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear
+/// neural networks (2013).
 #[track_caller]
-pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> Array {
-    let shape = shape.into();
-    let column_axis = shape.rank() as isize - 1;
-    orthogonal_along(key, shape, dtype, scale, column_axis)
+pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    orthogonal_with(key, shape, dtype, OrthogonalOptions::default())
 }
 
-/// As [`orthogonal`], with the columns along another axis; negative ones count from the back.
+/// Draws a scaled matrix with orthonormal columns along an axis, or orthonormal rows.
 ///
-/// Throws `Op` (shape) if there is no such axis.
+/// Throws `Op` (shape) if the axis is out of range or the weight has fewer than two axes.
 #[doc(alias = "orthogonal")]
 #[track_caller]
-pub fn orthogonal_along(
+pub fn orthogonal_with(
     key: Key,
     shape: impl Into<Shape>,
     dtype: DType,
-    scale: f64,
-    column_axis: isize,
+    options: OrthogonalOptions,
 ) -> Array {
+    let OrthogonalOptions { scale, column_axis } = options;
     let shape = shape.into();
     let rank = shape.rank() as isize;
-    let at = if column_axis < 0 { column_axis + rank } else { column_axis };
-    if rank < 2 || at < 0 || at >= rank {
+    let axis = if column_axis < 0 { column_axis + rank } else { column_axis };
+    if rank < 2 || axis < 0 || axis >= rank {
         let message = format!(
-            "a weight needs two axes and its columns one of them, got {shape} and axis {column_axis}"
+            "a weight needs two axes and a column axis among them, got {shape} and {column_axis}"
         );
         throw_operands("orthogonal", RuleError::shape(message), &[]);
     }
     if shape.size() == 0 {
         return constant(shape, dtype, 0.0);
     }
-    let n_columns = shape[at as usize];
-    let rest = shape.remove(at as usize);
-    let matrix = random::semi_orthogonal(key, [], dtype, rest.size(), n_columns);
-    let weight = reshape(&matrix, rest.insert(rest.rank(), n_columns));
-    mul(number(scale, dtype), moveaxis(&weight, -1, at))
+    let n_columns = shape[axis as usize];
+    let row_shape = shape.remove(axis as usize);
+    let matrix = random::semi_orthogonal(key, [], dtype, row_shape.size(), n_columns);
+    let weight = reshape(&matrix, row_shape.insert(row_shape.rank(), n_columns));
+    mul(number(scale, dtype), moveaxis(&weight, -1, axis))
 }
 
-/// A convolution's kernel, `[window…, in, out]`, zero but in the middle of its window, where it is
-/// [`orthogonal`]: the layer then keeps distances. `in` must not exceed `out`.
+/// Draws a convolution kernel, `[window…, in, out]`, that is [`orthogonal`], times `scale`, at the
+/// centre of its window and zero elsewhere.
+///
+/// The layer then preserves distances. `in` must not exceed `out`.
 ///
 /// Throws `Op` (shape) for other sizes, or unless the window has one to three axes.
 ///
@@ -230,26 +249,27 @@ pub fn orthogonal_along(
 #[track_caller]
 pub fn delta_orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, scale: f64) -> Array {
     let shape = shape.into();
-    let fits = match *shape.dims() {
+    let is_kernel = match *shape.dims() {
         [ref window @ .., n_in, n_out] => {
             (1..=3).contains(&window.len()) && !window.contains(&0) && n_in <= n_out
         }
         _ => false,
     };
-    if !fits {
+    if !is_kernel {
         let message = format!(
-            "a kernel [window…, in, out] needs one to three axes of a window and in <= out, got {shape}"
+            "a kernel [window…, in, out] needs one to three window axes and in <= out, got {shape}"
         );
         throw_operands("delta_orthogonal", RuleError::shape(message), &[]);
     }
     let n = shape.rank() - 2;
-    let middle = orthogonal(key, &shape[n..], dtype, scale);
+    let options = OrthogonalOptions { scale, ..OrthogonalOptions::default() };
+    let centre = orthogonal_with(key, &shape[n..], dtype, options);
     let start: Vec<i32> = shape[..n].iter().map(|&k| (k as i32 - 1) / 2).chain([0, 0]).collect();
-    let middle = reshape(&middle, [&vec![1; n][..], &shape[n..]].concat());
-    dynamic_update_slice(&constant(shape, dtype, 0.0), &middle, &start)
+    let centre = reshape(&centre, [&vec![1; n][..], &shape[n..]].concat());
+    dynamic_update_slice(&constant(shape, dtype, 0.0), &centre, &start)
 }
 
-/// A number rounded to the dtype of the weights.
+/// Converts a number to the dtype of the weights.
 #[track_caller]
 fn number(value: f64, dtype: DType) -> Array {
     fill_of(Scalar::Float(value), &Aval::new(dtype, Shape::scalar()))
@@ -271,7 +291,7 @@ macro_rules! scalings {
 }
 
 scalings!(
-    /// Glorot's uniform weights: variance 1 over the mean of the fans.
+    /// Draws Glorot's uniform weights, of variance 1 over the mean of the fans.
     ///
     /// # Reference
     /// Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks
@@ -279,7 +299,7 @@ scalings!(
     #[doc(alias = "xavier_uniform")]
     glorot_uniform: 1.0, Average, Uniform;
 
-    /// Glorot's normal weights, truncated: variance 1 over the mean of the fans.
+    /// Draws Glorot's truncated normal weights, of variance 1 over the mean of the fans.
     ///
     /// # Reference
     /// Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks
@@ -287,26 +307,28 @@ scalings!(
     #[doc(alias = "xavier_normal")]
     glorot_normal: 1.0, Average, TruncatedNormal;
 
-    /// LeCun's uniform weights: variance 1 over the inputs.
+    /// Draws LeCun's uniform weights, of variance 1 over the number of inputs.
     ///
     /// # Reference
     /// LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
     lecun_uniform: 1.0, In, Uniform;
 
-    /// LeCun's normal weights, truncated: variance 1 over the inputs.
+    /// Draws LeCun's truncated normal weights, of variance 1 over the number of inputs.
     ///
     /// # Reference
     /// LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
     lecun_normal: 1.0, In, TruncatedNormal;
 
-    /// He's uniform weights, for layers before a `relu`: variance 2 over the inputs.
+    /// Draws He's uniform weights, of variance 2 over the number of inputs, for layers before a
+    /// `relu`.
     ///
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.
     #[doc(alias = "kaiming_uniform")]
     he_uniform: 2.0, In, Uniform;
 
-    /// He's normal weights, truncated, for layers before a `relu`: variance 2 over the inputs.
+    /// Draws He's truncated normal weights, of variance 2 over the number of inputs, for layers
+    /// before a `relu`.
     ///
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.

@@ -1,6 +1,6 @@
 //! The linear layer.
 
-use super::fits::{expect_features, promoted};
+use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::core::{Array, DType, Shape};
 use crate::ops::matmul;
@@ -8,9 +8,9 @@ use crate::primitives::{convert_element_type, zeros};
 use crate::random::Key;
 use crate::tree::Tree;
 
-/// A linear map and an offset: `y = x · weight + bias`.
+/// A linear layer: `y = x · weight + bias`.
 ///
-/// The weight is stored `[in, out]`. Any number of axes may stand in front of the last one of `x`.
+/// The weight is stored as `[in, out]`. `x` may have any number of batch axes before the last axis.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -24,21 +24,21 @@ use crate::tree::Tree;
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "Dense")]
 pub struct Linear {
-    /// The map, `[in, out]`.
+    /// The weight matrix, `[in, out]`.
     pub weight: Array,
-    /// The offset, `[out]`.
+    /// The bias, `[out]`.
     pub bias: Option<Array>,
 }
 
 impl Linear {
-    /// A layer from `n_in` to `n_out` features in `f32`, its weight drawn by [`init::lecun_normal`], its
-    /// bias zero.
+    /// Creates a layer from `n_in` to `n_out` features in `f32`, with a weight drawn by
+    /// [`init::lecun_normal`] and a zero bias.
     #[track_caller]
     pub fn new(key: Key, n_in: usize, n_out: usize) -> Linear {
         Linear::with_weight(init::lecun_normal(key, [n_in, n_out], DType::F32))
     }
 
-    /// A layer with this weight, `[in, out]`, and a zero bias of its dtype.
+    /// Creates a layer with this weight, `[in, out]`, and a zero bias of its dtype.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -52,12 +52,13 @@ impl Linear {
         Linear { weight, bias: Some(bias) }
     }
 
-    /// The same layer without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Linear {
         Linear { bias: None, ..self }
     }
 
-    /// `x · weight + bias`: from `[…, in]` to `[…, out]`, in the dtype that all of them promote to.
+    /// Computes `x · weight + bias`, `[…, in] → […, out]`, in the dtype that `x` and the leaves
+    /// promote to.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `in`.
     #[track_caller]
@@ -66,7 +67,7 @@ impl Linear {
         expect_features("Linear", x, "weight", &self.weight, n_in);
         let mut leaves = vec![("weight", &self.weight)];
         leaves.extend(self.bias.iter().map(|bias| ("bias", bias)));
-        let dtype = promoted("Linear", x, &leaves);
+        let dtype = promoted_dtype("Linear", x, &leaves);
         let cast = |x: &Array| convert_element_type(x, dtype);
         let y = matmul(&cast(x), &cast(&self.weight));
         match &self.bias {

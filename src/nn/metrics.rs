@@ -1,18 +1,19 @@
-//! Metrics: numbers that a person reads. None has a derivative.
+//! Metrics for reports. They are not differentiable.
 
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::{one_hot, take_along_axis};
 use crate::primitives::{
-    add, convert_element_type, div, eq, full, ge, gt, le, lt, mul, reduce_sum, where_, zeros,
+    abs, add, broadcasted_iota, convert_element_type, div, eq, full, ge, gt, le, lt, mul,
+    reduce_sum, where_, zeros,
 };
 use crate::tree::Tree;
 
-/// The fraction of examples whose class is among the `k` with the largest logits: `f32[]`.
+/// Returns the fraction of examples whose class is among the `k` largest logits: `f32[]`.
 ///
-/// `logits: […, c]`, `labels: int[…]`. Of equal logits those in front count as larger; a class that does not
-/// exist is never found.
+/// `logits: […, c]`, `labels: int[…]`. Of equal logits the first counts as the largest. Labels out
+/// of range count as errors.
 ///
-/// Throws `Op` if the shapes do not fit or the labels are no integers.
+/// Throws `Op` if the shapes do not match or the labels are not integers.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -24,8 +25,8 @@ use crate::tree::Tree;
 #[track_caller]
 pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
     let last = logits.rank().checked_sub(1);
-    let fits = last.is_some_and(|last| logits.shape().remove(last) == *labels.shape());
-    if !fits || !labels.dtype().is_integer() {
+    let shapes_match = last.is_some_and(|last| logits.shape().remove(last) == *labels.shape());
+    if !shapes_match || !labels.dtype().is_integer() {
         let message = format!(
             "logits {} take integer classes of their shape without the last axis, got {}",
             logits.aval(),
@@ -35,46 +36,46 @@ pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
     }
     let n_classes = logits.shape()[logits.rank() - 1];
     let column = labels.expand_dims(-1);
-    let own = take_along_axis(logits, &column, -1);
-    let places =
-        crate::primitives::broadcasted_iota(labels.dtype(), logits.shape(), logits.rank() - 1);
-    let larger = gt(logits, &own) | (eq(logits, &own) & lt(places, &column));
-    let ahead = reduce_sum(&convert_element_type(&larger, DType::I32), &[-1]);
-    let exists = ge(labels, 0) & lt(labels, n_classes as i64);
-    convert_element_type(&(lt(ahead, k as i64) & exists), DType::F32).mean()
+    let label_logit = take_along_axis(logits, &column, -1);
+    let classes = broadcasted_iota(labels.dtype(), logits.shape(), logits.rank() - 1);
+    let is_ahead = gt(logits, &label_logit) | (eq(logits, &label_logit) & lt(classes, &column));
+    let rank = reduce_sum(&convert_element_type(&is_ahead, DType::I32), &[-1]);
+    let in_range = ge(labels, 0) & lt(labels, n_classes as i64);
+    convert_element_type(&(lt(rank, k as i64) & in_range), DType::F32).mean()
 }
 
-/// How often each class was taken for each: `i32[n, n]`, the true class along the rows, the guess along the
-/// columns. Pairs with a class beyond `n` are left out.
+/// Counts the predictions of each class for each true class: `i32[n, n]`, with true classes as rows
+/// and predictions as columns.
 ///
-/// `guesses` and `labels` are integers of one shape. Throws `Op` otherwise.
+/// Pairs with a class of `n` or above are not counted. Throws `Op` unless `predictions` and
+/// `labels` are integers of the same shape.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// let guesses = Array::from_slice(&[0i32, 1, 1], [3])?;
+/// let predictions = Array::from_slice(&[0i32, 1, 1], [3])?;
 /// let labels = Array::from_slice(&[0i32, 0, 1], [3])?;
-/// let counts = nn::confusion_matrix(&guesses, &labels, 2);
+/// let counts = nn::confusion_matrix(&predictions, &labels, 2);
 /// assert_eq!(counts.to_vec::<i32>()?, [1, 1, 0, 1]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn confusion_matrix(guesses: &Array, labels: &Array, n_classes: usize) -> Array {
-    let integers = guesses.dtype().is_integer() && labels.dtype().is_integer();
-    if guesses.shape() != labels.shape() || !integers {
+pub fn confusion_matrix(predictions: &Array, labels: &Array, n_classes: usize) -> Array {
+    let are_integers = predictions.dtype().is_integer() && labels.dtype().is_integer();
+    if predictions.shape() != labels.shape() || !are_integers {
         let message = format!(
-            "guesses and labels must be integers of one shape, got {} and {}",
-            guesses.aval(),
+            "predictions and labels must be integers of one shape, got {} and {}",
+            predictions.aval(),
             labels.aval()
         );
-        throw_operands("confusion_matrix", RuleError::shape(message), &[guesses, labels]);
+        throw_operands("confusion_matrix", RuleError::shape(message), &[predictions, labels]);
     }
     let rows = |x: &Array| one_hot(&x.reshape([x.size()]), n_classes);
     // Counts are exact in f32 up to 2²⁴ examples at once.
-    let counts = rows(labels).t().matmul(&rows(guesses));
+    let counts = rows(labels).t().matmul(&rows(predictions));
     convert_element_type(&counts, DType::I32)
 }
 
-/// A mean that grows batch by batch: a tree, which a step takes and gives back.
+/// A running mean over batches. It is a tree, so a compiled step can take and return it.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -89,9 +90,9 @@ pub fn confusion_matrix(guesses: &Array, labels: &Array, n_classes: usize) -> Ar
 pub struct Average {
     /// The sum of all values, `f32[]`.
     pub total: Array,
-    /// What the rounding of `total` has lost so far, `f32[]`.
-    pub lost: Array,
-    /// How many values there were, `f32[]`, or the sum of their weights.
+    /// The sum of the rounding errors of `total`, `f32[]`.
+    pub compensation: Array,
+    /// The number of values, `f32[]`, or the sum of their weights.
     pub count: Array,
 }
 
@@ -103,21 +104,21 @@ impl Default for Average {
 }
 
 impl Average {
-    /// The mean of nothing yet.
+    /// Creates an empty mean.
     #[track_caller]
     pub fn new() -> Average {
         let zero = zeros([], DType::F32);
-        Average { total: zero.clone(), lost: zero.clone(), count: zero }
+        Average { total: zero.clone(), compensation: zero.clone(), count: zero }
     }
 
-    /// With all elements of `values` besides.
+    /// Adds all elements of `values`.
     #[track_caller]
     pub fn update(&self, values: &Array) -> Average {
         let sum = convert_element_type(values, DType::F32).sum();
-        self.with(&sum, &full([], values.size() as f32))
+        self.add_sum(&sum, &full([], values.size() as f32))
     }
 
-    /// With the elements of `values` besides, each counting as much as its weight: 0 for padding.
+    /// Adds the elements of `values` with their weights. Padding has weight 0.
     ///
     /// Throws `Op` (shape) if the shapes differ.
     #[track_caller]
@@ -129,29 +130,29 @@ impl Average {
         }
         let weights = convert_element_type(weights, DType::F32);
         let values = convert_element_type(values, DType::F32);
-        self.with(&mul(values, &weights).sum(), &weights.sum())
+        self.add_sum(&mul(values, &weights).sum(), &weights.sum())
     }
 
-    /// The mean of what both have seen.
+    /// Combines two means.
     #[track_caller]
     pub fn merge(&self, other: &Average) -> Average {
-        self.with(&add(&other.total, &other.lost), &other.count)
+        self.add_sum(&add(&other.total, &other.compensation), &other.count)
     }
 
-    /// The mean, `f32[]`: NaN if there was no value.
+    /// Returns the mean, `f32[]`; NaN if there are no values.
     #[track_caller]
     pub fn compute(&self) -> Array {
-        div(&self.total + &self.lost, &self.count)
+        div(&self.total + &self.compensation, &self.count)
     }
 
-    /// A sum that keeps what rounding takes from it (Neumaier's).
+    /// Adds to the sum and its compensation, by Neumaier's summation.
     #[track_caller]
-    fn with(&self, sum: &Array, count: &Array) -> Average {
+    fn add_sum(&self, sum: &Array, count: &Array) -> Average {
         let total = &self.total + sum;
-        let smaller = le(crate::primitives::abs(sum), crate::primitives::abs(&self.total));
-        let of_sum = (&self.total - &total) + sum;
-        let of_total = (sum - &total) + &self.total;
-        let lost = &self.lost + where_(&smaller, of_sum, of_total);
-        Average { total, lost, count: &self.count + count }
+        let sum_is_smaller = le(abs(sum), abs(&self.total));
+        let error_of_sum = (&self.total - &total) + sum;
+        let error_of_total = (sum - &total) + &self.total;
+        let error = where_(&sum_is_smaller, error_of_sum, error_of_total);
+        Average { total, compensation: &self.compensation + error, count: &self.count + count }
     }
 }

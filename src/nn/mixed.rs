@@ -1,4 +1,4 @@
-//! Mixed precision: which dtype is kept, which computed in, and how small gradients survive.
+//! Mixed precision: dtype policies and loss scaling.
 
 use crate::core::{Array, DType, Error, RuleError, Shape, catch, from_caller, throw_operands};
 use crate::ops::isfinite;
@@ -10,9 +10,9 @@ use crate::tree::{self, Tree};
 use std::fmt;
 use std::str::FromStr;
 
-/// Three dtypes: of the parameters as they are kept, of the arithmetic, and of what comes out.
+/// The dtypes of parameters, of arithmetic and of results.
 ///
-/// Casts touch real floats alone: integers, booleans and complex leaves stay as they are.
+/// Casts convert real floats only. Integers, booleans and complex leaves stay unchanged.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -33,44 +33,46 @@ use std::str::FromStr;
 /// Reference: Micikevicius et al., "Mixed precision training", arXiv:1710.03740 (2018).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DTypePolicy {
-    /// Of the parameters, between steps.
+    /// The dtype of the parameters between steps.
     pub param: DType,
-    /// Of the arithmetic.
+    /// The dtype of the arithmetic.
     pub compute: DType,
-    /// Of results that leave the model: logits, losses.
+    /// The dtype of results of the model: logits, losses.
     pub output: DType,
 }
 
 impl DTypePolicy {
-    /// `f32` everywhere.
+    /// Returns the policy with `f32` everywhere.
     pub const fn full() -> DTypePolicy {
         DTypePolicy { param: DType::F32, compute: DType::F32, output: DType::F32 }
     }
 
-    /// Parameters and results `f32`, arithmetic `bf16`: needs no loss scaling, since `bf16` has the range
-    /// of `f32`.
+    /// Returns the policy with parameters and results in `f32` and arithmetic in `bf16`.
+    ///
+    /// `bf16` has the range of `f32`, so loss scaling is not needed.
     pub const fn mixed_bf16() -> DTypePolicy {
         DTypePolicy { compute: DType::BF16, ..DTypePolicy::full() }
     }
 
-    /// Parameters and results `f32`, arithmetic `f16`: use a [`LossScale`].
+    /// Returns the policy with parameters and results in `f32` and arithmetic in `f16`. Use a
+    /// [`LossScale`] with it.
     pub const fn mixed_f16() -> DTypePolicy {
         DTypePolicy { compute: DType::F16, ..DTypePolicy::full() }
     }
 
-    /// The tree with its floats in the parameters' dtype.
+    /// Converts the floats of a tree to the dtype of parameters.
     #[track_caller]
     pub fn cast_to_param<T: Tree>(&self, tree: &T) -> T {
         cast(tree, self.param)
     }
 
-    /// The tree with its floats in the dtype of the arithmetic.
+    /// Converts the floats of a tree to the dtype of arithmetic.
     #[track_caller]
     pub fn cast_to_compute<T: Tree>(&self, tree: &T) -> T {
         cast(tree, self.compute)
     }
 
-    /// The tree with its floats in the results' dtype.
+    /// Converts the floats of a tree to the dtype of results.
     #[track_caller]
     pub fn cast_to_output<T: Tree>(&self, tree: &T) -> T {
         cast(tree, self.output)
@@ -80,15 +82,14 @@ impl DTypePolicy {
 #[track_caller]
 fn cast<T: Tree>(tree: &T, dtype: DType) -> T {
     from_caller(|| {
-        tree::map(tree, |leaf| match leaf.dtype().is_float() {
-            true => convert_element_type(leaf, dtype),
-            false => leaf.clone(),
+        tree::map(tree, |leaf| {
+            if leaf.dtype().is_float() { convert_element_type(leaf, dtype) } else { leaf.clone() }
         })
     })
 }
 
 impl fmt::Display for DTypePolicy {
-    /// `param=f32,compute=bf16,output=f32`, which parses back.
+    /// Writes `param=f32,compute=bf16,output=f32`, which [`DTypePolicy::from_str`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "param={},compute={},output={}", self.param, self.compute, self.output)
     }
@@ -97,14 +98,14 @@ impl fmt::Display for DTypePolicy {
 impl FromStr for DTypePolicy {
     type Err = Error;
 
-    /// Reads `param=f32,compute=bf16,output=f32`, or one dtype for all three.
+    /// Parses `param=f32,compute=bf16,output=f32`, or one dtype for all three.
     ///
     /// # Errors
-    /// `Op` (value) that names the part that is no float dtype, or missing.
+    /// `Op` (value) that names the part that is missing or not a float dtype.
     fn from_str(text: &str) -> Result<DTypePolicy, Error> {
         let dtype = |name: &str| match DType::from_name(name) {
             Some(dtype) if dtype.is_float() => Ok(dtype),
-            _ => refuse(format!("`{name}` in `{text}` is no float dtype")),
+            _ => parse_error(format!("`{name}` in `{text}` is not a float dtype")),
         };
         if !text.contains('=') {
             let all = dtype(text.trim())?;
@@ -118,8 +119,8 @@ impl FromStr for DTypePolicy {
                 "compute" => &mut compute,
                 "output" => &mut output,
                 other => {
-                    return refuse(format!(
-                        "`{other}` in `{text}` is none of param, compute, output"
+                    return parse_error(format!(
+                        "`{other}` in `{text}` is not param, compute or output"
                     ));
                 }
             };
@@ -129,19 +130,19 @@ impl FromStr for DTypePolicy {
             (Some(param), Some(compute), Some(output)) => {
                 Ok(DTypePolicy { param, compute, output })
             }
-            _ => refuse(format!("`{text}` does not name all of param, compute and output")),
+            _ => parse_error(format!("`{text}` does not name all of param, compute and output")),
         }
     }
 }
 
-fn refuse<T>(message: String) -> Result<T, Error> {
+fn parse_error<T>(message: String) -> Result<T, Error> {
     catch(|| throw_operands("dtype_policy", RuleError::value(message), &[]))
 }
 
-/// Multiplies a loss so that its gradients do not underflow in `f16`, and finds the factor by itself:
-/// halved when a gradient overflows, doubled after `period` steps without.
+/// Scales a loss so that its gradients do not underflow in `f16`.
 ///
-/// A tree: it goes into the training step and comes out like the optimizer's state.
+/// The factor adapts: it is halved when a gradient overflows, and doubled after `period` steps
+/// without overflow. A training step takes and returns the scale, like the state of the optimizer.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -150,7 +151,7 @@ fn refuse<T>(message: String) -> Result<T, Error> {
 ///     let gradient = grad(|w: &Array| scale.scale(&(w * &x).sum()))(&w);
 ///     let gradient = scale.unscale(&gradient);
 ///     let finite = nn::all_finite(&gradient);
-///     // A step whose gradients overflowed is left out.
+///     // Skip a step whose gradients overflowed.
 ///     let next = nn::select_tree(&finite, &(&w - &gradient * 0.1), &w);
 ///     (next, scale.adjust(&finite))
 /// }
@@ -163,22 +164,25 @@ fn refuse<T>(message: String) -> Result<T, Error> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// Reference: Micikevicius et al., "Mixed precision training", arXiv:1710.03740 (2018), section 3.2.
+/// Reference: Micikevicius et al., "Mixed precision training", arXiv:1710.03740 (2018), section
+/// 3.2.
 #[derive(Clone, Debug, Tree)]
 pub struct LossScale {
     /// The factor, `f32[]`.
     pub factor: Array,
-    /// How many steps in a row have been finite, `i32[]`.
+    /// The number of consecutive steps with finite gradients, `i32[]`.
     pub good_steps: Array,
-    /// The least factor, `f32[]`.
+    /// The smallest factor, `f32[]`.
     pub min: Array,
-    /// After how many finite steps in a row the factor is doubled; never if 0.
+    /// The number of consecutive finite steps after which the factor is doubled. 0 means never.
     #[tree(static)]
     pub period: u32,
 }
 
 impl LossScale {
-    /// Starts at `factor`, a power of two such as 32768; doubled after 2000 finite steps, never below 1.
+    /// Creates a scale that starts at `factor`, a power of two such as 32768.
+    ///
+    /// It is doubled after 2000 finite steps and is never below 1.
     #[track_caller]
     pub fn dynamic(factor: f32) -> LossScale {
         LossScale {
@@ -189,35 +193,39 @@ impl LossScale {
         }
     }
 
-    /// Stays at `factor`.
+    /// Creates a scale that stays at `factor`.
     #[track_caller]
     pub fn fixed(factor: f32) -> LossScale {
         let one = LossScale::dynamic(factor);
         LossScale { min: one.factor.clone(), period: 0, ..one }
     }
 
-    /// The loss times the factor, in the loss's dtype.
+    /// Multiplies a loss by the factor, in the dtype of the loss.
     #[track_caller]
     pub fn scale(&self, loss: &Array) -> Array {
         mul(loss, convert_element_type(&self.factor, loss.dtype()))
     }
 
-    /// The gradients divided by the factor. Do this in the parameters' dtype: what `f16` cannot hold is lost
-    /// again otherwise.
+    /// Divides gradients by the factor.
+    ///
+    /// Convert gradients to the dtype of the parameters first. In `f16` the result could underflow.
     #[track_caller]
     pub fn unscale<T: Tree>(&self, gradients: &T) -> T {
         from_caller(|| {
             let inverse = 1.0 / &self.factor;
-            tree::map(gradients, |leaf| match leaf.dtype().is_inexact() {
-                true => mul(leaf, convert_element_type(&inverse, leaf.dtype())),
-                false => leaf.clone(),
+            tree::map(gradients, |leaf| {
+                if !leaf.dtype().is_inexact() {
+                    return leaf.clone();
+                }
+                mul(leaf, convert_element_type(&inverse, leaf.dtype()))
             })
         })
     }
 
-    /// The factor for the next step; `finite`, `bool[]`, says whether this one's gradients were.
+    /// Returns the scale for the next step. `finite`, `bool[]`, is true if the gradients of this
+    /// step were finite, as returned by [`all_finite`].
     ///
-    /// Throws `Op` if `finite` has axes.
+    /// Throws `Op` if `finite` is not a scalar.
     #[track_caller]
     pub fn adjust(&self, finite: &Array) -> LossScale {
         finite.expect_shape(Shape::scalar());
@@ -226,35 +234,36 @@ impl LossScale {
             return LossScale { factor: where_(finite, &self.factor, &halved), ..self.clone() };
         }
         let steps = &self.good_steps + 1;
-        let due = ge(&steps, self.period as i32);
+        let is_due = ge(&steps, self.period as i32);
         let doubled = &self.factor * 2.0;
-        // Doubling must not end at infinity, from which halving does not come back.
-        let grown = where_(&isfinite(&doubled), &doubled, &self.factor);
-        let grown = where_(&due, &grown, &self.factor);
-        let none = zeros_like(&steps);
+        // Halving does not lead back from infinity.
+        let doubled = where_(&isfinite(&doubled), &doubled, &self.factor);
+        let factor = where_(&is_due, &doubled, &self.factor);
+        let zero = zeros_like(&steps);
         LossScale {
-            factor: where_(finite, &grown, &halved),
-            good_steps: where_(finite, where_(&due, &none, &steps), &none),
+            factor: where_(finite, &factor, &halved),
+            good_steps: where_(finite, where_(&is_due, &zero, &steps), &zero),
             ..self.clone()
         }
     }
 }
 
-/// Whether every element of every leaf is finite: `bool[]`.
+/// Returns true if every element of every leaf is finite: `bool[]`.
 #[track_caller]
 pub fn all_finite<T: Tree>(tree: &T) -> Array {
     from_caller(|| {
-        let each = tree::leaves(tree).into_iter().map(|leaf| {
+        let leaf_is_finite = |leaf: Array| {
             let axes: Vec<isize> = (0..leaf.rank() as isize).collect();
             reduce_and(&isfinite(&leaf), &axes)
-        });
-        each.reduce(|a, b| bitwise_and(&a, &b)).unwrap_or_else(|| full([], true))
+        };
+        let leaves = tree::leaves(tree).into_iter().map(leaf_is_finite);
+        leaves.reduce(|a, b| bitwise_and(&a, &b)).unwrap_or_else(|| full([], true))
     })
 }
 
-/// `on_true` where `condition`, a `bool[]`, holds, else `on_false`, leaf by leaf.
+/// Returns `on_true` if `condition`, `bool[]`, is true, otherwise `on_false`, leaf by leaf.
 ///
-/// Throws `Tree` if the two are not alike, `Op` if `condition` has axes.
+/// Throws `Tree` if the structures differ, `Op` if `condition` is not a scalar.
 #[track_caller]
 pub fn select_tree<T: Tree>(condition: &Array, on_true: &T, on_false: &T) -> T {
     condition.expect_shape(Shape::scalar());

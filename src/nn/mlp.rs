@@ -1,4 +1,4 @@
-//! Blocks of linear layers, plain and gated.
+//! Multilayer perceptrons, plain and gated.
 
 use super::Linear;
 use crate::core::{Array, RuleError, throw_operands};
@@ -7,15 +7,15 @@ use crate::primitives::tanh;
 use crate::random::{self, Key};
 use crate::tree::Tree;
 
-/// What stands between the layers of a block.
+/// An activation function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// [`relu`].
     #[default]
     Relu,
-    /// [`gelu`], by `tanh`.
+    /// [`gelu`], approximated with `tanh`.
     Gelu,
-    /// [`gelu_exact`], by `erf`.
+    /// [`gelu_exact`], computed with `erf`.
     GeluExact,
     /// [`silu`], also called swish.
     Silu,
@@ -26,7 +26,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The function at `x`.
+    /// Applies the function to `x`.
     #[track_caller]
     pub fn forward(self, x: &Array) -> Array {
         match self {
@@ -58,13 +58,13 @@ impl Activation {
 pub struct Mlp {
     /// The layers, first to last.
     pub layers: Vec<Linear>,
-    /// What follows each of them but the last; `Relu` at first.
+    /// The activation after each layer except the last. `Relu` by default.
     #[tree(static)]
     pub activation: Activation,
 }
 
 impl Mlp {
-    /// Layers from each of the sizes to the next, as [`Linear::new`] makes them.
+    /// Creates a [`Linear`] layer from each size to the next.
     ///
     /// Throws `Op` (value) for fewer than two sizes.
     #[track_caller]
@@ -81,14 +81,14 @@ impl Mlp {
         Mlp { layers, activation: Activation::default() }
     }
 
-    /// From `[…, first size]` to `[…, last size]`.
+    /// Applies the layers, `[…, first size] → […, last size]`.
     ///
-    /// Throws `Op` (shape) if the last axis of `x` is another.
+    /// Throws `Op` (shape) unless the last axis of `x` has the first size.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
         let mut x = x.clone();
-        for (at, layer) in self.layers.iter().enumerate() {
-            if at > 0 {
+        for (i, layer) in self.layers.iter().enumerate() {
+            if i > 0 {
                 x = self.activation.forward(&x);
             }
             x = layer.forward(&x);
@@ -97,8 +97,9 @@ impl Mlp {
     }
 }
 
-/// A block whose hidden features are gated: `down(activation(gate(x)) · up(x))`. With `Silu` this is SwiGLU,
-/// with `Gelu` GEGLU.
+/// A block with gated hidden features: `down(activation(gate(x)) · up(x))`.
+///
+/// With `Silu` this is SwiGLU, with `Gelu` GEGLU.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -115,19 +116,19 @@ impl Mlp {
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "SwiGLU")]
 pub struct GatedMlp {
-    /// What opens the gates, `[features, hidden]`.
+    /// The layer that computes the gates, `[features, hidden]`.
     pub gate: Linear,
-    /// What passes them, `[features, hidden]`.
+    /// The layer that computes the gated values, `[features, hidden]`.
     pub up: Linear,
-    /// The way back, `[hidden, features]`.
+    /// The output layer, `[hidden, features]`.
     pub down: Linear,
-    /// The shape of the gates; `Silu` at first.
+    /// The activation of the gates. `Silu` by default.
     #[tree(static)]
     pub activation: Activation,
 }
 
 impl GatedMlp {
-    /// A block without biases in `f32`, as the paper has it.
+    /// Creates a block in `f32` without biases, as in the paper.
     #[track_caller]
     pub fn new(key: Key, n_features: usize, n_hidden: usize) -> GatedMlp {
         let [gate, up, down] = key.split();
@@ -139,12 +140,12 @@ impl GatedMlp {
         }
     }
 
-    /// From `[…, features]` to `[…, features]`.
+    /// Applies the block, `[…, features] → […, features]`.
     ///
-    /// Throws `Op` (shape) if the last axis of `x` is another.
+    /// Throws `Op` (shape) if the last axis of `x` has another size.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let open = self.activation.forward(&self.gate.forward(x));
-        self.down.forward(&(open * self.up.forward(x)))
+        let gates = self.activation.forward(&self.gate.forward(x));
+        self.down.forward(&(gates * self.up.forward(x)))
     }
 }

@@ -1,7 +1,8 @@
 //! Layers, initializers, losses and metrics.
 //!
-//! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of layers; a
-//! layer's `forward` is an ordinary function. Everything here could have been written by a user.
+//! Layers are plain structs of arrays with `#[derive(Tree)]`, and models are plain structs of
+//! layers. A layer's `forward` is an ordinary function. This module uses only the public API, so
+//! your own layers are written in the same way.
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -33,12 +34,13 @@
 
 mod attention;
 mod batch_norm;
+mod check;
 mod conv;
 mod ctc;
 mod dropout;
 mod embedding;
-mod fits;
 pub mod init;
+mod layers;
 mod linear;
 mod losses;
 mod metrics;
@@ -54,13 +56,17 @@ mod summary;
 pub use attention::{KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
 pub use conv::{Conv, ConvTranspose};
-pub use ctc::ctc_loss;
+pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub use layers::Layers;
 pub use linear::Linear;
 pub use losses::{
-    absolute_error, accuracy, cosine_distance, cosine_similarity, huber, kl_divergence, mse,
-    sigmoid_binary_cross_entropy, smoothed_cross_entropy, softmax_cross_entropy, squared_error,
+    CosineOptions, HuberLossOptions, absolute_error, accuracy, cosine_distance,
+    cosine_distance_with, cosine_similarity, cosine_similarity_with, huber_loss, huber_loss_with,
+    kl_divergence, l2_loss, mean_squared_error, sigmoid_binary_cross_entropy, smooth_labels,
+    smoothed_cross_entropy, softmax_cross_entropy, softmax_cross_entropy_with_integer_labels,
+    squared_error,
 };
 pub use metrics::{Average, confusion_matrix, top_k_accuracy};
 pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};
@@ -68,6 +74,6 @@ pub use mlp::{Activation, GatedMlp, Mlp};
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use number::Number;
 pub use quantized::{QuantizedLinear, quantize};
-pub use recurrent::{GruCell, LstmCell, LstmState};
+pub use recurrent::{GruCell, LstmCell, LstmState, RnnOptions};
 pub use rotary::Rotary;
 pub use summary::{Summary, SummaryRow, summary};

@@ -1,13 +1,14 @@
-//! Normalization of an example by itself: layer, root mean square, group.
+//! Layer, root mean square and group normalization.
 
 use super::Number;
-use super::fits::{expect_features, promoted, wide};
+use super::check::{expect_features, promoted_dtype, wide};
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::axes;
 use crate::primitives::{convert_element_type, ones, reshape, rsqrt, zeros};
 use crate::tree::Tree;
 
-/// Each example's features shifted to mean 0 and scaled to variance 1, then by a trained scale and offset.
+/// Normalizes the features of each example to mean 0 and variance 1, then applies a trained scale
+/// and bias.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -25,42 +26,44 @@ use crate::tree::Tree;
 pub struct LayerNorm {
     /// The scale, `[features]`.
     pub scale: Option<Array>,
-    /// The offset, `[features]`.
+    /// The bias, `[features]`.
     pub bias: Option<Array>,
-    /// Added to the variance; 1e-6 at first.
+    /// A constant added to the variance. 1e-6 by default.
     #[tree(static)]
     pub epsilon: Number,
 }
 
 impl LayerNorm {
-    /// A layer for so many features in `f32`: scale one, offset zero.
+    /// Creates a layer for `n_features` features in `f32`, with scale 1 and bias 0.
     #[track_caller]
     pub fn new(n_features: usize) -> LayerNorm {
-        let (scale, bias) = affine(n_features);
+        let (scale, bias) = ones_and_zeros(n_features);
         LayerNorm { scale: Some(scale), bias: Some(bias), epsilon: 1e-6.into() }
     }
 
-    /// The same layer without an offset.
+    /// Removes the bias.
     pub fn without_bias(self) -> LayerNorm {
         LayerNorm { bias: None, ..self }
     }
 
-    /// The normalized `x`, `[…, features]`, in the dtype that it and the leaves promote to; statistics are
-    /// computed in `f32` at least.
+    /// Normalizes `x`, `[…, features]`.
+    ///
+    /// Statistics are computed in `f32` at least. The result has the dtype that `x` and the leaves
+    /// promote to.
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `features`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let dtype = checked("LayerNorm", x, &self.scale, &self.bias);
+        let dtype = result_dtype("LayerNorm", x, &self.scale, &self.bias);
         let x = convert_element_type(x, wide(dtype));
         let centred = &x - x.mean_axes(axes(-1).keepdims());
         let variance = (&centred * &centred).mean_axes(axes(-1).keepdims());
         let inverse = rsqrt(&(variance + self.epsilon.get()));
-        finished(&centred, &inverse, &self.scale, &self.bias, dtype)
+        normalized(&centred, &inverse, &self.scale, &self.bias, dtype)
     }
 }
 
-/// Each example's features divided by the root of their mean square, then scaled by a trained scale.
+/// Divides the features of each example by their root mean square, then applies a trained scale.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -79,32 +82,32 @@ impl LayerNorm {
 pub struct RmsNorm {
     /// The scale, `[features]`.
     pub scale: Option<Array>,
-    /// Added to the mean square; 1e-6 at first.
+    /// A constant added to the mean square. 1e-6 by default.
     #[tree(static)]
     pub epsilon: Number,
 }
 
 impl RmsNorm {
-    /// A layer for so many features in `f32`: scale one.
+    /// Creates a layer for `n_features` features in `f32`, with scale 1.
     #[track_caller]
     pub fn new(n_features: usize) -> RmsNorm {
-        RmsNorm { scale: Some(affine(n_features).0), epsilon: 1e-6.into() }
+        RmsNorm { scale: Some(ones_and_zeros(n_features).0), epsilon: 1e-6.into() }
     }
 
-    /// The scaled `x`, `[…, features]`; dtypes as in [`LayerNorm::forward`].
+    /// Normalizes `x`, `[…, features]`. Dtypes are as in [`LayerNorm::forward`].
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `features`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let dtype = checked("RmsNorm", x, &self.scale, &None);
+        let dtype = result_dtype("RmsNorm", x, &self.scale, &None);
         let x = convert_element_type(x, wide(dtype));
         let square = (&x * &x).mean_axes(axes(-1).keepdims());
-        finished(&x, &rsqrt(&(square + self.epsilon.get())), &self.scale, &None, dtype)
+        normalized(&x, &rsqrt(&(square + self.epsilon.get())), &self.scale, &None, dtype)
     }
 }
 
-/// Groups of channels, each over all of space, shifted to mean 0 and scaled to variance 1, then by a trained
-/// scale and offset per channel.
+/// Normalizes groups of channels to mean 0 and variance 1 over the spatial axes, then applies a
+/// trained scale and bias per channel.
 ///
 /// With one group per channel this is instance normalization.
 ///
@@ -125,33 +128,34 @@ impl RmsNorm {
 pub struct GroupNorm {
     /// The scale, `[channels]`.
     pub scale: Option<Array>,
-    /// The offset, `[channels]`.
+    /// The bias, `[channels]`.
     pub bias: Option<Array>,
-    /// How many groups there are.
+    /// The number of groups.
     #[tree(static)]
     pub groups: usize,
-    /// Added to the variance; 1e-6 at first.
+    /// A constant added to the variance. 1e-6 by default.
     #[tree(static)]
     pub epsilon: Number,
 }
 
 impl GroupNorm {
-    /// A layer for so many channels in `groups` groups, in `f32`: scale one, offset zero.
+    /// Creates a layer for `n_channels` channels in `groups` groups, in `f32`, with scale 1 and
+    /// bias 0.
     ///
     /// Throws `Op` (shape) if the groups do not divide the channels.
     #[track_caller]
     pub fn new(n_channels: usize, groups: usize) -> GroupNorm {
         expect_groups(n_channels, groups);
-        let (scale, bias) = affine(n_channels);
+        let (scale, bias) = ones_and_zeros(n_channels);
         GroupNorm { scale: Some(scale), bias: Some(bias), groups, epsilon: 1e-6.into() }
     }
 
-    /// The normalized `x`, `[b, space…, channels]`; dtypes as in [`LayerNorm::forward`].
+    /// Normalizes `x`, `[b, space…, channels]`. Dtypes are as in [`LayerNorm::forward`].
     ///
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`, or `x` has no batch axis.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let dtype = checked("GroupNorm", x, &self.scale, &self.bias);
+        let dtype = result_dtype("GroupNorm", x, &self.scale, &self.bias);
         let Some((&n_channels, [_, ..])) = x.shape().dims().split_last() else {
             let message = format!("x {} needs axes [b, space…, channels]", x.aval());
             throw_operands("GroupNorm", RuleError::shape(message), &[x]);
@@ -160,12 +164,12 @@ impl GroupNorm {
         let mut dims = x.shape().dims().to_vec();
         dims.pop();
         dims.extend([self.groups, n_channels / self.groups]);
-        // Space and the channels of a group.
-        let mut within: Vec<isize> = (1..x.rank() as isize - 1).collect();
-        within.push(x.rank() as isize);
+        // The spatial axes and the channels of a group.
+        let mut reduced: Vec<isize> = (1..x.rank() as isize - 1).collect();
+        reduced.push(x.rank() as isize);
         let grouped = reshape(&convert_element_type(x, wide(dtype)), dims);
-        let centred = &grouped - grouped.mean_axes(axes(within.clone()).keepdims());
-        let variance = (&centred * &centred).mean_axes(axes(within).keepdims());
+        let centred = &grouped - grouped.mean_axes(axes(reduced.clone()).keepdims());
+        let variance = (&centred * &centred).mean_axes(axes(reduced).keepdims());
         let unit = centred * rsqrt(&(variance + self.epsilon.get()));
         let unit = reshape(&unit, x.shape());
         scaled(&unit, &self.scale, &self.bias, dtype)
@@ -180,15 +184,15 @@ fn expect_groups(n_channels: usize, groups: usize) {
     }
 }
 
-/// Ones and zeros.
+/// Returns the initial scale and bias: ones and zeros.
 #[track_caller]
-pub(super) fn affine(n_features: usize) -> (Array, Array) {
+pub(super) fn ones_and_zeros(n_features: usize) -> (Array, Array) {
     (ones([n_features], DType::F32), zeros([n_features], DType::F32))
 }
 
-/// The dtype of the result, after scale and offset were found to fit.
+/// Returns the dtype of the result. Throws if the sizes of scale and bias do not match `x`.
 #[track_caller]
-pub(super) fn checked(
+pub(super) fn result_dtype(
     layer: &str,
     x: &Array,
     scale: &Option<Array>,
@@ -205,12 +209,12 @@ pub(super) fn checked(
         let message = format!("x {} has no axis of features", x.aval());
         throw_operands(layer, RuleError::shape(message), &[x]);
     }
-    promoted(layer, x, &leaves)
+    promoted_dtype(layer, x, &leaves)
 }
 
-/// `centred · (inverse · scale) + bias`, rounded once.
+/// Returns `centred · (inverse · scale) + bias`, rounded to `dtype` once.
 #[track_caller]
-pub(super) fn finished(
+pub(super) fn normalized(
     centred: &Array,
     inverse: &Array,
     scale: &Option<Array>,

@@ -1,9 +1,11 @@
-//! Numbers of a layer that are not trained.
+//! Hyperparameters of a layer.
 
 use std::fmt;
 
-/// A number that is fixed when a layer is made, such as an epsilon or a rate: part of the structure, so that
-/// `jit` compiles anew when it changes. Equal by its bits.
+/// A hyperparameter that is fixed when a layer is created, such as an epsilon or a rate.
+///
+/// It is part of the tree structure, so `jit` recompiles when it changes. Two are equal if their
+/// bits are.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -14,7 +16,7 @@ use std::fmt;
 pub struct Number(u64);
 
 impl Number {
-    /// The number itself.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         f64::from_bits(self.0)
     }

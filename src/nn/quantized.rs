@@ -1,4 +1,4 @@
-//! Linear layers with weights of eight bits, for inference.
+//! Linear layers with 8-bit weights, for inference.
 
 use super::Linear;
 use crate::core::{Array, DType, RuleError, from_caller, throw_operands};
@@ -8,12 +8,13 @@ use crate::primitives::{
 };
 use crate::tree::Tree;
 
-/// The largest integer that is used, so that the range is symmetric.
+/// The largest quantized integer. The range is symmetric.
 const LARGEST: f64 = 127.0;
 
-/// `x` along `axis` as integers times a scale: `q: i8` of `x`'s shape, and the scale, `f32`, with the axis kept
-/// at size 1, so that `q · scale` differs from `x` by half a scale at most. The scale is 1 where `x` is zero
-/// along the whole axis.
+/// Quantizes `x` along `axis` to `i8` integers `q` and an `f32` scale.
+///
+/// `q · scale` differs from `x` by at most half a scale. `q` has the shape of `x`. The scale has
+/// size 1 along `axis`, and is 1 where `x` is zero along the whole axis.
 ///
 /// Throws `Op` (dtype) if `x` is not a real float.
 ///
@@ -39,8 +40,9 @@ pub fn quantize(x: &Array, axis: isize) -> (Array, Array) {
     })
 }
 
-/// A [`Linear`] layer whose weight is integers of eight bits, with a scale for each output: a quarter of the
-/// memory. For inference: rounding has no derivative.
+/// A [`Linear`] layer with 8-bit integer weights and a scale for each output.
+///
+/// It takes a quarter of the memory. It is for inference: rounding has no derivative.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -54,58 +56,60 @@ pub fn quantize(x: &Array, axis: isize) -> (Array, Array) {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// Reference: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale" (2022),
-/// section 2.1, without its outliers.
+/// Reference: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale"
+/// (2022), section 2.1, without its outliers.
 #[derive(Clone, Debug, Tree)]
 pub struct QuantizedLinear {
-    /// The map divided by the scales, rounded: `i8[in, out]`.
+    /// The quantized weight, `i8[in, out]`.
     pub weight: Array,
-    /// What each output is multiplied with: `f32[1, out]`.
+    /// The scale of each output, `f32[1, out]`.
     pub scale: Array,
-    /// The offset, `[out]`.
+    /// The bias, `[out]`.
     pub bias: Option<Array>,
 }
 
 impl QuantizedLinear {
-    /// The layer with its weight quantized.
+    /// Quantizes the weight of a layer.
     #[track_caller]
     pub fn of(layer: &Linear) -> QuantizedLinear {
         let (weight, scale) = quantize(&layer.weight, 0);
         QuantizedLinear { weight, scale, bias: layer.bias.clone() }
     }
 
-    /// `x · weight + bias`, from `[…, in]` to `[…, out]`, in the dtype of `x`, with `x` quantized too: by rows, as
-    /// it comes. Products of integers are summed exactly, in `i32`.
+    /// Computes `x · weight + bias`, `[…, in] → […, out]`, in the dtype of `x`.
     ///
-    /// Each output is off by at most `Σ |x| · s / 2 + Σ |w| · r / 2 + n · r · s / 4`, for `n` inputs, its scale
-    /// `s` and the row's scale `r = max |x| / 127`.
+    /// `x` is quantized too, row by row. Products of integers are summed exactly, in `i32`. With
+    /// `n` inputs, the scale `s` of the output and the scale `r = max |x| / 127` of the row, the
+    /// error of an output is at most `Σ |x| · s / 2 + Σ |w| · r / 2 + n · r · s / 4`.
     ///
     /// Throws `Op` if the last axis of `x` is not `in`, or `x` is not a real float.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
         let (q, rows) = quantize(x, -1);
-        let how = DotGeneral {
+        let dimensions = DotGeneral {
             lhs_contracting: vec![x.rank() - 1],
             rhs_contracting: vec![0],
             preferred_element_type: Some(DType::I32),
             ..DotGeneral::default()
         };
-        let sums = convert_element_type(&dot_general(&q, &self.weight, how), DType::F32);
-        self.finished(&(sums * rows), x)
+        let sums = convert_element_type(&dot_general(&q, &self.weight, dimensions), DType::F32);
+        self.scale_and_bias(&(sums * rows), x)
     }
 
-    /// The same with `x` as it is: only the weight is off, each output by at most `Σ |x| · s / 2`. Slower where
-    /// integers are multiplied faster than floats.
+    /// Computes `x · weight + bias` without quantizing `x`.
+    ///
+    /// The error of an output is at most `Σ |x| · s / 2`. It is slower than
+    /// [`QuantizedLinear::forward`] on devices that multiply integers faster than floats.
     #[track_caller]
     pub fn forward_weight_only(&self, x: &Array) -> Array {
         let weight = convert_element_type(&self.weight, x.dtype());
         let product = matmul(x, &weight);
-        self.finished(&convert_element_type(&product, DType::F32), x)
+        self.scale_and_bias(&convert_element_type(&product, DType::F32), x)
     }
 
-    /// Sums by outputs, scaled, with the bias, in the dtype of `x`.
+    /// Applies the scale of each output and the bias, in the dtype of `x`.
     #[track_caller]
-    fn finished(&self, sums: &Array, x: &Array) -> Array {
+    fn scale_and_bias(&self, sums: &Array, x: &Array) -> Array {
         let scaled = sums * self.scale.reshape([self.weight.shape()[1]]);
         let y = match &self.bias {
             Some(bias) => scaled + convert_element_type(bias, DType::F32),

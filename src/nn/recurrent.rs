@@ -1,6 +1,6 @@
-//! Recurrent cells, and their runs over sequences.
+//! Recurrent cells.
 
-use super::fits::{expect_features, promoted};
+use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::control_flow::{ScanOptions, scan_with};
 use crate::core::trace::{at_location, caller_place};
@@ -10,14 +10,14 @@ use crate::primitives::{concatenate, convert_element_type, slice_in_dim, tanh, z
 use crate::random::{self, Key};
 use crate::tree::Tree;
 
-/// A cell of a long short-term memory: gates of input, forgetting, candidate and output, in this order.
+/// A long short-term memory cell. Its gates are input, forget, candidate and output, in this order.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let (state, ys) = eval_shape(
 ///     |key: random::Key, xs: Array| {
 ///         let cell = nn::LstmCell::new(key, 16, 32);
-///         cell.scan(cell.start([8]), &xs, false)
+///         cell.scan(cell.start([8]), &xs)
 ///     },
 ///     (random::Key::of_type(), Aval::new(DType::F32, [8, 100, 16])),
 /// )?;
@@ -27,31 +27,41 @@ use crate::tree::Tree;
 /// ```
 ///
 /// # Reference
-/// Hochreiter, Schmidhuber: Long short-term memory (1997); Gers, Schmidhuber, Cummins: Learning to forget
-/// (1999).
+/// Hochreiter, Schmidhuber: Long short-term memory (1997); Gers, Schmidhuber, Cummins: Learning to
+/// forget (1999).
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "LSTMCell")]
 pub struct LstmCell {
-    /// From the inputs to the gates, `[in, 4 · hidden]`.
+    /// The weight from the inputs to the gates, `[in, 4 · hidden]`.
     pub input: Array,
-    /// From the last output to the gates, `[hidden, 4 · hidden]`.
+    /// The weight from the previous output to the gates, `[hidden, 4 · hidden]`.
     pub recurrent: Array,
-    /// The gates' offset, `[4 · hidden]`.
+    /// The bias of the gates, `[4 · hidden]`.
     pub bias: Array,
 }
 
-/// What an [`LstmCell`] remembers.
+/// The state of an [`LstmCell`].
 #[derive(Clone, Debug, Tree)]
 pub struct LstmState {
-    /// The memory, `[…, hidden]`.
+    /// The cell state, `[…, hidden]`.
     pub c: Array,
     /// The output, `[…, hidden]`.
     pub h: Array,
 }
 
+/// Options of [`LstmCell::scan_with`] and [`GruCell::scan_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RnnOptions {
+    /// Processes the sequence from the last input to the first. Outputs keep the order of the
+    /// inputs.
+    pub reverse: bool,
+}
+
 impl LstmCell {
-    /// A cell in `f32`: the map of inputs as [`init::lecun_normal`] draws it, an orthogonal one per gate of the
-    /// outputs, offset zero.
+    /// Creates a cell in `f32`.
+    ///
+    /// The input weight is drawn by [`init::lecun_normal`], the recurrent weight has one orthogonal
+    /// matrix per gate, and the bias is zero.
     #[track_caller]
     pub fn new(key: Key, n_in: usize, n_hidden: usize) -> LstmCell {
         let [input, recurrent] = key.split();
@@ -62,40 +72,53 @@ impl LstmCell {
         }
     }
 
-    /// The state before the first input: zeros, `[batch…, hidden]`.
+    /// Returns the state before the first input: zeros, `[batch…, hidden]`.
     #[track_caller]
     pub fn start(&self, batch: impl AsRef<[usize]>) -> LstmState {
         let zero = zeros([batch.as_ref(), &[self.n_hidden()]].concat(), self.recurrent.dtype());
         LstmState { c: zero.clone(), h: zero }
     }
 
-    /// The state after `x`, `[…, in]`; its `h` is the output.
+    /// Returns the state after an input `x`, `[…, in]`. Its `h` is the output.
     ///
-    /// Throws `Op` (shape) if `x` or the state does not fit.
+    /// Throws `Op` (shape) if `x` or the state has another size.
     #[track_caller]
     pub fn forward(&self, state: &LstmState, x: &Array) -> LstmState {
         let n = self.n_hidden();
-        let dtype = promoted("LstmCell", x, &self.leaves());
+        let dtype = promoted_dtype("LstmCell", x, &self.leaves());
         let cast = |leaf: &Array| convert_element_type(leaf, dtype);
-        let of_x = mapped("LstmCell", x, "input", &self.input, dtype);
-        let of_h = mapped("LstmCell", &state.h, "recurrent", &self.recurrent, dtype);
+        let of_x = project("LstmCell", x, "input", &self.input, dtype);
+        let of_h = project("LstmCell", &state.h, "recurrent", &self.recurrent, dtype);
         let gates = parts(&(of_x + (of_h + cast(&self.bias))), n, 4);
-        let kept = sigmoid(&gates[1]) * cast(&state.c);
-        let c = kept + sigmoid(&gates[0]) * tanh(&gates[2]);
+        let remembered = sigmoid(&gates[1]) * cast(&state.c);
+        let c = remembered + sigmoid(&gates[0]) * tanh(&gates[2]);
         let h = sigmoid(&gates[3]) * tanh(&c);
         LstmState { c, h }
     }
 
-    /// The last state and all outputs, `[b, t, hidden]`, for inputs `[b, t, in]`; from the last to the first if
-    /// `reverse`, outputs standing where their inputs do.
+    /// Processes a sequence `xs`, `[b, t, in]`. Returns the last state and all outputs,
+    /// `[b, t, hidden]`.
     ///
-    /// Throws `Op` (shape) if `xs` or the state does not fit.
+    /// Throws `Op` (shape) if `xs` or the state has another size.
     #[track_caller]
-    pub fn scan(&self, start: LstmState, xs: &Array, reverse: bool) -> (LstmState, Array) {
-        let xs = times_first("LstmCell", xs);
-        let dtype = promoted("LstmCell", &xs, &self.leaves());
+    pub fn scan(&self, start: LstmState, xs: &Array) -> (LstmState, Array) {
+        self.scan_with(start, xs, RnnOptions::default())
+    }
+
+    /// Processes a sequence as [`LstmCell::scan`], with options.
+    ///
+    /// Throws `Op` (shape) if `xs` or the state has another size.
+    #[track_caller]
+    pub fn scan_with(
+        &self,
+        start: LstmState,
+        xs: &Array,
+        options: RnnOptions,
+    ) -> (LstmState, Array) {
+        let xs = time_first("LstmCell", xs);
+        let dtype = promoted_dtype("LstmCell", &xs, &self.leaves());
         let start = LstmState { c: start.c.astype(dtype), h: start.h.astype(dtype) };
-        let options = ScanOptions { reverse, ..ScanOptions::default() };
+        let options = ScanOptions { reverse: options.reverse, ..ScanOptions::default() };
         let place = caller_place();
         let step = |state: LstmState, x: Array| {
             let next = at_location(place, || self.forward(&state, &x));
@@ -115,16 +138,17 @@ impl LstmCell {
     }
 }
 
-/// A cell with gates of reset, update and candidate, in this order. Its state is its output, `[…, hidden]`.
+/// A gated recurrent unit. Its gates are reset, update and candidate, in this order.
 ///
-/// The reset gate acts on the mapped output, bias included, as in cuDNN, Flax and PyTorch.
+/// The state is the output, `[…, hidden]`. The reset gate multiplies the recurrent part of the
+/// candidate including its bias, as in cuDNN, Flax and PyTorch.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let (h, ys) = eval_shape(
 ///     |key: random::Key, xs: Array| {
 ///         let cell = nn::GruCell::new(key, 16, 32);
-///         cell.scan(cell.start([8]), &xs, false)
+///         cell.scan(cell.start([8]), &xs)
 ///     },
 ///     (random::Key::of_type(), Aval::new(DType::F32, [8, 100, 16])),
 /// )?;
@@ -137,18 +161,18 @@ impl LstmCell {
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "GRUCell")]
 pub struct GruCell {
-    /// From the inputs to the gates, `[in, 3 · hidden]`.
+    /// The weight from the inputs to the gates, `[in, 3 · hidden]`.
     pub input: Array,
-    /// From the last output to the gates, `[hidden, 3 · hidden]`.
+    /// The weight from the previous output to the gates, `[hidden, 3 · hidden]`.
     pub recurrent: Array,
-    /// The gates' offset, `[3 · hidden]`.
+    /// The bias of the gates, `[3 · hidden]`.
     pub bias: Array,
-    /// The offset of the candidate's recurrent part, which the reset gate scales too, `[hidden]`.
+    /// The bias of the recurrent part of the candidate, `[hidden]`.
     pub recurrent_bias: Array,
 }
 
 impl GruCell {
-    /// A cell in `f32`, drawn as [`LstmCell::new`] is.
+    /// Creates a cell in `f32`, with weights drawn as in [`LstmCell::new`].
     #[track_caller]
     pub fn new(key: Key, n_in: usize, n_hidden: usize) -> GruCell {
         let [input, recurrent] = key.split();
@@ -160,37 +184,46 @@ impl GruCell {
         }
     }
 
-    /// The state before the first input: zeros, `[batch…, hidden]`.
+    /// Returns the state before the first input: zeros, `[batch…, hidden]`.
     #[track_caller]
     pub fn start(&self, batch: impl AsRef<[usize]>) -> Array {
         zeros([batch.as_ref(), &[self.n_hidden()]].concat(), self.recurrent.dtype())
     }
 
-    /// The state after `x`, `[…, in]`, which is the output.
+    /// Returns the state after an input `x`, `[…, in]`. It is also the output.
     ///
-    /// Throws `Op` (shape) if `x` or the state does not fit.
+    /// Throws `Op` (shape) if `x` or the state has another size.
     #[track_caller]
     pub fn forward(&self, h: &Array, x: &Array) -> Array {
         let n = self.n_hidden();
-        let dtype = promoted("GruCell", x, &self.leaves());
+        let dtype = promoted_dtype("GruCell", x, &self.leaves());
         let cast = |leaf: &Array| convert_element_type(leaf, dtype);
-        let of_x = mapped("GruCell", x, "input", &self.input, dtype) + cast(&self.bias);
+        let of_x = project("GruCell", x, "input", &self.input, dtype) + cast(&self.bias);
         let of_x = parts(&of_x, n, 3);
-        let of_h = parts(&mapped("GruCell", h, "recurrent", &self.recurrent, dtype), n, 3);
+        let of_h = parts(&project("GruCell", h, "recurrent", &self.recurrent, dtype), n, 3);
         let reset = sigmoid(&(&of_x[0] + &of_h[0]));
         let update = sigmoid(&(&of_x[1] + &of_h[1]));
         let candidate = tanh(&(&of_x[2] + reset * (&of_h[2] + cast(&self.recurrent_bias))));
         (1.0 - &update) * candidate + update * cast(h)
     }
 
-    /// The last state and all outputs, `[b, t, hidden]`; as [`LstmCell::scan`].
+    /// Processes a sequence `xs`, `[b, t, in]`. Returns the last state and all outputs,
+    /// `[b, t, hidden]`.
     ///
-    /// Throws `Op` (shape) if `xs` or the state does not fit.
+    /// Throws `Op` (shape) if `xs` or the state has another size.
     #[track_caller]
-    pub fn scan(&self, start: Array, xs: &Array, reverse: bool) -> (Array, Array) {
-        let xs = times_first("GruCell", xs);
-        let start = start.astype(promoted("GruCell", &xs, &self.leaves()));
-        let options = ScanOptions { reverse, ..ScanOptions::default() };
+    pub fn scan(&self, start: Array, xs: &Array) -> (Array, Array) {
+        self.scan_with(start, xs, RnnOptions::default())
+    }
+
+    /// Processes a sequence as [`GruCell::scan`], with options.
+    ///
+    /// Throws `Op` (shape) if `xs` or the state has another size.
+    #[track_caller]
+    pub fn scan_with(&self, start: Array, xs: &Array, options: RnnOptions) -> (Array, Array) {
+        let xs = time_first("GruCell", xs);
+        let start = start.astype(promoted_dtype("GruCell", &xs, &self.leaves()));
+        let options = ScanOptions { reverse: options.reverse, ..ScanOptions::default() };
         let place = caller_place();
         let step = |h: Array, x: Array| {
             let next = at_location(place, || self.forward(&h, &x));
@@ -214,33 +247,34 @@ impl GruCell {
     }
 }
 
-/// One orthogonal matrix per gate, side by side.
+/// Draws one orthogonal matrix per gate and concatenates them along the columns.
 #[track_caller]
 fn orthogonal_gates(key: Key, n_hidden: usize, n_gates: usize) -> Array {
-    let gates = random::split(key, n_gates)
-        .into_iter()
-        .map(|key| init::orthogonal(key, [n_hidden, n_hidden], DType::F32, 1.0));
-    concatenate(&gates.collect::<Vec<_>>(), -1)
+    let mut gates = Vec::with_capacity(n_gates);
+    for key in random::split(key, n_gates) {
+        gates.push(init::orthogonal(key, [n_hidden, n_hidden], DType::F32));
+    }
+    concatenate(&gates, -1)
 }
 
-/// `x · leaf` after a look at the sizes.
+/// Computes `x · leaf` in `dtype`, with the sizes checked.
 #[track_caller]
-fn mapped(layer: &str, x: &Array, name: &str, leaf: &Array, dtype: DType) -> Array {
+fn project(layer: &str, x: &Array, name: &str, leaf: &Array, dtype: DType) -> Array {
     let [n_in, _] = leaf.dims();
     expect_features(layer, x, name, leaf, n_in);
     matmul(&convert_element_type(x, dtype), &convert_element_type(leaf, dtype))
 }
 
-/// The parts of `n` features along the last axis.
+/// Splits the last axis into parts of `n` features.
 #[track_caller]
 fn parts(x: &Array, n: usize, n_parts: usize) -> Vec<Array> {
     let n = n as isize;
-    (0..n_parts as isize).map(|at| slice_in_dim(x, at * n, (at + 1) * n, 1, -1)).collect()
+    (0..n_parts as isize).map(|i| slice_in_dim(x, i * n, (i + 1) * n, 1, -1)).collect()
 }
 
-/// `[t, b, in]` of `[b, t, in]`.
+/// Moves the time axis to the front: `[b, t, in] → [t, b, in]`.
 #[track_caller]
-fn times_first(layer: &str, xs: &Array) -> Array {
+fn time_first(layer: &str, xs: &Array) -> Array {
     if xs.rank() != 3 {
         let message = format!("xs {} needs axes [b, t, features]", xs.aval());
         throw_operands(layer, RuleError::shape(message), &[xs]);

@@ -1,24 +1,26 @@
 //! Rotary position embeddings.
 
 use super::Number;
-use super::fits::wide;
+use super::check::wide;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::ops::stack;
 use crate::primitives::{
     broadcasted_iota, concatenate, convert_element_type, cos, exp, reshape, sin, slice_in_dim,
 };
 
-/// Turns pairs of features by angles that grow with the position, so that the product of a query and a key
-/// depends on their distance: `angle = position · base^(-2i / h)` for pair `i` of `h` features.
+/// Rotates pairs of features by angles proportional to the position.
+///
+/// The product of a query and a key then depends on their distance. Pair `i` of `h` features is
+/// rotated by the angle `position · base^(-2i / h)`.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let rotary = nn::Rotary::new(10_000.0);
-/// let turned = eval_shape(
+/// let rotated = eval_shape(
 ///     move |x: Array| rotary.forward(&x, &arange(128)),
 ///     Aval::new(DType::BF16, [8, 128, 12, 64]),
 /// )?;
-/// assert_eq!(turned.aval().to_string(), "bf16[8,128,12,64]");
+/// assert_eq!(rotated.aval().to_string(), "bf16[8,128,12,64]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
@@ -27,23 +29,24 @@ use crate::primitives::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "RoPE")]
 pub struct Rotary {
-    /// The base of the angles; 10000 in the paper.
+    /// The base of the angles. It is 10000 in the paper.
     pub base: Number,
-    /// Whether neighbours are a pair, as in the paper; else feature `i` and feature `i + h / 2`, as in most
-    /// published weights.
+    /// Pairs neighbouring features, as in the paper. If false, feature `i` is paired with feature
+    /// `i + h / 2`, as in most published weights.
     pub interleaved: bool,
 }
 
 impl Rotary {
-    /// Angles of this base, for pairs half the features apart.
+    /// Creates a rotation with this base that pairs feature `i` with feature `i + h / 2`.
     pub fn new(base: f64) -> Rotary {
         Rotary { base: base.into(), interleaved: false }
     }
 
-    /// `x`, `[b, t, heads, h]`, turned to its `positions`, integers `[t]` or `[b, t]`. Computed in `f32` at
-    /// least, then given the dtype of `x`.
+    /// Rotates `x`, `[b, t, heads, h]`, by its `positions`, integers `[t]` or `[b, t]`.
     ///
-    /// Throws `Op` (shape) if `h` is odd or the positions do not fit.
+    /// It computes in `f32` at least and returns the dtype of `x`.
+    ///
+    /// Throws `Op` (shape) if `h` is odd or the positions have another shape.
     #[track_caller]
     pub fn forward(&self, x: &Array, positions: &Array) -> Array {
         let [b, t, _, h] = x.dims();
@@ -70,28 +73,25 @@ impl Rotary {
         let angles = positions * rates;
         let (cosine, sine) = (cos(&angles), sin(&angles));
         let wide = convert_element_type(x, dtype);
-        let [first, second] = match self.interleaved {
-            true => {
-                let pairs = wide.reshape([b, t, x.shape()[2], half, 2]);
-                [0isize, 1].map(|at| {
-                    slice_in_dim(&pairs, at, at + 1, 1, -1).reshape([b, t, x.shape()[2], half])
-                })
-            }
-            false => {
-                let (half, h) = (half as isize, h as isize);
-                [slice_in_dim(&wide, 0, half, 1, -1), slice_in_dim(&wide, half, h, 1, -1)]
-            }
+        let [first, second] = if self.interleaved {
+            let pairs = wide.reshape([b, t, x.shape()[2], half, 2]);
+            let member = |i: isize| slice_in_dim(&pairs, i, i + 1, 1, -1);
+            [0, 1].map(|i| member(i).reshape([b, t, x.shape()[2], half]))
+        } else {
+            let (half, h) = (half as isize, h as isize);
+            [slice_in_dim(&wide, 0, half, 1, -1), slice_in_dim(&wide, half, h, 1, -1)]
         };
-        let turned = [&first * &cosine - &second * &sine, &second * &cosine + &first * &sine];
-        let turned = match self.interleaved {
-            true => reshape(&stack([&turned[0], &turned[1]], -1), x.shape()),
-            false => concatenate(&turned, -1),
+        let rotated = [&first * &cosine - &second * &sine, &second * &cosine + &first * &sine];
+        let rotated = if self.interleaved {
+            reshape(&stack([&rotated[0], &rotated[1]], -1), x.shape())
+        } else {
+            concatenate(&rotated, -1)
         };
-        convert_element_type(&turned, x.dtype())
+        convert_element_type(&rotated, x.dtype())
     }
 }
 
-/// `0..t` plus `start`, a scalar.
+/// Returns `start..start + t` for a scalar `start`.
 #[track_caller]
 pub(super) fn positions_from(start: &Array, t: usize) -> Array {
     broadcasted_iota(DType::I32, [t], 0) + start

@@ -1,41 +1,42 @@
-//! A model's leaves in a table.
+//! A table of a model's leaves.
 
 use crate::core::{DType, Shape};
 use crate::tree::{self, Tree};
 use std::fmt;
 
-/// The leaves of a model, as [`summary`] lists them; prints as a table.
+/// The leaves of a model, as listed by [`summary`]. Prints as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The leaves in their order.
+    /// The leaves, in tree order.
     pub rows: Vec<SummaryRow>,
 }
 
 /// One leaf of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryRow {
-    /// Where it is: `blocks[3].attn.query.weight`.
+    /// The path, such as `blocks[3].attn.query.weight`.
     pub path: String,
-    /// Its sizes.
+    /// The shape.
     pub shape: Shape,
-    /// Its dtype.
+    /// The dtype.
     pub dtype: DType,
 }
 
 impl SummaryRow {
-    /// How many numbers it holds.
+    /// Returns the number of elements.
     pub fn parameters(&self) -> usize {
         self.shape.size()
     }
 
-    /// How many bytes they take, without padding.
+    /// Returns the size in bytes, without padding.
     pub fn bytes(&self) -> usize {
         (self.parameters() * self.dtype.bits()).div_ceil(8)
     }
 }
 
-/// The leaves of a model with path, shape, dtype, parameters and bytes, and their sums. The model need not
-/// exist: one from `eval_shape` will do.
+/// Lists the leaves of a model with path, shape, dtype, parameters and bytes, and the totals.
+///
+/// The model may be abstract, as returned by `eval_shape`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -60,20 +61,20 @@ impl SummaryRow {
 /// ```
 #[doc(alias = "tabulate")]
 pub fn summary<T: Tree>(model: &T) -> Summary {
-    let rows = tree::paths(model)
-        .into_iter()
-        .zip(tree::leaves(model))
-        .map(|(path, leaf)| SummaryRow { path, shape: leaf.shape().clone(), dtype: leaf.dtype() });
-    Summary { rows: rows.collect() }
+    let mut rows = Vec::new();
+    for (path, leaf) in tree::paths(model).into_iter().zip(tree::leaves(model)) {
+        rows.push(SummaryRow { path, shape: leaf.shape().clone(), dtype: leaf.dtype() });
+    }
+    Summary { rows }
 }
 
 impl Summary {
-    /// How many numbers the model holds.
+    /// Returns the number of parameters of the model.
     pub fn parameters(&self) -> usize {
         self.rows.iter().map(SummaryRow::parameters).sum()
     }
 
-    /// How many bytes they take.
+    /// Returns the size of the model in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.iter().map(SummaryRow::bytes).sum()
     }
@@ -81,8 +82,8 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = |row: [&str; 5]| row.map(str::to_owned);
-        let mut table = vec![words(["leaf", "shape", "dtype", "parameters", "bytes"])];
+        let header = ["leaf", "shape", "dtype", "parameters", "bytes"];
+        let mut table = vec![header.map(str::to_owned)];
         table.extend(self.rows.iter().map(|row| {
             let (parameters, bytes) = (grouped(row.parameters()), grouped(row.bytes()));
             [row.path.clone(), row.shape.to_string(), row.dtype.to_string(), parameters, bytes]
@@ -102,12 +103,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A count in groups of three digits.
+/// Formats a count with its digits grouped by three.
 fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -120,7 +121,7 @@ mod tests {
     use super::grouped;
 
     #[test]
-    fn digits_come_in_threes() {
+    fn grouped_separates_every_three_digits() {
         let texts = [0, 999, 1000, 1_234_567].map(grouped);
         assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
     }

@@ -208,7 +208,7 @@ pub fn logsumexp_weighted(x: &Array, weights: &Array, along: impl Into<Axes>) ->
 pub fn standardize(x: &Array, along: impl Into<Axes>, epsilon: f64) -> Array {
     let (x, along) = (inexact(x), along.into().keepdims());
     let centred = sub(&x, x.mean_axes(along.clone()));
-    let variance = x.var_axes(along, 0.0);
+    let variance = x.var_axes(along);
     mul(&centred, rsqrt(&add(variance, epsilon)))
 }
 

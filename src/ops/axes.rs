@@ -1,14 +1,14 @@
-//! Which axes a reduction goes along.
+//! Axes and options of reductions.
 
 use crate::core::{Array, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Like, broadcast_to, convert_to, reshape, resolve_axes, scalar, transpose, where_,
 };
 
-/// The axes of a reduction: one, several, or all, and whether they stay as axes of size 1.
+/// Axes of a reduction: one, several or all. [`Axes::keepdims`] keeps them with size 1.
 ///
-/// Made from an index or a list of them; negative ones count from the back. [`axes`] adds what an
-/// index cannot say:
+/// Converts from an axis or a list of axes; negative ones count from the end. [`axes`] makes the
+/// conversion explicit, so that options can follow:
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -22,7 +22,7 @@ use crate::primitives::{
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
-    /// `None` for all.
+    /// `None` stands for all axes.
     list: Option<Vec<isize>>,
     keepdims: bool,
 }
@@ -33,22 +33,28 @@ impl Axes {
         Axes { list: None, keepdims: false }
     }
 
-    /// The same axes, which stay with size 1, so that the result broadcasts against the operand.
+    /// Keeps the reduced axes with size 1, so that the result broadcasts against the operand.
     pub fn keepdims(self) -> Axes {
         Axes { keepdims: true, ..self }
     }
 
-    /// The same axes, along which only the elements count where `mask` is true.
-    pub fn where_(self, mask: &Array) -> Over {
-        Over::from(self).where_(mask)
+    /// Reduces only the elements at which `mask` is true. See [`Reduction::where_`].
+    #[doc(alias = "where")]
+    pub fn where_(self, mask: &Array) -> Reduction {
+        Reduction::from(self).where_(mask)
     }
 
-    /// The same axes, whose elements are combined with `value` besides.
-    pub fn initial(self, value: impl ArrayLike) -> Over {
-        Over::from(self).initial(value)
+    /// Starts the reduction with `value`. See [`Reduction::initial`].
+    pub fn initial(self, value: impl ArrayLike) -> Reduction {
+        Reduction::from(self).initial(value)
     }
 
-    /// The axes of `x`, sorted.
+    /// Divides by `n - ddof` in a variance or standard deviation. See [`Reduction::ddof`].
+    pub fn ddof(self, ddof: impl Into<f64>) -> Reduction {
+        Reduction::from(self).ddof(ddof)
+    }
+
+    /// Returns the axes of `x`, sorted.
     #[track_caller]
     pub(super) fn resolve(&self, name: &str, x: &Array) -> Vec<usize> {
         match &self.list {
@@ -57,96 +63,98 @@ impl Axes {
         }
     }
 
-    /// `reduced`, which is `x` without these axes, with the axes put back if they are kept.
+    /// Restores the reduced axes of `reduced` with size 1 if `keepdims` is set. `reduced` is `x`
+    /// without these axes.
     #[track_caller]
     pub(super) fn restore(&self, name: &str, x: &Array, reduced: &Array) -> Array {
-        match self.keepdims {
-            true => reshape(reduced, self.result_shape(name, x)),
-            false => reduced.clone(),
-        }
+        if self.keepdims { reshape(reduced, self.result_shape(name, x)) } else { reduced.clone() }
     }
 
-    /// The shape of `x` reduced along these axes.
+    /// Returns the shape of `x` reduced along these axes.
     #[track_caller]
     pub(super) fn result_shape(&self, name: &str, x: &Array) -> Shape {
         let axes = self.resolve(name, x);
-        let size = |(axis, &size): (usize, &usize)| match axes.contains(&axis) {
-            true => self.keepdims.then_some(1),
-            false => Some(size),
+        let size = |(axis, &size): (usize, &usize)| {
+            if axes.contains(&axis) { self.keepdims.then_some(1) } else { Some(size) }
         };
         x.shape().iter().enumerate().filter_map(size).collect()
     }
 
-    /// `x` with these axes at the end, flattened into one.
+    /// Moves these axes of `x` to the end and flattens them into one.
     #[track_caller]
     pub(super) fn flattened_last(&self, name: &str, x: &Array) -> Array {
-        let over = self.resolve(name, x);
-        let kept: Vec<usize> = (0..x.rank()).filter(|axis| !over.contains(axis)).collect();
-        let mut shape: Vec<usize> = kept.iter().map(|&axis| x.shape()[axis]).collect();
-        shape.push(over.iter().map(|&axis| x.shape()[axis]).product());
-        let order: Vec<usize> = kept.into_iter().chain(over).collect();
+        let reduced = self.resolve(name, x);
+        let free: Vec<usize> = (0..x.rank()).filter(|axis| !reduced.contains(axis)).collect();
+        let mut shape: Vec<usize> = free.iter().map(|&axis| x.shape()[axis]).collect();
+        shape.push(reduced.iter().map(|&axis| x.shape()[axis]).product());
+        let order: Vec<usize> = free.into_iter().chain(reduced).collect();
         reshape(&transpose(x, &order), shape)
     }
 }
 
-/// What a reduction goes over: [`Axes`], which elements count, and what it begins with. Made from axes; what
-/// a method does not know it refuses.
+/// [`Axes`] and options of a reduction: a mask, an initial value and `ddof`. Converts from axes. A
+/// method throws `Op` (unsupported) for an option that it does not take.
 ///
-/// | | takes |
+/// | methods | options |
 /// |-|-|
 /// | `sum_axes`, `prod_axes` | `where_`, `initial` |
-/// | `max_axes`, `min_axes` | `where_` together with `initial`, `initial` |
-/// | `mean_axes`, `var_axes`, `std_axes`, `all_axes`, `any_axes` | `where_` |
+/// | `max_axes`, `min_axes` | `initial`, and `where_` together with `initial` |
+/// | `var_axes`, `std_axes` | `where_`, `ddof` |
+/// | `mean_axes`, `all_axes`, `any_axes` | `where_` |
 ///
-/// Elements that do not count have no part in the result, nor in its gradient, whatever they are.
+/// Masked elements affect neither the result nor its gradient, whatever their values.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, f32::NAN, 4.0], [3])?;
-/// let there = isfinite(&x);
-/// assert_eq!(x.mean_axes(axes(0).where_(&there)).item::<f32>()?, 2.5);
-/// assert_eq!(x.max_axes(axes(0).where_(&there).initial(0.0)).item::<f32>()?, 4.0);
+/// let finite = isfinite(&x);
+/// assert_eq!(x.mean_axes(axes(0).where_(&finite)).item::<f32>()?, 2.5);
+/// assert_eq!(x.max_axes(axes(0).where_(&finite).initial(0.0)).item::<f32>()?, 4.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Over {
+pub struct Reduction {
     pub(super) axes: Axes,
     pub(super) mask: Option<Array>,
     pub(super) initial: Option<Array>,
+    pub(super) ddof: f64,
 }
 
-impl<A: Into<Axes>> From<A> for Over {
-    fn from(axes: A) -> Over {
-        Over { axes: axes.into(), mask: None, initial: None }
+impl<A: Into<Axes>> From<A> for Reduction {
+    fn from(axes: A) -> Reduction {
+        Reduction { axes: axes.into(), mask: None, initial: None, ddof: 0.0 }
     }
 }
 
-impl Over {
-    /// Only the elements count where `mask`, `bool` and broadcast to the operand, is true.
-    pub fn where_(self, mask: &Array) -> Over {
-        Over { mask: Some(mask.clone()), ..self }
+impl Reduction {
+    /// Reduces only the elements at which `mask` is true. The mask is `bool` and broadcasts to the
+    /// operand.
+    #[doc(alias = "where")]
+    pub fn where_(self, mask: &Array) -> Reduction {
+        Reduction { mask: Some(mask.clone()), ..self }
     }
 
-    /// The elements are combined with `value`, a scalar that takes the operand's dtype, besides.
-    pub fn initial(self, value: impl ArrayLike) -> Over {
+    /// Starts the reduction with `value`, a scalar that is converted to the operand's dtype.
+    pub fn initial(self, value: impl ArrayLike) -> Reduction {
         let initial = match value.like() {
             Like::Array(value) => value.clone(),
             Like::Scalar(value) => scalar(value),
         };
-        Over { initial: Some(initial), ..self }
+        Reduction { initial: Some(initial), ..self }
     }
 
-    /// The axes stay with size 1, so that the result broadcasts against the operand.
-    pub fn keepdims(self) -> Over {
-        Over { axes: self.axes.keepdims(), ..self }
+    /// Divides by `n - ddof` for `n` elements in a variance or standard deviation. 0, the default,
+    /// gives the variance of a population; 1 gives the unbiased estimate from a sample.
+    pub fn ddof(self, ddof: impl Into<f64>) -> Reduction {
+        Reduction { ddof: ddof.into(), ..self }
     }
 
-    /// Whether the reduction begins with something.
-    pub(super) fn begins(&self) -> bool {
-        self.initial.is_some()
+    /// Keeps the reduced axes with size 1, so that the result broadcasts against the operand.
+    pub fn keepdims(self) -> Reduction {
+        Reduction { axes: self.axes.keepdims(), ..self }
     }
 
-    /// The mask, broadcast to `x`. Throws `Op` if it is none.
+    /// Returns the mask, broadcast to `x`. Throws `Op` if it is not `bool` or does not broadcast.
     #[track_caller]
     pub(super) fn mask(&self, name: &str, x: &Array) -> Option<Array> {
         let mask = self.mask.as_ref()?;
@@ -163,7 +171,7 @@ impl Over {
         Some(broadcast_to(mask, x.shape()))
     }
 
-    /// `x` with `neutral` where elements do not count.
+    /// Replaces the masked elements of `x` by `neutral`.
     #[track_caller]
     pub(super) fn masked(&self, name: &str, x: &Array, neutral: Scalar) -> Array {
         match self.mask(name, x) {
@@ -172,9 +180,9 @@ impl Over {
         }
     }
 
-    /// `reduced` combined with what the reduction begins with.
+    /// Combines `reduced` with the initial value, if there is one.
     #[track_caller]
-    pub(super) fn begun(
+    pub(super) fn with_initial(
         &self,
         name: &str,
         reduced: &Array,
@@ -189,25 +197,34 @@ impl Over {
         combine(&broadcast_to(&initial, reduced.shape()), reduced)
     }
 
-    /// Refuses an initial value, which `name` has no use for.
+    /// Throws if an initial value is set.
     #[track_caller]
-    pub(super) fn without_initial(&self, name: &str) {
+    pub(super) fn reject_initial(&self, name: &str) {
         if let Some(initial) = &self.initial {
-            let message =
-                format!("begins with nothing, so that initial {} has no place", initial.aval());
+            let message = format!("does not take an initial value, got {}", initial.aval());
             let error = RuleError::unsupported(message)
                 .help("`sum_axes`, `prod_axes`, `max_axes` and `min_axes` take it");
             trace::throw_operands(name, error, &[initial]);
         }
     }
+
+    /// Throws if `ddof` is set.
+    #[track_caller]
+    pub(super) fn reject_ddof(&self, name: &str) {
+        if self.ddof != 0.0 {
+            let error = RuleError::unsupported(format!("does not take ddof, got {}", self.ddof))
+                .help("`var_axes` and `std_axes` take it");
+            trace::throw_operands(name, error, &[]);
+        }
+    }
 }
 
-/// Axes from an index or a list of them, for [`Axes::keepdims`], [`Axes::where_`] and [`Axes::initial`].
+/// Converts an axis or a list of axes to [`Axes`], so that options can follow: `axes(-1).keepdims()`.
 pub fn axes(axes: impl Into<Axes>) -> Axes {
     axes.into()
 }
 
-/// Resolved axes as they are given to primitives.
+/// Converts resolved axes to the signed axes that primitives take.
 pub(super) fn signed(axes: &[usize]) -> Vec<isize> {
     axes.iter().map(|&axis| axis as isize).collect()
 }

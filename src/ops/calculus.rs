@@ -1,7 +1,7 @@
 //! Numerical calculus on sampled functions: interpolation, slopes and areas.
 
-use super::arrange::part;
-use super::statistics::{Side, searchsorted_side};
+use super::axis_slice::slice_axis;
+use super::descriptive::{Side, searchsorted_side};
 use super::{Index, clip, remainder, take};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
@@ -93,9 +93,10 @@ pub fn interp_periodic(x: impl ArrayLike, xp: &Array, fp: &Array, period: f64) -
     let (xp, fp) = (take(&xp, &order, 0), take(fp, &order, 0));
     let n = xp.size();
     // One more on both sides, a period away.
-    let (before, behind) = (sub(part(&xp, 0, n - 1, n), period), add(part(&xp, 0, 0, 1), period));
+    let (before, behind) =
+        (sub(slice_axis(&xp, 0, n - 1, n), period), add(slice_axis(&xp, 0, 0, 1), period));
     let xp = concatenate(&[&before, &xp, &behind], 0);
-    let fp = concatenate(&[&part(&fp, 0, n - 1, n), &fp, &part(&fp, 0, 0, 1)], 0);
+    let fp = concatenate(&[&slice_axis(&fp, 0, n - 1, n), &fp, &slice_axis(&fp, 0, 0, 1)], 0);
     interp(&x, &xp, &fp)
 }
 
@@ -159,9 +160,12 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
         }
     };
     let steps = super::diff(&positions, 0);
-    let (before, behind) = (part(&steps, 0, 0, n - 2), part(&steps, 0, 1, n - 1));
-    let (left, middle, right) =
-        (part(&x, last, 0, n - 2), part(&x, last, 1, n - 1), part(&x, last, 2, n));
+    let (before, behind) = (slice_axis(&steps, 0, 0, n - 2), slice_axis(&steps, 0, 1, n - 1));
+    let (left, middle, right) = (
+        slice_axis(&x, last, 0, n - 2),
+        slice_axis(&x, last, 1, n - 1),
+        slice_axis(&x, last, 2, n),
+    );
     let total = add(&before, &behind);
     // The parabola through three neighbours.
     let inner = sub(
@@ -172,8 +176,8 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
         mul(div(&behind, mul(&before, &total)), &left),
     );
     let rise = central(&x, last, n);
-    let first = div(&rise.1, part(&steps, 0, 0, 1));
-    let end = div(&rise.2, part(&steps, 0, n - 2, n - 1));
+    let first = div(&rise.1, slice_axis(&steps, 0, 0, 1));
+    let end = div(&rise.2, slice_axis(&steps, 0, n - 2, n - 1));
     move_axis(&concatenate(&[&first, &inner, &end], last as isize), last, at)
 }
 
@@ -181,9 +185,9 @@ pub fn gradient_at(x: &Array, spacing: impl ArrayLike, axis: isize) -> Array {
 #[track_caller]
 fn central(x: &Array, axis: usize, n: usize) -> (Array, Array, Array) {
     (
-        sub(part(x, axis, 2, n), part(x, axis, 0, n - 2)),
-        sub(part(x, axis, 1, 2), part(x, axis, 0, 1)),
-        sub(part(x, axis, n - 1, n), part(x, axis, n - 2, n - 1)),
+        sub(slice_axis(x, axis, 2, n), slice_axis(x, axis, 0, n - 2)),
+        sub(slice_axis(x, axis, 1, 2), slice_axis(x, axis, 0, 1)),
+        sub(slice_axis(x, axis, n - 1, n), slice_axis(x, axis, n - 2, n - 1)),
     )
 }
 
@@ -217,5 +221,5 @@ pub fn trapezoid_at(y: &Array, x: &Array, axis: isize) -> Array {
 #[track_caller]
 fn pairs(y: &Array, axis: usize) -> Array {
     let n = y.shape()[axis];
-    add(part(y, axis, n.min(1), n), part(y, axis, 0, n.saturating_sub(1)))
+    add(slice_axis(y, axis, n.min(1), n), slice_axis(y, axis, 0, n.saturating_sub(1)))
 }

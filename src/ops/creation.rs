@@ -108,7 +108,7 @@ pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arr
         return middle;
     }
     // Both ends as they are, without rounding.
-    let between = super::arrange::part(&middle, 0, 1, num - 1);
+    let between = super::axis_slice::slice_axis(&middle, 0, 1, num - 1);
     let first = reshape(&start, start.shape().insert(0, 1));
     let last = reshape(&stop, stop.shape().insert(0, 1));
     concatenate(&[&first, &between, &last], 0)

@@ -1,4 +1,4 @@
-//! Elementwise functions as methods of [`Array`].
+//! Elementwise methods of [`Array`].
 
 use crate::core::Array;
 use crate::primitives as p;
@@ -6,7 +6,7 @@ use crate::primitives::ArrayLike;
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident;)*) => {
-        /// Elementwise functions; each is the free function of the same name.
+        /// Elementwise functions, as the free functions of the same names.
         impl Array {$(
             $(#[$doc])*
             #[track_caller]
@@ -42,9 +42,9 @@ unary!(
     abs;
     /// Sign of each element: -1, 0 or 1.
     sign;
-    /// Largest whole number that is not larger, of each element.
+    /// Largest integer less than or equal to each element.
     floor;
-    /// Smallest whole number that is not smaller, of each element.
+    /// Smallest integer greater than or equal to each element.
     ceil;
     /// Real part of each element.
     real;
@@ -56,47 +56,45 @@ unary!(
 
 /// Elementwise functions with a parameter.
 impl Array {
-    /// Each element times itself.
+    /// Squares each element.
     #[track_caller]
     pub fn square(&self) -> Array {
         p::mul(self, self)
     }
 
-    /// Each element to the integer power `exponent`, by multiplication.
+    /// Raises each element to an integer power by repeated multiplication.
     #[track_caller]
     pub fn powi(&self, exponent: i32) -> Array {
         p::integer_pow(self, exponent)
     }
 
-    /// Each element to the real power `exponent`; integers become floats. NaN for a negative
-    /// element and an exponent that is not whole.
+    /// Raises each element to a real power; integers become floats. NaN for a negative element and
+    /// an exponent that is not an integer.
     #[track_caller]
     pub fn powf(&self, exponent: f64) -> Array {
         p::pow(p::inexact(self), exponent)
     }
 
-    /// Each element to the power `exponent`, as [`power`](super::power).
+    /// Raises each element to the power `exponent`, as [`power`](super::power).
     #[track_caller]
     pub fn pow(&self, exponent: impl ArrayLike) -> Array {
         super::power(self, exponent)
     }
 
-    /// Each element between `low` and `high`, as [`clip`](super::clip).
+    /// Limits each element to `low..=high`, as [`clip`](super::clip).
     #[doc(alias = "clamp")]
     #[track_caller]
     pub fn clip(&self, low: impl ArrayLike, high: impl ArrayLike) -> Array {
         super::clip(self, low, high)
     }
 
-    /// The larger of each element and that of `other`, with promotion and broadcasting; NaN if one
-    /// is.
+    /// Returns the elementwise maximum, with promotion and broadcasting; NaN if either element is.
     #[track_caller]
     pub fn maximum(&self, other: impl ArrayLike) -> Array {
         p::maximum(self, other)
     }
 
-    /// The smaller of each element and that of `other`, with promotion and broadcasting; NaN if one
-    /// is.
+    /// Returns the elementwise minimum, with promotion and broadcasting; NaN if either element is.
     #[track_caller]
     pub fn minimum(&self, other: impl ArrayLike) -> Array {
         p::minimum(self, other)
@@ -105,8 +103,8 @@ impl Array {
 
 macro_rules! compare {
     ($($(#[$doc:meta])* $name:ident = $function:ident;)*) => {
-        /// Comparisons, with promotion and broadcasting. They are methods and not operators because
-        /// Rust's `==` and `<` give one `bool`.
+        /// Comparisons, with promotion and broadcasting. They are methods because Rust's operators
+        /// `==` and `<` return one `bool`.
         impl Array {$(
             $(#[$doc])*
             #[track_caller]
@@ -118,16 +116,16 @@ macro_rules! compare {
 }
 
 compare!(
-    /// `self == other`, element by element, as `bool`.
+    /// `self == other`, elementwise, as `bool`.
     equal = eq;
-    /// `self != other`, element by element, as `bool`.
+    /// `self != other`, elementwise, as `bool`.
     not_equal = ne;
-    /// `self < other`, element by element, as `bool`.
+    /// `self < other`, elementwise, as `bool`.
     less = lt;
-    /// `self <= other`, element by element, as `bool`.
+    /// `self <= other`, elementwise, as `bool`.
     less_equal = le;
-    /// `self > other`, element by element, as `bool`.
+    /// `self > other`, elementwise, as `bool`.
     greater = gt;
-    /// `self >= other`, element by element, as `bool`.
+    /// `self >= other`, elementwise, as `bool`.
     greater_equal = ge;
 );

@@ -3,7 +3,8 @@
 //! Real input becomes complex; `f16` and `bf16` are refused, integers become `f32`. `n` is the length of the
 //! signal: it is cut off or padded with zeros at the end.
 
-use super::arrange::{axis_of, roll};
+use super::axis_slice::expect_axis;
+use super::roll;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::primitives::{
     self, FftType, concatenate, conj, convert_element_type, inexact, moveaxis, resize_axis,
@@ -64,7 +65,7 @@ fn refuse(x: &Array) -> RuleError {
 /// One transform along one axis.
 #[track_caller]
 fn along(name: &str, x: &Array, kind: FftType, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let axis = axis_of(name, axis, x.rank(), x);
+    let axis = expect_axis(name, axis, x.rank(), x);
     let size = x.shape()[axis];
     let n = n.unwrap_or(match kind {
         FftType::Irfft => 2 * size.saturating_sub(1),
@@ -133,7 +134,7 @@ pub fn irfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
 /// The real transform of a signal that equals its own conjugate reversed, of which `x` is the first half.
 #[track_caller]
 pub fn hfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let at = axis_of("hfft", axis, x.rank(), x);
+    let at = expect_axis("hfft", axis, x.rank(), x);
     let n = n.unwrap_or(2 * x.shape()[at].saturating_sub(1));
     irfft(&conj(&complex_of(x)), Some(n), axis, norm.swapped())
 }
@@ -270,7 +271,7 @@ fn rolled(name: &str, x: &Array, axes: &[isize], by: impl Fn(usize) -> usize) ->
     let all: Vec<isize> = (0..x.rank() as isize).collect();
     let axes = if axes.is_empty() { &all } else { axes };
     axes.iter().fold(x.clone(), |y, &axis| {
-        let size = x.shape()[axis_of(name, axis, x.rank(), x)];
+        let size = x.shape()[expect_axis(name, axis, x.rank(), x)];
         roll(&y, by(size) as isize, axis)
     })
 }

@@ -1,16 +1,23 @@
-//! The NumPy-like methods of [`Array`] that rearrange, convert and multiply. Reductions are in
-//! `reductions`, elementwise functions in `elementwise`.
+//! NumPy-like methods of [`Array`]: shapes, dtypes, products, ordering and selection.
+//!
+//! Reductions are in `reductions.rs`, elementwise functions in `elementwise.rs`.
 
-use super::shapes::{OpenShape, close};
-use super::{dot, flip, matmul, swapaxes};
-use crate::core::{Array, DType, RuleError, Shape, trace};
-use crate::primitives::rules::resolve_axis;
-use crate::primitives::{broadcast_to, convert_element_type, reshape, resolve_axes, transpose};
+use super::partial_shape::{PartialShape, infer_shape};
+use super::{
+    Axes, argpartition, diagonal, dot, flip, matmul, matrix_transpose, nonzero, partition, ptp,
+    repeat, searchsorted, swapaxes, take, trace,
+};
+use crate::core::{Array, DType, RuleError, Shape, trace as tracing};
+use crate::primitives::rules::{resolve_axis, without_axes};
+use crate::primitives::{
+    ArrayLike, argsort, bitcast_convert_type, broadcast_to, convert_element_type, reshape,
+    resolve_axes, round, sort, transpose,
+};
 
 /// Shape and dtype.
 impl Array {
-    /// The same elements, row-major, under another shape; one size may be -1 and follows from the
-    /// others.
+    /// Returns the same elements in row-major order under another shape. One size may be -1 and is
+    /// inferred from the others.
     ///
     /// Throws `Op` (shape) if the number of elements differs.
     ///
@@ -21,30 +28,32 @@ impl Array {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[track_caller]
-    pub fn reshape(&self, shape: impl OpenShape) -> Array {
-        match close(&shape.open_sizes(), self.shape()) {
+    pub fn reshape(&self, shape: impl PartialShape) -> Array {
+        match infer_shape(&shape.sizes(), self.shape()) {
             Ok(shape) => reshape(self, shape),
-            Err(error) => trace::throw_operands("reshape", error, &[self]),
+            Err(error) => tracing::throw_operands("reshape", error, &[self]),
         }
     }
 
-    /// All elements, row-major, along one axis.
+    /// Returns all elements, in row-major order, as a vector.
     #[doc(alias = "ravel")]
     #[track_caller]
     pub fn flatten(&self) -> Array {
         reshape(self, [self.size()])
     }
 
-    /// The array with its axes in reverse order: the transpose of a matrix.
+    /// Reverses the order of the axes: the transpose of a matrix.
+    #[doc(alias = "T")]
     #[track_caller]
     pub fn t(&self) -> Array {
         let order: Vec<usize> = (0..self.rank()).rev().collect();
         transpose(self, &order)
     }
 
-    /// The array with axis `i` taken from axis `permutation[i]`; negative ones count from the back.
+    /// Permutes the axes: axis `i` of the result is axis `permutation[i]`. Negative axes count from
+    /// the end.
     ///
-    /// Throws `Op` (shape) if they are not a permutation of the axes.
+    /// Throws `Op` (shape) if `permutation` is not a permutation of the axes.
     #[doc(alias = "permute_dims")]
     #[track_caller]
     pub fn transpose(&self, permutation: impl AsRef<[isize]>) -> Array {
@@ -52,73 +61,92 @@ impl Array {
             permutation.as_ref().iter().map(|&axis| resolve_axis(axis, self.rank())).collect();
         match resolved {
             Ok(order) => transpose(self, &order),
-            Err(error) => trace::throw_operands("transpose", error, &[self]),
+            Err(error) => tracing::throw_operands("transpose", error, &[self]),
         }
     }
 
-    /// The array with two axes exchanged; negative ones count from the back.
-    ///
-    /// Throws `Op` (shape) if there are no such axes.
+    /// Exchanges two axes, as [`swapaxes`]. Throws `Op` (shape) for axes out of range.
     #[track_caller]
-    pub fn swapaxes(&self, first: isize, second: isize) -> Array {
-        swapaxes(self, first, second)
+    pub fn swapaxes(&self, axis1: isize, axis2: isize) -> Array {
+        swapaxes(self, axis1, axis2)
     }
 
-    /// The array with the order of its elements reversed along `axes`.
-    ///
-    /// Throws `Op` (shape) if there are no such axes.
+    /// Exchanges the last two axes, as [`matrix_transpose`].
+    #[doc(alias = "mT")]
     #[track_caller]
-    pub fn flip(&self, axes: impl Into<super::Axes>) -> Array {
+    pub fn mt(&self) -> Array {
+        matrix_transpose(self)
+    }
+
+    /// Reverses the order of the elements along `axes`, as [`flip`]. Throws `Op` (shape) for axes out
+    /// of range.
+    #[track_caller]
+    pub fn flip(&self, axes: impl Into<Axes>) -> Array {
         flip(self, axes)
     }
 
-    /// The array without its axes of size 1.
+    /// Drops all axes of size 1.
     #[track_caller]
     pub fn squeeze(&self) -> Array {
         reshape(self, self.shape().iter().copied().filter(|&size| size != 1).collect::<Shape>())
     }
 
-    /// The array without the given axes, which must be of size 1; negative ones count from the back.
+    /// Drops the listed axes, which must have size 1. Negative axes count from the end.
     ///
-    /// Throws `Op` (shape) if they are not.
+    /// Throws `Op` (shape) for other sizes and for axes out of range.
     #[track_caller]
     pub fn squeeze_axes(&self, axes: impl AsRef<[isize]>) -> Array {
-        let gone = resolve_axes("squeeze", self, axes.as_ref());
-        if let Some(&axis) = gone.iter().find(|&&axis| self.shape()[axis] != 1) {
+        let dropped = resolve_axes("squeeze", self, axes.as_ref());
+        if let Some(&axis) = dropped.iter().find(|&&axis| self.shape()[axis] != 1) {
             let message = format!("axis {axis} has size {}, not 1", self.shape()[axis]);
-            trace::throw_operands("squeeze", RuleError::shape(message), &[self]);
+            tracing::throw_operands("squeeze", RuleError::shape(message), &[self]);
         }
-        reshape(self, crate::primitives::rules::without_axes(self.shape(), &gone))
+        reshape(self, without_axes(self.shape(), &dropped))
     }
 
-    /// The array with a new axis of size 1 at position `axis` of the result; negative ones count
-    /// from the back.
+    /// Adds an axis of size 1, which becomes `axis` of the result. Negative axes count from the end.
     ///
-    /// Throws `Op` (shape) if there is no such position.
+    /// Throws `Op` (shape) for an axis out of range.
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Array {
         match resolve_axis(axis, self.rank() + 1) {
             Ok(axis) => reshape(self, self.shape().insert(axis, 1)),
-            Err(error) => trace::throw_operands("expand_dims", error, &[self]),
+            Err(error) => tracing::throw_operands("expand_dims", error, &[self]),
         }
     }
 
-    /// The array repeated to `shape` under NumPy's rules: axes aligned at the last, sizes equal or 1.
+    /// Broadcasts to `shape` by NumPy's rules: axes are aligned at the last one, and sizes are equal
+    /// or 1.
     ///
-    /// Throws `Op` (shape) if it does not broadcast.
+    /// Throws `Op` (shape) if the array does not broadcast.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Array {
         broadcast_to(self, shape)
     }
 
-    /// Every element converted to `dtype`.
+    /// Repeats each element along `axis` `repeats` times, as [`repeat`].
+    #[track_caller]
+    pub fn repeat(&self, repeats: usize, axis: isize) -> Array {
+        repeat(self, repeats, axis)
+    }
+
+    /// Converts every element to `dtype`.
     #[doc(alias = "convert_element_type")]
     #[track_caller]
     pub fn astype(&self, dtype: DType) -> Array {
         convert_element_type(self, dtype)
     }
 
-    /// Matrix product, as [`matmul`]: `[…, m, k] × […, k, n] → […, m, n]`.
+    /// Reinterprets the bits of the elements as another dtype, as [`bitcast_convert_type`].
+    #[track_caller]
+    pub fn view(&self, dtype: DType) -> Array {
+        bitcast_convert_type(self, dtype)
+    }
+}
+
+/// Products and diagonals.
+impl Array {
+    /// Returns the matrix product, as [`matmul`]: `[…, m, k] × […, k, n] → […, m, n]`.
     ///
     /// Throws `Op` (shape) if the sizes do not fit.
     #[track_caller]
@@ -126,11 +154,88 @@ impl Array {
         matmul(self, rhs)
     }
 
-    /// NumPy's `dot`, as [`dot`].
+    /// Returns NumPy's `dot` product, as [`dot`].
     ///
     /// Throws `Op` (shape) if the sizes do not fit.
     #[track_caller]
     pub fn dot(&self, rhs: &Array) -> Array {
         dot(self, rhs)
+    }
+
+    /// Returns the diagonal of the first two axes, as [`diagonal`].
+    #[track_caller]
+    pub fn diagonal(&self) -> Array {
+        diagonal(self)
+    }
+
+    /// Returns the sum of the diagonal of the first two axes, as [`trace`].
+    #[track_caller]
+    pub fn trace(&self) -> Array {
+        trace(self)
+    }
+}
+
+/// Ordering and selection.
+impl Array {
+    /// Sorts along `axis`, smallest first and NaN last, as [`sort`].
+    #[track_caller]
+    pub fn sort(&self, axis: isize) -> Array {
+        sort(self, axis)
+    }
+
+    /// Returns the indices, `i32`, that sort the array along `axis`, as [`argsort`].
+    #[track_caller]
+    pub fn argsort(&self, axis: isize) -> Array {
+        argsort(self, axis)
+    }
+
+    /// Partitions the array around its element of rank `kth` along `axis`, as [`partition`].
+    #[track_caller]
+    pub fn partition(&self, kth: isize, axis: isize) -> Array {
+        partition(self, kth, axis)
+    }
+
+    /// Returns the indices that partition the array, as [`argpartition`].
+    #[track_caller]
+    pub fn argpartition(&self, kth: isize, axis: isize) -> Array {
+        argpartition(self, kth, axis)
+    }
+
+    /// Returns the indices at which `values` are inserted into this sorted vector, as
+    /// [`searchsorted`].
+    #[track_caller]
+    pub fn searchsorted(&self, values: impl ArrayLike) -> Array {
+        searchsorted(self, values)
+    }
+
+    /// Returns the slices at `indices` along `axis`, as [`take`].
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let y = eval_shape(|x: Array| x.take(&arange(2), 1), Aval::new(DType::F32, [3, 5]))?;
+    /// assert_eq!(y.aval().to_string(), "f32[3,2]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn take(&self, indices: &Array, axis: isize) -> Array {
+        take(self, indices, axis)
+    }
+
+    /// Returns the indices of the elements that are not zero, as [`nonzero`].
+    #[track_caller]
+    pub fn nonzero(&self, size: usize, fill_value: i32) -> Vec<Array> {
+        nonzero(self, size, fill_value)
+    }
+
+    /// Returns the largest minus the smallest element along `axes`, as [`ptp`].
+    #[track_caller]
+    pub fn ptp(&self, axes: impl Into<Axes>) -> Array {
+        ptp(self, axes)
+    }
+
+    /// Rounds each element to an integer, halves to even, as [`round`].
+    #[track_caller]
+    pub fn round(&self) -> Array {
+        round(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Elementwise functions made of several primitives.
+//! Elementwise functions that consist of several primitives.
 
 use crate::core::{Array, DType, RuleError, Scalar, bind1, trace};
 use crate::primitives::{
@@ -7,7 +7,7 @@ use crate::primitives::{
     minimum, mul, ne, pow, promote_arrays, real, rem, shift_right_logical, sub, where_, zeros_like,
 };
 
-/// `x` between `low` and `high`, with promotion and broadcasting: `minimum(maximum(x, low), high)`.
+/// Limits `x` to `low..=high`, with promotion and broadcasting: `minimum(maximum(x, low), high)`.
 /// NaN stays NaN. At a bound half of the gradient passes.
 #[doc(alias = "clamp")]
 #[track_caller]
@@ -15,14 +15,14 @@ pub fn clip(x: &Array, low: impl ArrayLike, high: impl ArrayLike) -> Array {
     minimum(maximum(x, low), high)
 }
 
-/// Whether each element is NaN (in either part, for complex numbers).
+/// Returns true for each element that is NaN; for a complex number, if either part is.
 #[track_caller]
 pub fn isnan(x: &Array) -> Array {
     ne(x, x)
 }
 
-/// Whether each element is finite: neither infinite nor NaN; true for integers. A complex number is
-/// finite if both parts are.
+/// Returns true for each element that is neither infinite nor NaN, and for integers. A complex
+/// number is finite if both parts are.
 #[track_caller]
 pub fn isfinite(x: &Array) -> Array {
     match x.dtype() {
@@ -32,7 +32,7 @@ pub fn isfinite(x: &Array) -> Array {
     }
 }
 
-/// Whether each element is infinite, of either sign; of a complex number, either part.
+/// Returns true for each infinite element; for a complex number, if either part is infinite.
 #[track_caller]
 pub fn isinf(x: &Array) -> Array {
     match x.dtype() {
@@ -42,8 +42,8 @@ pub fn isinf(x: &Array) -> Array {
     }
 }
 
-/// Whether the sign bit of each element is set: of negative numbers, of `-0.0`, and of NaNs that
-/// have it. False for unsigned integers and booleans.
+/// Returns true for each element whose sign bit is set: negative numbers, `-0.0`, and some NaNs.
+/// False for unsigned integers and booleans.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -56,7 +56,7 @@ pub fn isinf(x: &Array) -> Array {
 #[track_caller]
 pub fn signbit(x: &Array) -> Array {
     let dtype = x.dtype();
-    // All of this one's bits are exponent.
+    // `f8E8M0FNU` consists of exponent bits only.
     if !dtype.is_float() || dtype == DType::F8E8M0FNU {
         if dtype.is_complex() {
             let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
@@ -81,8 +81,8 @@ fn full_of(x: &Array, value: bool) -> Array {
     full_like(&convert_element_type(x, DType::Bool), value)
 }
 
-/// `x` with NaN replaced by 0 and infinities by the largest and smallest finite value of its dtype;
-/// both parts of complex numbers; integers as they are.
+/// Replaces NaN by 0 and infinities by the largest and smallest finite value of the dtype, in both
+/// parts of complex numbers. Integers stay.
 #[track_caller]
 pub fn nan_to_num(x: &Array) -> Array {
     let dtype = x.dtype();
@@ -101,62 +101,63 @@ pub fn nan_to_num(x: &Array) -> Array {
 }
 
 #[track_caller]
-fn refuse_complex(name: &str, x: &Array, y: &Array) {
+fn reject_complex(name: &str, x: &Array, y: &Array) {
     if x.dtype().is_complex() {
         let error = RuleError::dtype(format!("needs operands with an order, got {}", x.dtype()));
         trace::throw_operands(name, error, &[x, y]);
     }
 }
 
-/// `floor(x / y)`, with promotion and broadcasting; stays in the operands' dtype, also for integers.
-/// Throws `Op` (dtype) for complex operands.
+/// Returns `floor(x / y)`, with promotion and broadcasting, in the operands' dtype. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn floor_divide(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("floor_divide", [x.like(), y.like()]);
-    refuse_complex("floor_divide", &x, &y);
+    reject_complex("floor_divide", &x, &y);
     if x.dtype().is_float() {
-        // As CPython does it: what is left is taken off first, so that the quotient is whole.
-        let left = rem(&x, &y);
-        let whole = where_(&eq(&y, zeros_like(&y)), &x, sub(&x, &left));
-        let quotient = div(&whole, &y);
-        let down = below(&left, &y);
+        // As CPython does: the remainder is subtracted first, so that the quotient is an integer.
+        let remainder = rem(&x, &y);
+        let multiple = where_(&eq(&y, zeros_like(&y)), &x, sub(&x, &remainder));
+        let quotient = div(&multiple, &y);
+        let down = signs_differ(&remainder, &y);
         return crate::primitives::round_half_away(&where_(&down, sub(&quotient, 1), &quotient));
     }
     let quotient = bind1(Div, [&x, &y]);
     if x.dtype().is_unsigned() {
         return quotient;
     }
-    let down = below(&rem(&x, &y), &y);
+    let down = signs_differ(&rem(&x, &y), &y);
     where_(&down, sub(&quotient, 1), &quotient)
 }
 
-/// Whether a remainder is not zero and of another sign than the divisor.
+/// Returns true for remainders that are not zero and whose sign differs from the divisor's.
 #[track_caller]
-fn below(left: &Array, divisor: &Array) -> Array {
-    let other_sign = ne(lt(left, zeros_like(left)), lt(divisor, zeros_like(divisor)));
-    bitwise_and(other_sign, ne(left, zeros_like(left)))
+fn signs_differ(remainder: &Array, divisor: &Array) -> Array {
+    let zero = zeros_like(remainder);
+    let differ = ne(lt(remainder, &zero), lt(divisor, zeros_like(divisor)));
+    bitwise_and(differ, ne(remainder, zero))
 }
 
-/// `x - y * floor(x / y)`, of the sign of `y`, with promotion and broadcasting. An integer modulo 0
-/// is 0. [`rem`] has the sign of `x`. Throws `Op` (dtype) for complex operands.
+/// Returns `x - y * floor(x / y)`, which has the sign of `y`, with promotion and broadcasting. An
+/// integer modulo 0 is 0. [`rem`] has the sign of `x`. Throws `Op` (dtype) for complex operands.
 #[doc(alias = "mod")]
 #[track_caller]
 pub fn remainder(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("remainder", [x.like(), y.like()]);
-    refuse_complex("remainder", &x, &y);
-    let y = match y.dtype().is_integer() {
-        true => where_(&eq(&y, zeros_like(&y)), full_like(&y, 1), &y),
-        false => y,
+    reject_complex("remainder", &x, &y);
+    let y = if y.dtype().is_integer() {
+        where_(&eq(&y, zeros_like(&y)), full_like(&y, 1), &y)
+    } else {
+        y
     };
-    let left = rem(&x, &y);
-    where_(&below(&left, &y), add(&left, &y), &left)
+    let remainder = rem(&x, &y);
+    where_(&signs_differ(&remainder, &y), add(&remainder, &y), &remainder)
 }
 
-/// `x` to the power `y`, with promotion and broadcasting.
+/// Raises `x` to the power `y`, with promotion and broadcasting.
 ///
-/// An integer number `y` multiplies (`x³` is `x * x * x`), also for negative `x` and with the right
-/// derivative at 0. Integer arrays to integer arrays stay integers and wrap; negative exponents give
-/// what the low bits of the exponent say, as in NumPy there is no integer answer.
+/// A Rust integer `y` multiplies (`x³` is `x * x * x`), which also works for negative `x` and has the
+/// right derivative at 0. Powers of integer arrays stay integers and wrap. Their exponents must not be
+/// negative: the result is then unspecified.
 #[doc(alias = "pow")]
 #[track_caller]
 pub fn power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -166,13 +167,10 @@ pub fn power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         return integer_pow(x, n);
     }
     let [x, y] = promote_arrays("power", [x.like(), y.like()]);
-    match x.dtype().is_inexact() {
-        true => pow(&x, &y),
-        false => integer_power(&x, &y),
-    }
+    if x.dtype().is_inexact() { pow(&x, &y) } else { integer_power(&x, &y) }
 }
 
-/// Integers to integer powers by squaring: exponents up to 63 matter, larger ones wrap.
+/// Raises integers to integer powers by squaring. Uses the low 6 bits of the exponents.
 #[track_caller]
 fn integer_power(x: &Array, y: &Array) -> Array {
     let mut result = full_like(x, 1);

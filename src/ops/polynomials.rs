@@ -5,7 +5,7 @@ use super::{take, unstack};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
     ArrayLike, Like, PaddingDim, add, broadcast_in_dim, broadcasted_iota, concatenate,
-    convert_element_type, div, eq, full_like, inexact, iota, lt, minimum, mul, neg, pad,
+    convert_element_type, div, eq, full_like, inexact, iota, lax_pad, lt, minimum, mul, neg,
     promote_arrays, reshape, slice, sqrt, sub, where_, zeros, zeros_like,
 };
 
@@ -21,7 +21,7 @@ fn vectors(name: &str, polynomials: &[&Array]) {
 #[track_caller]
 fn longer(p: &Array, n: usize) -> Array {
     let low = (n - p.size()) as isize;
-    pad(p, 0, &[PaddingDim { low, high: 0, interior: 0 }])
+    lax_pad(p, 0, &[PaddingDim { low, high: 0, interior: 0 }])
 }
 
 /// Coefficients between two positions.
@@ -137,7 +137,7 @@ pub fn polymul(p: &Array, q: &Array) -> Array {
     for (place, coefficient) in unstack(&short, 0).iter().enumerate() {
         let shifted =
             PaddingDim { low: place as isize, high: (n - 1 - place) as isize, interior: 0 };
-        product = add(&product, pad(&mul(&long, coefficient), 0, &[shifted]));
+        product = add(&product, lax_pad(&mul(&long, coefficient), 0, &[shifted]));
     }
     product
 }
@@ -160,7 +160,7 @@ pub fn polydiv(p: &Array, divisor: &Array) -> (Array, Array) {
         let factor = div(part(&rest, place, place + 1), &lead);
         let around =
             PaddingDim { low: place as isize, high: (m - n - place) as isize, interior: 0 };
-        rest = sub(&rest, pad(&mul(&divisor, &factor), 0, &[around]));
+        rest = sub(&rest, lax_pad(&mul(&divisor, &factor), 0, &[around]));
         quotient.push(factor);
     }
     (concatenate(&quotient, 0), rest)

@@ -1,6 +1,6 @@
 //! Reductions as methods of [`Array`], with NumPy's dtypes and defaults.
 
-use super::axes::{Axes, Over, signed};
+use super::axes::{Axes, Reduction, signed};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
     add, argmax, argmin, conj, convert_element_type, convert_to, div, fill_of, full_like, gt,
@@ -8,208 +8,221 @@ use crate::primitives::{
     reduce_or, reduce_prod, reduce_sum, reshape, sqrt, sub, where_,
 };
 
-/// The dtype in which a sum or product is taken, and that of its result: small integers become 32
-/// bits wide, 16-bit floats are summed in `f32`.
-fn summing(x: &Array) -> (DType, DType) {
+/// Returns the dtype in which a sum or product is accumulated, and the dtype of its result. Integers
+/// below 32 bits are widened to 32; 16-bit floats are accumulated in `f32`.
+fn sum_dtypes(x: &Array) -> (DType, DType) {
     let result = match x.dtype() {
         DType::Bool => DType::I32,
         dtype if dtype.is_signed() && dtype.bits() < 32 => DType::I32,
         dtype if dtype.is_unsigned() && dtype.bits() < 32 => DType::U32,
         dtype => dtype,
     };
-    (wide(result), result)
+    (accumulator(result), result)
 }
 
-/// `f32` for floats of 16 bits and less, else the dtype itself.
-fn wide(dtype: DType) -> DType {
+/// Returns `f32` for floats of 16 bits and less, else the dtype itself.
+fn accumulator(dtype: DType) -> DType {
     if dtype.is_float() && dtype.bits() <= 16 { DType::F32 } else { dtype }
 }
 
-/// The float dtype of a mean: `f32` for integers.
-fn averaged(dtype: DType) -> DType {
+/// Returns the dtype of a mean: `f32` for integers, else the dtype itself.
+fn mean_dtype(dtype: DType) -> DType {
     if dtype.is_inexact() { dtype } else { DType::F32 }
 }
 
-/// Refuses to look for an extremum where there is no element.
+/// Throws if an axis is empty.
 #[track_caller]
-fn not_empty(name: &str, x: &Array, axes: &[usize]) {
+fn expect_elements(name: &str, x: &Array, axes: &[usize]) {
     if let Some(axis) = axes.iter().find(|&&axis| x.shape()[axis] == 0) {
-        let message = format!("axis {axis} is empty, and nothing is the {name} of no elements");
+        let message = format!("axis {axis} is empty, and no elements have no {name}");
         trace::throw_operands(name, RuleError::shape(message), &[x]);
     }
 }
 
-/// The operand of a search for an extremum, `neutral` where elements do not count.
+/// Returns the operand of a maximum or minimum, with masked elements replaced by `neutral`.
 #[track_caller]
-fn extremes(name: &str, x: &Array, over: &Over, axes: &[usize], neutral: Scalar) -> Array {
-    if over.begins() {
+fn extremum_operand(
+    name: &str,
+    x: &Array,
+    over: &Reduction,
+    axes: &[usize],
+    neutral: Scalar,
+) -> Array {
+    if over.initial.is_some() {
         return over.masked(name, x, neutral);
     }
     if let Some(mask) = over.mask(name, x) {
-        let message = format!("nothing is the {name} where no element counts");
-        let error = RuleError::unsupported(message)
-            .help("say what it begins with: `axes(…).where_(&mask).initial(…)`");
+        let message =
+            format!("a masked {name} needs an initial value, since all elements may be masked");
+        let error =
+            RuleError::unsupported(message).help("add one: `axes(…).where_(&mask).initial(…)`");
         trace::throw_operands(name, error, &[x, &mask]);
     }
-    not_empty(name, x, axes);
+    expect_elements(name, x, axes);
     x.clone()
 }
 
-/// How many elements each result of a reduction takes together, as a number where that is known.
+/// Number of elements that are reduced to one.
 enum Count {
-    Known(f64),
-    /// In the dtype of the sums.
-    Counted(Array),
+    Static(f64),
+    /// The number of unmasked elements, in the dtype of the sums.
+    Masked(Array),
 }
 
 impl Count {
     #[track_caller]
-    fn of(name: &str, x: &Array, over: &Over, axes: &[usize]) -> Count {
+    fn of(name: &str, x: &Array, over: &Reduction, axes: &[usize]) -> Count {
         match over.mask(name, x) {
-            None => Count::Known(axes.iter().map(|&axis| x.shape()[axis] as f64).product()),
+            None => Count::Static(axes.iter().map(|&axis| x.shape()[axis] as f64).product()),
             Some(mask) => {
                 let ones = convert_element_type(&mask, x.dtype().real());
-                Count::Counted(reduce_sum(&ones, &signed(axes)))
+                Count::Masked(reduce_sum(&ones, &signed(axes)))
             }
         }
     }
 }
 
-/// Reductions. Each comes over all axes (`x.sum()`) and over some (`x.sum_axes(-1)`,
-/// `x.sum_axes([0, 1])`, `x.sum_axes(axes(-1).keepdims())`; see [`Axes`]), and of some elements
-/// (`x.sum_axes(axes(-1).where_(&mask))`; see [`Over`]).
+/// Reductions over all axes (`x.sum()`) and over some (`x.sum_axes(-1)`, `x.sum_axes([0, 1])`,
+/// `x.sum_axes(axes(-1).keepdims())`; see [`Axes`]). A mask, an initial value and `ddof` follow the
+/// axes (`x.sum_axes(axes(-1).where_(&mask))`; see [`Reduction`]).
 impl Array {
-    /// Sum of all elements. See [`Array::sum_axes`].
+    /// Returns the sum of all elements. See [`Array::sum_axes`].
     #[track_caller]
     pub fn sum(&self) -> Array {
         self.sum_axes(Axes::all())
     }
 
-    /// Sum along `axes`; 0 over an empty axis. Booleans and integers below 32 bits sum to 32 bits;
-    /// 16-bit floats are summed in `f32` and rounded once.
+    /// Returns the sum along `axes`; 0 over an empty axis. The sum of booleans and of integers below
+    /// 32 bits has 32 bits. 16-bit floats are accumulated in `f32` and rounded once.
     #[track_caller]
-    pub fn sum_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn sum_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
+        over.reject_ddof("sum");
         let axes = signed(&over.axes.resolve("sum", self));
-        let (within, result) = summing(self);
+        let (within, result) = sum_dtypes(self);
         let weak = self.aval().weak;
         let x = over.masked("sum", &convert_to(self, within, weak), Scalar::Int(0));
-        let sum = over.begun("sum", &reduce_sum(&x, &axes), |a, b| add(a, b));
+        let sum = over.with_initial("sum", &reduce_sum(&x, &axes), |a, b| add(a, b));
         over.axes.restore("sum", self, &convert_to(&sum, result, weak))
     }
 
-    /// Product of all elements. See [`Array::prod_axes`].
+    /// Returns the product of all elements. See [`Array::prod_axes`].
     #[track_caller]
     pub fn prod(&self) -> Array {
         self.prod_axes(Axes::all())
     }
 
-    /// Product along `axes`; 1 over an empty axis. Dtypes as in [`Array::sum_axes`].
+    /// Returns the product along `axes`; 1 over an empty axis. Dtypes as in [`Array::sum_axes`].
     #[track_caller]
-    pub fn prod_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn prod_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
+        over.reject_ddof("prod");
         let axes = signed(&over.axes.resolve("prod", self));
-        let (within, result) = summing(self);
+        let (within, result) = sum_dtypes(self);
         let weak = self.aval().weak;
         let x = over.masked("prod", &convert_to(self, within, weak), Scalar::Int(1));
-        let product = over.begun("prod", &reduce_prod(&x, &axes), |a, b| mul(a, b));
+        let product = over.with_initial("prod", &reduce_prod(&x, &axes), |a, b| mul(a, b));
         over.axes.restore("prod", self, &convert_to(&product, result, weak))
     }
 
-    /// Largest element. See [`Array::max_axes`].
+    /// Returns the largest element. See [`Array::max_axes`].
     #[track_caller]
     pub fn max(&self) -> Array {
         self.max_axes(Axes::all())
     }
 
-    /// Largest element along `axes`; NaN if there is one. Equal largest elements share the gradient.
-    /// Throws `Op` (shape) over an empty axis.
+    /// Returns the largest element along `axes`; NaN if there is one. Equal largest elements share
+    /// the gradient. Throws `Op` (shape) over an empty axis.
     #[doc(alias = "amax")]
     #[track_caller]
-    pub fn max_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn max_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
+        over.reject_ddof("max");
         let axes = over.axes.resolve("max", self);
-        let x = extremes("max", self, &over, &axes, lowest(self.dtype()));
+        let x = extremum_operand("max", self, &over, &axes, lowest(self.dtype()));
         let max = reduce_max(&x, &signed(&axes));
-        let max = over.begun("max", &max, |a, b| maximum(a, b));
+        let max = over.with_initial("max", &max, |a, b| maximum(a, b));
         over.axes.restore("max", self, &max)
     }
 
-    /// Smallest element. See [`Array::min_axes`].
+    /// Returns the smallest element. See [`Array::min_axes`].
     #[track_caller]
     pub fn min(&self) -> Array {
         self.min_axes(Axes::all())
     }
 
-    /// Smallest element along `axes`; NaN if there is one. Equal smallest elements share the
-    /// gradient. Throws `Op` (shape) over an empty axis.
+    /// Returns the smallest element along `axes`; NaN if there is one. Equal smallest elements share
+    /// the gradient. Throws `Op` (shape) over an empty axis.
     #[doc(alias = "amin")]
     #[track_caller]
-    pub fn min_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn min_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
+        over.reject_ddof("min");
         let axes = over.axes.resolve("min", self);
-        let x = extremes("min", self, &over, &axes, highest(self.dtype()));
+        let x = extremum_operand("min", self, &over, &axes, highest(self.dtype()));
         let min = reduce_min(&x, &signed(&axes));
-        let min = over.begun("min", &min, |a, b| minimum(a, b));
+        let min = over.with_initial("min", &min, |a, b| minimum(a, b));
         over.axes.restore("min", self, &min)
     }
 
-    /// Mean of all elements. See [`Array::mean_axes`].
+    /// Returns the mean of all elements. See [`Array::mean_axes`].
     #[track_caller]
     pub fn mean(&self) -> Array {
         self.mean_axes(Axes::all())
     }
 
-    /// Mean along `axes`; NaN over an empty axis. Integers have an `f32` mean; 16-bit floats are
-    /// summed in `f32`.
+    /// Returns the mean along `axes`; NaN over an empty axis. The mean of integers is `f32`. 16-bit
+    /// floats are accumulated in `f32`.
     #[track_caller]
-    pub fn mean_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn mean_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
-        over.without_initial("mean");
+        over.reject_ddof("mean");
+        over.reject_initial("mean");
         let axes = over.axes.resolve("mean", self);
-        let result = averaged(self.dtype());
+        let result = mean_dtype(self.dtype());
         let weak = self.aval().weak;
-        let x = over.masked("mean", &convert_to(self, wide(result), weak), Scalar::Int(0));
+        let x = over.masked("mean", &convert_to(self, accumulator(result), weak), Scalar::Int(0));
         let sum = reduce_sum(&x, &signed(&axes));
         let mean = match Count::of("mean", &x, &over, &axes) {
-            Count::Known(n) => div(&sum, Scalar::Float(n)),
-            Count::Counted(n) => div(&sum, convert_to(&n, sum.dtype(), weak)),
+            Count::Static(n) => div(&sum, Scalar::Float(n)),
+            Count::Masked(n) => div(&sum, convert_to(&n, sum.dtype(), weak)),
         };
         over.axes.restore("mean", self, &convert_to(&mean, result, weak))
     }
 
-    /// Variance of all elements. See [`Array::var_axes`].
+    /// Returns the variance of all elements. See [`Array::var_axes`].
     #[track_caller]
     pub fn var(&self) -> Array {
-        self.var_axes(Axes::all(), 0.0)
+        self.var_axes(Axes::all())
     }
 
-    /// Variance along `axes`: the sum of squared distances from the mean, over `n - ddof` for `n`
-    /// elements; NaN if that is not positive. `ddof` 0 is the variance of a population, 1 the
-    /// unbiased estimate from a sample. Of complex numbers it is real.
+    /// Returns the variance along `axes`: the sum of squared distances from the mean, divided by
+    /// `n - ddof` for `n` elements; NaN if that is not positive. `ddof` is 0 unless set, as in
+    /// `x.var_axes(axes(-1).ddof(1))`. The variance of complex numbers is real.
     #[track_caller]
-    pub fn var_axes(&self, over: impl Into<Over>, ddof: f64) -> Array {
+    pub fn var_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
-        over.without_initial("var");
+        over.reject_initial("var");
         let axes = over.axes.resolve("var", self);
-        let result = averaged(self.dtype()).real();
+        let result = mean_dtype(self.dtype()).real();
         let weak = self.aval().weak;
-        let x = convert_to(self, wide(averaged(self.dtype())), weak);
-        // What does not count is taken out first, or its NaN would come back in the gradient.
+        let x = convert_to(self, accumulator(mean_dtype(self.dtype())), weak);
+        // Masked elements are replaced first: otherwise their NaN would reach the gradient.
         let x = over.masked("var", &x, Scalar::Int(0));
-        let kept = Over { axes: Axes::from(signed(&axes)).keepdims(), ..over.clone() };
-        let mean = x.mean_axes(kept);
+        let mean_axes = Axes::from(signed(&axes)).keepdims();
+        let mean = x.mean_axes(Reduction { axes: mean_axes, ddof: 0.0, ..over.clone() });
         let centred = over.masked("var", &sub(&x, &mean), Scalar::Int(0));
-        let squared = match centred.dtype().is_complex() {
-            true => real(&mul(&centred, conj(&centred))),
-            false => mul(&centred, &centred),
+        let squared = if centred.dtype().is_complex() {
+            real(&mul(&centred, conj(&centred)))
+        } else {
+            mul(&centred, &centred)
         };
         let sum = reduce_sum(&squared, &signed(&axes));
         let var = match Count::of("var", &x, &over, &axes) {
-            Count::Known(n) if n - ddof > 0.0 => div(&sum, Scalar::Float(n - ddof)),
-            Count::Known(_) => full_like(&sum, f64::NAN),
-            Count::Counted(n) => {
-                let n = sub(&n, ddof);
+            Count::Static(n) if n - over.ddof > 0.0 => div(&sum, Scalar::Float(n - over.ddof)),
+            Count::Static(_) => full_like(&sum, f64::NAN),
+            Count::Masked(n) => {
+                let n = sub(&n, over.ddof);
                 let enough = gt(&n, 0);
                 where_(&enough, div(&sum, where_(&enough, n, 1)), f64::NAN)
             }
@@ -217,51 +230,53 @@ impl Array {
         over.axes.restore("var", self, &convert_to(&var, result, weak))
     }
 
-    /// Standard deviation of all elements. See [`Array::std_axes`].
+    /// Returns the standard deviation of all elements. See [`Array::std_axes`].
     #[track_caller]
     pub fn std(&self) -> Array {
-        self.std_axes(Axes::all(), 0.0)
+        self.std_axes(Axes::all())
     }
 
-    /// Standard deviation along `axes`: the square root of [`Array::var_axes`].
+    /// Returns the standard deviation along `axes`: the square root of [`Array::var_axes`].
     #[track_caller]
-    pub fn std_axes(&self, over: impl Into<Over>, ddof: f64) -> Array {
-        sqrt(&self.var_axes(over, ddof))
+    pub fn std_axes(&self, over: impl Into<Reduction>) -> Array {
+        sqrt(&self.var_axes(over))
     }
 
-    /// Whether all elements are other than zero. See [`Array::all_axes`].
+    /// Returns true if no element is zero. See [`Array::all_axes`].
     #[track_caller]
     pub fn all(&self) -> Array {
         self.all_axes(Axes::all())
     }
 
-    /// Whether all elements along `axes` are other than zero, as `bool`; true over an empty axis.
+    /// Returns, along `axes`, true if no element is zero; true over an empty axis.
     #[track_caller]
-    pub fn all_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn all_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
-        over.without_initial("all");
+        over.reject_ddof("all");
+        over.reject_initial("all");
         let axes = signed(&over.axes.resolve("all", self));
         let truth = over.masked("all", &self.truth(), Scalar::Bool(true));
         over.axes.restore("all", self, &reduce_and(&truth, &axes))
     }
 
-    /// Whether any element is other than zero. See [`Array::any_axes`].
+    /// Returns true if any element is not zero. See [`Array::any_axes`].
     #[track_caller]
     pub fn any(&self) -> Array {
         self.any_axes(Axes::all())
     }
 
-    /// Whether any element along `axes` is other than zero, as `bool`; false over an empty axis.
+    /// Returns, along `axes`, true if any element is not zero; false over an empty axis.
     #[track_caller]
-    pub fn any_axes(&self, over: impl Into<Over>) -> Array {
+    pub fn any_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
-        over.without_initial("any");
+        over.reject_ddof("any");
+        over.reject_initial("any");
         let axes = signed(&over.axes.resolve("any", self));
         let truth = over.masked("any", &self.truth(), Scalar::Bool(false));
         over.axes.restore("any", self, &reduce_or(&truth, &axes))
     }
 
-    /// `self != 0`.
+    /// Returns `self != 0`.
     #[track_caller]
     fn truth(&self) -> Array {
         if self.dtype().is_bool() {
@@ -271,39 +286,39 @@ impl Array {
         }
     }
 
-    /// How many elements are other than zero, as `i32`. See [`Array::count_nonzero_axes`].
+    /// Returns the number of elements that are not zero, as `i32`. See [`Array::count_nonzero_axes`].
     #[track_caller]
     pub fn count_nonzero(&self) -> Array {
         self.count_nonzero_axes(Axes::all())
     }
 
-    /// How many elements along `axes` are other than zero, as `i32`.
+    /// Returns the number of elements along `axes` that are not zero, as `i32`.
     #[track_caller]
     pub fn count_nonzero_axes(&self, axes: impl Into<Axes>) -> Array {
         convert_element_type(&self.truth(), DType::I32).sum_axes(axes)
     }
 
-    /// Index of the largest element of the flattened array, as `i32`. See [`Array::argmax_axis`].
+    /// Returns the index of the largest element of the flattened array, as `i32`. See [`Array::argmax_axis`].
     #[track_caller]
     pub fn argmax(&self) -> Array {
         argmax(&reshape(self, [self.size()]), 0)
     }
 
-    /// Index of the largest element along `axis`, as `i32`: the first of equals, the first NaN if
-    /// there is one. Throws `Op` (shape) over an empty axis.
+    /// Returns the index of the largest element along `axis`, as `i32`: the first of equal elements,
+    /// or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
     #[track_caller]
     pub fn argmax_axis(&self, axis: isize) -> Array {
         argmax(self, axis)
     }
 
-    /// Index of the smallest element of the flattened array, as `i32`. See [`Array::argmin_axis`].
+    /// Returns the index of the smallest element of the flattened array, as `i32`. See [`Array::argmin_axis`].
     #[track_caller]
     pub fn argmin(&self) -> Array {
         argmin(&reshape(self, [self.size()]), 0)
     }
 
-    /// Index of the smallest element along `axis`, as `i32`: the first of equals, the first NaN if
-    /// there is one. Throws `Op` (shape) over an empty axis.
+    /// Returns the index of the smallest element along `axis`, as `i32`: the first of equal elements,
+    /// or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
     #[track_caller]
     pub fn argmin_axis(&self, axis: isize) -> Array {
         argmin(self, axis)

@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
             true => Value::Null,
             false => Value::Object(params),
         };
-        let primitive = (entry.make)(params, programs).map_err(|error| error.message)?;
+        let primitive = (entry.read)(params, programs).map_err(|error| error.message)?;
         let avals: Vec<Aval> = operands.iter().map(|&v| scope.avals[v as usize].clone()).collect();
         let expected =
             result_avals(&*primitive, &avals).map_err(|e| format!("{name}: {}", e.message))?;

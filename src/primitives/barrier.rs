@@ -3,7 +3,7 @@
 use super::rules::{arity, batch_elementwise, dense, linear_jvp, one_cotangent};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, SaveHint, Tangent, bind, bind1,
+    Primitive, Registered, RuleResult, Sample, SaveHint, Tangent, bind, bind1,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct OptimizationBarrier;
 
 impl Primitive for OptimizationBarrier {
     fn name(&self) -> &'static str {
-        "optimization_barrier"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(operands.to_vec())
@@ -91,16 +91,19 @@ pub fn optimization_barrier(operands: &[&Array]) -> Vec<Array> {
     bind(OptimizationBarrier, operands)
 }
 
-pub(super) fn exemplars_barrier() -> Vec<Exemplar> {
-    let float = |dtype| Sample::uniform(dtype, [2, 3], -1.0, 1.0);
-    vec![
-        Exemplar::new(OptimizationBarrier, [float(DType::F32), float(DType::BF16)]),
-        Exemplar::new(OptimizationBarrier, [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
-        Exemplar::new(
-            OptimizationBarrier,
-            [float(DType::C64), Sample::uniform(DType::I32, [0], 0.0, 1.0)],
-        ),
-    ]
+impl Registered for OptimizationBarrier {
+    const NAME: &'static str = "optimization_barrier";
+    fn exemplars() -> Vec<Exemplar> {
+        let float = |dtype| Sample::uniform(dtype, [2, 3], -1.0, 1.0);
+        vec![
+            Exemplar::new(OptimizationBarrier, [float(DType::F32), float(DType::BF16)]),
+            Exemplar::new(OptimizationBarrier, [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
+            Exemplar::new(
+                OptimizationBarrier,
+                [float(DType::C64), Sample::uniform(DType::I32, [0], 0.0, 1.0)],
+            ),
+        ]
+    }
 }
 
 /// A value with a name, which policies of `remat` may ask for.
@@ -119,7 +122,7 @@ pub struct Name {
 
 impl Primitive for Name {
     fn name(&self) -> &'static str {
-        "name"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -169,11 +172,14 @@ pub fn checkpoint_name(x: &Array, name: &str) -> Array {
     bind1(Name { name: name.to_string() }, [x])
 }
 
-pub(super) fn exemplars_name() -> Vec<Exemplar> {
-    let of = |sample| Exemplar::new(Name { name: "h".into() }, [sample]);
-    vec![
-        of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        of(Sample::uniform(DType::C64, [], -1.0, 1.0)),
-        of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
-    ]
+impl Registered for Name {
+    const NAME: &'static str = "name";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |sample| Exemplar::new(Name { name: "h".into() }, [sample]);
+        vec![
+            of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            of(Sample::uniform(DType::C64, [], -1.0, 1.0)),
+            of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+        ]
+    }
 }

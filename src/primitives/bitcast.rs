@@ -3,7 +3,7 @@
 use super::rules::{arity, batched, move_axis, zero_jvp};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -25,7 +25,7 @@ pub struct BitcastConvertType {
 
 impl Primitive for BitcastConvertType {
     fn name(&self) -> &'static str {
-        "bitcast_convert_type"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -86,17 +86,20 @@ pub fn bitcast_convert_type(x: &Array, dtype: DType) -> Array {
     bind1(BitcastConvertType { dtype }, [x])
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let to = |dtype: DType, sample: Sample| {
-        Exemplar::new(BitcastConvertType { dtype }, [sample]).without_derivative()
-    };
-    vec![
-        to(DType::U32, Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        to(DType::F32, Sample::uniform(DType::I32, [0], 0.0, 9.0)),
-        to(DType::U16, Sample::uniform(DType::U64, [2], 0.0, 1e15)),
-        to(DType::U32, Sample::uniform(DType::U8, [2, 4], 0.0, 255.0)),
-        to(DType::U16, Sample::listed(DType::BF16, [], &[-0.0])),
-    ]
+impl Registered for BitcastConvertType {
+    const NAME: &'static str = "bitcast_convert_type";
+    fn exemplars() -> Vec<Exemplar> {
+        let to = |dtype: DType, sample: Sample| {
+            Exemplar::new(BitcastConvertType { dtype }, [sample]).without_derivative()
+        };
+        vec![
+            to(DType::U32, Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            to(DType::F32, Sample::uniform(DType::I32, [0], 0.0, 9.0)),
+            to(DType::U16, Sample::uniform(DType::U64, [2], 0.0, 1e15)),
+            to(DType::U32, Sample::uniform(DType::U8, [2, 4], 0.0, 255.0)),
+            to(DType::U16, Sample::listed(DType::BF16, [], &[-0.0])),
+        ]
+    }
 }
 
 #[cfg(test)]

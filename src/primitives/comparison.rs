@@ -1,12 +1,10 @@
 //! Comparison.
 
 use super::promote::{ArrayLike, promote_arrays};
-use super::rules::{arity, batch_elementwise, same_type, zero_jvp};
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind1,
-};
+use super::rules::{arity, same_type};
+use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleError, RuleResult, Sample, bind1};
 use crate::ensure_dtype;
+use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -77,10 +75,7 @@ pub struct Compare {
     pub total_order: bool,
 }
 
-impl Primitive for Compare {
-    fn name(&self) -> &'static str {
-        "compare"
-    }
+impl Compare {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let z = same_type(arity::<2>(operands)?)?;
         let equality = matches!(self.direction, ComparisonDirection::Eq | ComparisonDirection::Ne);
@@ -97,17 +92,6 @@ impl Primitive for Compare {
         );
         Ok(vec![z.with_dtype(DType::Bool)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -123,8 +107,41 @@ impl Primitive for Compare {
         let attributes = compare_attributes(self.direction, dtype, self.total_order);
         Ok(vec![ctx.op_as("compare", operands, &attributes, &results[0].stablehlo())])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Compare {
+    const NAME: &'static str = "compare";
+    const TYPE: TypeRule<Compare> = TypeRule::Custom(Compare::abstract_eval);
+    const DERIVATIVE: Derivative<Compare> = Derivative::Zero;
+    const LOWERING: Lowering<Compare> = Lowering::Custom(Compare::lower);
+    const COST: CostRule<Compare> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        let pair = |direction, total_order, dtype, x: &[f64], y: &[f64]| {
+            let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
+            Exemplar::new(Compare { direction, total_order }, operands)
+        };
+        let (x, y) = ([1.0, 2.0, -0.0, f64::NAN, f64::NAN], [2.0, 2.0, 0.0, 1.0, f64::NAN]);
+        let floats = |direction, total_order| {
+            // Comparisons jump where the operands meet.
+            pair(direction, total_order, DType::F32, &x, &y).without_derivative()
+        };
+        let mut all: Vec<Exemplar> = [
+            ComparisonDirection::Eq,
+            ComparisonDirection::Ne,
+            ComparisonDirection::Ge,
+            ComparisonDirection::Gt,
+            ComparisonDirection::Le,
+            ComparisonDirection::Lt,
+        ]
+        .map(|direction| floats(direction, false))
+        .into();
+        all.push(floats(ComparisonDirection::Lt, true));
+        all.push(pair(ComparisonDirection::Lt, false, DType::I8, &[-1.0, 1.0], &[1.0, 1.0]));
+        all.push(pair(ComparisonDirection::Gt, false, DType::U32, &[4e9, 0.0], &[1.0, 0.0]));
+        all.push(pair(ComparisonDirection::Le, false, DType::Bool, &[0.0, 1.0], &[1.0, 0.0]));
+        all.push(pair(ComparisonDirection::Ne, false, DType::C64, &[1.0, 2.0], &[1.0, 3.0]));
+        all.push(pair(ComparisonDirection::Lt, false, DType::BF16, &[], &[]));
+        all
     }
 }
 
@@ -191,35 +208,6 @@ pub fn compare_total(
 ) -> Array {
     let [x, y] = promote_arrays("compare_total", [x.like(), y.like()]);
     bind1(Compare { direction, total_order: true }, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_compare() -> Vec<Exemplar> {
-    let pair = |direction, total_order, dtype, x: &[f64], y: &[f64]| {
-        let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
-        Exemplar::new(Compare { direction, total_order }, operands)
-    };
-    let (x, y) = ([1.0, 2.0, -0.0, f64::NAN, f64::NAN], [2.0, 2.0, 0.0, 1.0, f64::NAN]);
-    let floats = |direction, total_order| {
-        // Comparisons jump where the operands meet.
-        pair(direction, total_order, DType::F32, &x, &y).without_derivative()
-    };
-    let mut all: Vec<Exemplar> = [
-        ComparisonDirection::Eq,
-        ComparisonDirection::Ne,
-        ComparisonDirection::Ge,
-        ComparisonDirection::Gt,
-        ComparisonDirection::Le,
-        ComparisonDirection::Lt,
-    ]
-    .map(|direction| floats(direction, false))
-    .into();
-    all.push(floats(ComparisonDirection::Lt, true));
-    all.push(pair(ComparisonDirection::Lt, false, DType::I8, &[-1.0, 1.0], &[1.0, 1.0]));
-    all.push(pair(ComparisonDirection::Gt, false, DType::U32, &[4e9, 0.0], &[1.0, 0.0]));
-    all.push(pair(ComparisonDirection::Le, false, DType::Bool, &[0.0, 1.0], &[1.0, 0.0]));
-    all.push(pair(ComparisonDirection::Ne, false, DType::C64, &[1.0, 2.0], &[1.0, 3.0]));
-    all.push(pair(ComparisonDirection::Lt, false, DType::BF16, &[], &[]));
-    all
 }
 
 #[cfg(test)]

@@ -7,13 +7,16 @@
 use super::arithmetic::neg;
 use super::constant::{zeros_like, zeros_of};
 use super::promote::{ArrayLike, inexact, promote_inexact};
-use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent, same_type};
+use super::rules::{arity, one_cotangent, same_type};
 use super::trig::atan2;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, Operand, RuleError, RuleResult, Sample,
+    Tangent, bind1,
 };
 use crate::ensure_dtype;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Elementwise, Lowering, TransposeRule, TypeRule,
+};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +38,7 @@ fn parts(operands: &[Aval]) -> RuleResult<Aval> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Complex;
 
-impl Primitive for Complex {
-    fn name(&self) -> &'static str {
-        "complex"
-    }
+impl Complex {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let re = same_type(arity::<2>(operands)?)?;
         let dtype = match re.dtype {
@@ -61,25 +61,6 @@ impl Primitive for Complex {
         };
         Ok((vec![z], vec![dz]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op_as("complex", operands, "", &results[0].stablehlo())])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
-    }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![
@@ -89,20 +70,28 @@ impl Primitive for Complex {
     }
 }
 
+impl Elementwise for Complex {
+    const NAME: &'static str = "complex";
+    const TYPE: TypeRule<Complex> = TypeRule::Custom(Complex::abstract_eval);
+    const DERIVATIVE: Derivative<Complex> = Derivative::Custom(Complex::jvp);
+    const LOWERING: Lowering<Complex> = Lowering::Op("complex");
+    const COST: CostRule<Complex> = CostRule::Movement;
+    const TRANSPOSE: Option<TransposeRule<Complex>> = Some(Complex::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [2, 3], -1.0, 1.0))),
+            Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F64, [], -1.0, 1.0))),
+            Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [0], -1.0, 1.0))),
+        ]
+    }
+}
+
 /// The complex numbers `re + i·im`, with promotion and broadcasting; integers become floats. See
 /// [`Complex`] for its rules.
 #[track_caller]
 pub fn complex(re: impl ArrayLike, im: impl ArrayLike) -> Array {
     let [re, im] = promote_inexact("complex", [re.like(), im.like()]);
     bind1(Complex, [&re, &im])
-}
-
-pub(in crate::primitives) fn exemplars_complex() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [2, 3], -1.0, 1.0))),
-        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F64, [], -1.0, 1.0))),
-        Exemplar::new(Complex, [0, 1].map(|_| Sample::uniform(DType::F32, [0], -1.0, 1.0))),
-    ]
 }
 
 /// The real part of complex numbers.
@@ -116,38 +105,28 @@ pub(in crate::primitives) fn exemplars_complex() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Real;
 
-impl Primitive for Real {
-    fn name(&self) -> &'static str {
-        "real"
-    }
+impl Real {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![parts(operands)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        linear_jvp(self, primals, tangents)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op_as("real", operands, "", &results[0].stablehlo())])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![Some(complex(ct, zeros_like(ct)).into())])
+    }
+}
+
+impl Elementwise for Real {
+    const NAME: &'static str = "real";
+    const TYPE: TypeRule<Real> = TypeRule::Custom(Real::abstract_eval);
+    const DERIVATIVE: Derivative<Real> = Derivative::Linear;
+    const LOWERING: Lowering<Real> = Lowering::Op("real");
+    const COST: CostRule<Real> = CostRule::Movement;
+    const TRANSPOSE: Option<TransposeRule<Real>> = Some(Real::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Real, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+            Exemplar::new(Real, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -158,13 +137,6 @@ pub fn real(x: &Array) -> Array {
         true => bind1(Real, [x]),
         false => x.clone(),
     }
-}
-
-pub(in crate::primitives) fn exemplars_real() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Real, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
-        Exemplar::new(Real, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
-    ]
 }
 
 /// The imaginary part of complex numbers.
@@ -178,38 +150,28 @@ pub(in crate::primitives) fn exemplars_real() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Imag;
 
-impl Primitive for Imag {
-    fn name(&self) -> &'static str {
-        "imag"
-    }
+impl Imag {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         Ok(vec![parts(operands)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        linear_jvp(self, primals, tangents)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op_as("imag", operands, "", &results[0].stablehlo())])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         Ok(vec![Some(complex(zeros_like(ct), neg(ct)).into())])
+    }
+}
+
+impl Elementwise for Imag {
+    const NAME: &'static str = "imag";
+    const TYPE: TypeRule<Imag> = TypeRule::Custom(Imag::abstract_eval);
+    const DERIVATIVE: Derivative<Imag> = Derivative::Linear;
+    const LOWERING: Lowering<Imag> = Lowering::Op("imag");
+    const COST: CostRule<Imag> = CostRule::Movement;
+    const TRANSPOSE: Option<TransposeRule<Imag>> = Some(Imag::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Imag, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+            Exemplar::new(Imag, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -220,13 +182,6 @@ pub fn imag(x: &Array) -> Array {
         true => bind1(Imag, [x]),
         false => zeros_of(x.aval()),
     }
-}
-
-pub(in crate::primitives) fn exemplars_imag() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Imag, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
-        Exemplar::new(Imag, [Sample::uniform(DType::C128, [], -1.0, 1.0)]),
-    ]
 }
 
 /// Complex conjugates.
@@ -240,25 +195,11 @@ pub(in crate::primitives) fn exemplars_imag() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Conj;
 
-impl Primitive for Conj {
-    fn name(&self) -> &'static str {
-        "conj"
-    }
+impl Conj {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [z] = arity(operands)?;
         ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
         Ok(vec![z.clone()])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        linear_jvp(self, primals, tangents)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -272,11 +213,23 @@ impl Primitive for Conj {
         let im = ctx.op("negate", &[im]);
         Ok(vec![ctx.op_as("complex", &[re, im], "", &results[0].stablehlo())])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(conj(one_cotangent(cts)?).into())])
+    }
+}
+
+impl Elementwise for Conj {
+    const NAME: &'static str = "conj";
+    const TYPE: TypeRule<Conj> = TypeRule::Custom(Conj::abstract_eval);
+    const DERIVATIVE: Derivative<Conj> = Derivative::Linear;
+    const LOWERING: Lowering<Conj> = Lowering::Custom(Conj::lower);
+    const COST: CostRule<Conj> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Conj>> = Some(Conj::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Conj, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
+            Exemplar::new(Conj, [Sample::uniform(DType::C128, [0, 1], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -288,13 +241,6 @@ pub fn conj(x: &Array) -> Array {
         true => bind1(Conj, [x]),
         false => x.clone(),
     }
-}
-
-pub(in crate::primitives) fn exemplars_conj() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Conj, [Sample::uniform(DType::C64, [2, 3], -1.0, 1.0)]),
-        Exemplar::new(Conj, [Sample::uniform(DType::C128, [0, 1], -1.0, 1.0)]),
-    ]
 }
 
 /// The angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for real

@@ -1,8 +1,8 @@
-//! Lowering by other primitives: for operations that StableHLO does not have.
+//! Lowering by array functions, for operations that StableHLO does not have.
 //!
-//! A rule that is written with ordinary functions of arrays is traced when it is lowered, and what was
-//! traced is written in its place. Loops are written around traced bodies, so that a series can be
-//! summed until it converges.
+//! A rule written with ordinary array functions is traced when the operation is lowered, and the
+//! traced program is written in its place. Loops are written around traced bodies, so that a series
+//! is summed until it converges.
 
 use super::convert::convert_element_type;
 use super::rules::element_dtype;
@@ -10,11 +10,17 @@ use crate::core::trace::{Mode, Tracing};
 use crate::core::{Array, Aval, DType, LowerCtx, Program, RuleResult};
 use crate::stablehlo::{Region, TensorType, Value};
 
-/// How two stretches of arrays that follow each other become one; each may be several arrays that go together.
+/// Combines the partial results of two adjacent ranges. Each may consist of several arrays.
 pub(super) type Combine<'a> = &'a dyn Fn(&[Array], &[Array]) -> Vec<Array>;
 
 /// Traces `f` on operands of the values' types.
 fn traced(operands: &[Value], f: impl FnOnce(&[Array]) -> Vec<Array>) -> Program {
+    let mut f = Some(f);
+    traced_dyn(operands, &mut |inputs| f.take().map(|f| f(inputs)).unwrap_or_default())
+}
+
+/// The body of [`traced`], compiled once for all closures.
+fn traced_dyn(operands: &[Value], f: &mut dyn FnMut(&[Array]) -> Vec<Array>) -> Program {
     let tracing = Tracing::begin(Mode::All, None);
     let inputs: Vec<Array> = operands
         .iter()
@@ -26,7 +32,7 @@ fn traced(operands: &[Value], f: impl FnOnce(&[Array]) -> Vec<Array>) -> Program
     program
 }
 
-/// Writes what `f` does with the operands, in place.
+/// Writes the operations of `f`, applied to the operands, in place.
 pub(super) fn lower_by(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
@@ -36,9 +42,20 @@ pub(super) fn lower_by(
     ctx.inline(&program, operands)
 }
 
-/// Writes what `f` does with operands of two bits an element by way of bytes: XLA's CPU compiler (C API 0.115)
-/// aborts the process on such parts of a `concatenate`, refuses them in a `reduce` of pairs, and sorts them wrongly.
-/// `None` if there is no such operand.
+/// [`lower_by`], compiled once for all closures.
+pub(super) fn lower_by_dyn(
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+    f: &mut dyn FnMut(&[Array]) -> Vec<Array>,
+) -> RuleResult<Vec<Value>> {
+    let program = traced_dyn(operands, f);
+    ctx.inline(&program, operands)
+}
+
+/// Applies `f` to two-bit operands converted to bytes; `None` if no operand has two-bit elements.
+///
+/// XLA's CPU compiler (C API 0.115) aborts the process on two-bit parts of a `concatenate`, refuses
+/// them in a `reduce` of pairs, and sorts them wrongly.
 pub(super) fn lower_two_bits(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
@@ -61,7 +78,7 @@ pub(super) fn lower_two_bits(
     }))
 }
 
-/// Writes what `f` does with the operands as a function called `name`, which equal uses share.
+/// Writes `f` as a function called `name`, which equal calls share, and a call of it.
 pub(super) fn lower_as_function(
     ctx: &mut LowerCtx<'_>,
     name: &str,
@@ -72,18 +89,18 @@ pub(super) fn lower_as_function(
     ctx.call(&program, name, operands)
 }
 
-/// Writes a `stablehlo.while` around two traced functions of the state: whether to go on, a scalar
+/// Writes a `stablehlo.while` around two traced functions of the state: the condition, a scalar
 /// `bool`, and the next state.
 pub(super) fn lower_while(
     ctx: &mut LowerCtx<'_>,
     state: &[Value],
-    go_on: impl FnOnce(&[Array]) -> Array,
+    condition: impl FnOnce(&[Array]) -> Array,
     next: impl FnOnce(&[Array]) -> Vec<Array>,
 ) -> RuleResult<Vec<Value>> {
     let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
-    let go_on = traced(state, |state| vec![go_on(state)]);
+    let condition = traced(state, |state| vec![condition(state)]);
     let next = traced(state, next);
-    let regions = vec![region(ctx, &types, &go_on)?, region(ctx, &types, &next)?];
+    let regions = vec![region(ctx, &types, &condition)?, region(ctx, &types, &next)?];
     Ok(ctx.op_full("while", state, "", regions, &types))
 }
 

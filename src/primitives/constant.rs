@@ -4,7 +4,7 @@ use super::collective::vary;
 use super::rules::zero_jvp;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
+    Registered, RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Fill {
 
 impl Primitive for Fill {
     fn name(&self) -> &'static str {
-        "fill"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         super::rules::arity::<0>(operands)?;
@@ -134,14 +134,17 @@ pub fn scalar(value: impl Into<Scalar>) -> Array {
     fill_of(value, &Aval { weak, ..Aval::new(value.default_dtype(), Shape::scalar()) })
 }
 
-pub(super) fn exemplars_fill() -> Vec<Exemplar> {
-    let fill = |value, dtype, shape: &[usize]| {
-        Exemplar::new(Fill { value, dtype, weak: false, shape: shape.to_vec() }, [])
-    };
-    let mut all: Vec<Exemplar> =
-        DType::all().map(|dtype| fill(Scalar::Int(1), dtype, &[2])).collect();
-    all.push(fill(Scalar::Float(f64::NEG_INFINITY), DType::F32, &[]));
-    all.push(fill(Scalar::Float(f64::NAN), DType::BF16, &[0, 3]));
-    all.push(fill(Scalar::Complex(0.5, -0.0), DType::C64, &[1]));
-    all
+impl Registered for Fill {
+    const NAME: &'static str = "fill";
+    fn exemplars() -> Vec<Exemplar> {
+        let fill = |value, dtype, shape: &[usize]| {
+            Exemplar::new(Fill { value, dtype, weak: false, shape: shape.to_vec() }, [])
+        };
+        let mut all: Vec<Exemplar> =
+            DType::all().map(|dtype| fill(Scalar::Int(1), dtype, &[2])).collect();
+        all.push(fill(Scalar::Float(f64::NEG_INFINITY), DType::F32, &[]));
+        all.push(fill(Scalar::Float(f64::NAN), DType::BF16, &[0, 3]));
+        all.push(fill(Scalar::Complex(0.5, -0.0), DType::C64, &[1]));
+        all
+    }
 }

@@ -1,9 +1,11 @@
 //! Conversion between dtypes.
 
-use super::rules::{arity, batch_elementwise, one_cotangent};
+use super::rules::{arity, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, Operand, RuleResult, Sample, Tangent, bind1,
+};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Elementwise, Lowering, TransposeRule, TypeRule,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -24,10 +26,7 @@ pub struct ConvertElementType {
     pub weak: bool,
 }
 
-impl Primitive for ConvertElementType {
-    fn name(&self) -> &'static str {
-        "convert_element_type"
-    }
+impl ConvertElementType {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![Aval { weak: self.weak, ..Aval::new(self.dtype, &x.shape) }])
@@ -40,14 +39,6 @@ impl Primitive for ConvertElementType {
             false => Tangent::zero_like(&y),
         };
         Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -62,12 +53,32 @@ impl Primitive for ConvertElementType {
         }
         Ok(vec![ctx.op_as("convert", operands, "", &result)])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let x = operands[0].aval();
         Ok(vec![Some(convert_to(one_cotangent(cts)?, x.dtype, x.weak).into())])
+    }
+}
+
+impl Elementwise for ConvertElementType {
+    const NAME: &'static str = "convert_element_type";
+    const TYPE: TypeRule<ConvertElementType> = TypeRule::Custom(ConvertElementType::abstract_eval);
+    const DERIVATIVE: Derivative<ConvertElementType> = Derivative::Custom(ConvertElementType::jvp);
+    const LOWERING: Lowering<ConvertElementType> = Lowering::Custom(ConvertElementType::lower);
+    const COST: CostRule<ConvertElementType> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<ConvertElementType>> =
+        Some(ConvertElementType::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        let to = |dtype: DType, sample: Sample| {
+            Exemplar::new(ConvertElementType { dtype, weak: false }, [sample])
+        };
+        let floats = || Sample::uniform(DType::F32, [2, 3], -3.0, 3.0);
+        let edges = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 3e9, -129.5];
+        let mut all: Vec<Exemplar> = DType::all().map(|dtype| to(dtype, floats())).collect();
+        all.push(to(DType::I8, Sample::listed(DType::F32, [6], &edges)).without_derivative());
+        all.push(to(DType::F32, Sample::uniform(DType::C64, [3], -1.0, 1.0)));
+        all.push(to(DType::U8, Sample::listed(DType::I32, [3], &[-1.0, 256.0, 7.0])));
+        all.push(to(DType::BF16, Sample::uniform(DType::F64, [], -1.0, 1.0)));
+        all
     }
 }
 
@@ -85,18 +96,4 @@ pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
 #[track_caller]
 pub fn convert_element_type(x: &Array, dtype: DType) -> Array {
     convert_to(x, dtype, false)
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let to = |dtype: DType, sample: Sample| {
-        Exemplar::new(ConvertElementType { dtype, weak: false }, [sample])
-    };
-    let floats = || Sample::uniform(DType::F32, [2, 3], -3.0, 3.0);
-    let edges = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 3e9, -129.5];
-    let mut all: Vec<Exemplar> = DType::all().map(|dtype| to(dtype, floats())).collect();
-    all.push(to(DType::I8, Sample::listed(DType::F32, [6], &edges)).without_derivative());
-    all.push(to(DType::F32, Sample::uniform(DType::C64, [3], -1.0, 1.0)));
-    all.push(to(DType::U8, Sample::listed(DType::I32, [3], &[-1.0, 256.0, 7.0])));
-    all.push(to(DType::BF16, Sample::uniform(DType::F64, [], -1.0, 1.0)));
-    all
 }

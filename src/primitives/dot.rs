@@ -5,8 +5,8 @@ use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Precision, Primitive, RuleError, RuleResult, Sample, SaveHint, Shape,
-    ShardingRule, Spmd, Tangent, bind1, promote, trace,
+    LowerCtx, Operand, Precision, Primitive, Registered, RuleError, RuleResult, Sample, SaveHint,
+    Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -261,7 +261,7 @@ fn multiplied_there(
 
 impl Primitive for DotGeneral {
     fn name(&self) -> &'static str {
-        "dot_general"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [lhs, rhs] = arity(operands)?;
@@ -458,62 +458,65 @@ pub fn dot_general(lhs: &Array, rhs: &Array, how: DotGeneral) -> Array {
     }
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-    let of = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
-        let dot = DotGeneral {
-            lhs_contracting: contract[0].to_vec(),
-            rhs_contracting: contract[1].to_vec(),
-            lhs_batch: batch[0].to_vec(),
-            rhs_batch: batch[1].to_vec(),
-            ..Default::default()
+impl Registered for DotGeneral {
+    const NAME: &'static str = "dot_general";
+    fn exemplars() -> Vec<Exemplar> {
+        let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
+        let of = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
+            let dot = DotGeneral {
+                lhs_contracting: contract[0].to_vec(),
+                rhs_contracting: contract[1].to_vec(),
+                lhs_batch: batch[0].to_vec(),
+                rhs_batch: batch[1].to_vec(),
+                ..Default::default()
+            };
+            Exemplar::new(dot, [lhs, rhs])
         };
-        Exemplar::new(dot, [lhs, rhs])
-    };
-    let matrix = |lhs: DType, rhs: DType, preferred: DType| {
-        let dot = DotGeneral {
-            lhs_contracting: vec![1],
+        let matrix = |lhs: DType, rhs: DType, preferred: DType| {
+            let dot = DotGeneral {
+                lhs_contracting: vec![1],
+                rhs_contracting: vec![0],
+                preferred_element_type: Some(preferred),
+                ..Default::default()
+            };
+            Exemplar::new(dot, [sample(lhs, &[2, 3]), sample(rhs, &[3, 4])])
+        };
+        use DType::*;
+        let exact = DotGeneral {
+            lhs_contracting: vec![0],
             rhs_contracting: vec![0],
-            preferred_element_type: Some(preferred),
+            precision: [Precision::Highest, Precision::High],
             ..Default::default()
         };
-        Exemplar::new(dot, [sample(lhs, &[2, 3]), sample(rhs, &[3, 4])])
-    };
-    use DType::*;
-    let exact = DotGeneral {
-        lhs_contracting: vec![0],
-        rhs_contracting: vec![0],
-        precision: [Precision::Highest, Precision::High],
-        ..Default::default()
-    };
-    vec![
-        of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
-        of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
-        // Contracting and batch axes that are not in order, on both sides.
-        of(
-            [&[3, 1], &[0, 2]],
-            [&[2, 0], &[1, 3]],
-            sample(F64, &[2, 3, 4, 5, 2]),
-            sample(F64, &[5, 4, 3, 2]),
-        ),
-        of([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
-        of([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
-        of([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
-        of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
-        of([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
-        of([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
-        Exemplar::new(exact, [sample(F32, &[3]), sample(F32, &[3])]),
-        matrix(BF16, BF16, F32),
-        matrix(BF16, F32, F32),
-        matrix(I8, I8, I32),
-        matrix(U8, U8, F32),
-        matrix(U8, U8, I32),
-        matrix(U8, I8, I32),
-        matrix(I4, I4, I32),
-        // Eight bits are too few for differences in the operands to be told from rounding.
-        matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
-        matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
-    ]
+        vec![
+            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
+            of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
+            // Contracting and batch axes that are not in order, on both sides.
+            of(
+                [&[3, 1], &[0, 2]],
+                [&[2, 0], &[1, 3]],
+                sample(F64, &[2, 3, 4, 5, 2]),
+                sample(F64, &[5, 4, 3, 2]),
+            ),
+            of([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
+            of([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
+            of([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
+            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
+            of([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
+            of([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
+            Exemplar::new(exact, [sample(F32, &[3]), sample(F32, &[3])]),
+            matrix(BF16, BF16, F32),
+            matrix(BF16, F32, F32),
+            matrix(I8, I8, I32),
+            matrix(U8, U8, F32),
+            matrix(U8, U8, I32),
+            matrix(U8, I8, I32),
+            matrix(I4, I4, I32),
+            // Eight bits are too few for differences in the operands to be told from rounding.
+            matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
+            matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use super::arithmetic::{add, div, mul, sub};
 use super::promote::inexact;
-use super::rules::{arity, batch_elementwise, same_inexact_type};
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Scalar, Tangent, bind1,
+use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, Scalar, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -24,37 +23,19 @@ const EDGES: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exp;
 
-impl Primitive for Exp {
-    fn name(&self) -> &'static str {
-        "exp"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = exp(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, &y));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("exponential", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Exp {
+    const NAME: &'static str = "exp";
+    const TYPE: TypeRule<Exp> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Exp> = Derivative::Unary(|_, _, y, dx| mul(dx, y));
+    const LOWERING: Lowering<Exp> = Lowering::Op("exponential");
+    const COST: CostRule<Exp> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Exp, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Exp, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Exp, [Sample::uniform(DType::BF16, [], -1.0, 1.0)]),
+            Exemplar::new(Exp, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -62,15 +43,6 @@ impl Primitive for Exp {
 #[track_caller]
 pub fn exp(x: &Array) -> Array {
     bind1(Exp, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_exp() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Exp, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Exp, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Exp, [Sample::uniform(DType::BF16, [], -1.0, 1.0)]),
-        Exemplar::new(Exp, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 /// Elementwise power of two.
@@ -84,27 +56,7 @@ pub(in crate::primitives) fn exemplars_exp() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exp2;
 
-impl Primitive for Exp2 {
-    fn name(&self) -> &'static str {
-        "exp2"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = exp2(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(&y, std::f64::consts::LN_2)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Exp2 {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -121,8 +73,21 @@ impl Primitive for Exp2 {
         let y = ctx.op(name, &[base, operands[0].clone()]);
         Ok(vec![if dtype.is_complex() { ctx.op("exponential", &[y]) } else { y }])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Exp2 {
+    const NAME: &'static str = "exp2";
+    const TYPE: TypeRule<Exp2> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Exp2> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(y, std::f64::consts::LN_2)));
+    const LOWERING: Lowering<Exp2> = Lowering::Custom(Exp2::lower);
+    const COST: CostRule<Exp2> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Exp2, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Exp2, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Exp2, [Sample::listed(DType::F32, [4], &[-149.0, -1.0, 10.0, 127.0])]),
+        ]
     }
 }
 
@@ -130,14 +95,6 @@ impl Primitive for Exp2 {
 #[track_caller]
 pub fn exp2(x: &Array) -> Array {
     bind1(Exp2, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_exp2() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Exp2, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Exp2, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Exp2, [Sample::listed(DType::F32, [4], &[-149.0, -1.0, 10.0, 127.0])]),
-    ]
 }
 
 /// Elementwise `exp(x) - 1`, accurate near 0 where the difference would cancel.
@@ -151,37 +108,19 @@ pub(in crate::primitives) fn exemplars_exp2() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Expm1;
 
-impl Primitive for Expm1 {
-    fn name(&self) -> &'static str {
-        "expm1"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = expm1(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, add(&y, 1.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("exponential_minus_one", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Expm1 {
+    const NAME: &'static str = "expm1";
+    const TYPE: TypeRule<Expm1> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Expm1> = Derivative::Unary(|_, _, y, dx| mul(dx, add(y, 1.0)));
+    const LOWERING: Lowering<Expm1> = Lowering::Op("exponential_minus_one");
+    const COST: CostRule<Expm1> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Expm1, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Expm1, [Sample::uniform(DType::C128, [2], -1.0, 1.0)]),
+            Exemplar::new(Expm1, [Sample::listed(DType::F64, [2], &[1e-12, -1e-12])]),
+            Exemplar::new(Expm1, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -189,15 +128,6 @@ impl Primitive for Expm1 {
 #[track_caller]
 pub fn expm1(x: &Array) -> Array {
     bind1(Expm1, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_expm1() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Expm1, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Expm1, [Sample::uniform(DType::C128, [2], -1.0, 1.0)]),
-        Exemplar::new(Expm1, [Sample::listed(DType::F64, [2], &[1e-12, -1e-12])]),
-        Exemplar::new(Expm1, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 /// Elementwise natural logarithm.
@@ -211,37 +141,19 @@ pub(in crate::primitives) fn exemplars_expm1() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Log;
 
-impl Primitive for Log {
-    fn name(&self) -> &'static str {
-        "log"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = log(x);
-        let dy = tangents[0].map(y.aval(), |dx| div(dx, x));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("log", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Log {
+    const NAME: &'static str = "log";
+    const TYPE: TypeRule<Log> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Log> = Derivative::Unary(|_, x, _, dx| div(dx, x));
+    const LOWERING: Lowering<Log> = Lowering::Op("log");
+    const COST: CostRule<Log> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Log, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
+            Exemplar::new(Log, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+            Exemplar::new(Log, [Sample::uniform(DType::F16, [0, 2], 1.0, 2.0)]),
+            Exemplar::new(Log, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -249,15 +161,6 @@ impl Primitive for Log {
 #[track_caller]
 pub fn log(x: &Array) -> Array {
     bind1(Log, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_log() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Log, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
-        Exemplar::new(Log, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
-        Exemplar::new(Log, [Sample::uniform(DType::F16, [0, 2], 1.0, 2.0)]),
-        Exemplar::new(Log, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 /// Elementwise `log(1 + x)`, accurate near 0 where the sum would round `x` away.
@@ -271,37 +174,19 @@ pub(in crate::primitives) fn exemplars_log() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Log1p;
 
-impl Primitive for Log1p {
-    fn name(&self) -> &'static str {
-        "log1p"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = log1p(x);
-        let dy = tangents[0].map(y.aval(), |dx| div(dx, add(x, 1.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("log_plus_one", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Log1p {
+    const NAME: &'static str = "log1p";
+    const TYPE: TypeRule<Log1p> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Log1p> = Derivative::Unary(|_, x, _, dx| div(dx, add(x, 1.0)));
+    const LOWERING: Lowering<Log1p> = Lowering::Op("log_plus_one");
+    const COST: CostRule<Log1p> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Log1p, [Sample::uniform(DType::F32, [2, 3], -0.9, 3.0)]),
+            Exemplar::new(Log1p, [Sample::uniform(DType::C64, [2], 0.0, 1.0)]),
+            Exemplar::new(Log1p, [Sample::listed(DType::F64, [3], &[1e-12, -1e-12, 1e12])]),
+            Exemplar::new(Log1p, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -309,15 +194,6 @@ impl Primitive for Log1p {
 #[track_caller]
 pub fn log1p(x: &Array) -> Array {
     bind1(Log1p, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_log1p() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Log1p, [Sample::uniform(DType::F32, [2, 3], -0.9, 3.0)]),
-        Exemplar::new(Log1p, [Sample::uniform(DType::C64, [2], 0.0, 1.0)]),
-        Exemplar::new(Log1p, [Sample::listed(DType::F64, [3], &[1e-12, -1e-12, 1e12])]),
-        Exemplar::new(Log1p, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 /// Elementwise logistic sigmoid, `1 / (1 + exp(-x))`.
@@ -331,37 +207,20 @@ pub(in crate::primitives) fn exemplars_log1p() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Logistic;
 
-impl Primitive for Logistic {
-    fn name(&self) -> &'static str {
-        "logistic"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = logistic(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(&y, sub(1.0, &y))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("logistic", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Logistic {
+    const NAME: &'static str = "logistic";
+    const TYPE: TypeRule<Logistic> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Logistic> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(y, sub(1.0, y))));
+    const LOWERING: Lowering<Logistic> = Lowering::Op("logistic");
+    const COST: CostRule<Logistic> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Logistic, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Logistic, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Logistic, [Sample::uniform(DType::F64, [1, 1], -9.0, 9.0)]),
+            Exemplar::new(Logistic, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -371,15 +230,6 @@ impl Primitive for Logistic {
 #[track_caller]
 pub fn logistic(x: &Array) -> Array {
     bind1(Logistic, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_logistic() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Logistic, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Logistic, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Logistic, [Sample::uniform(DType::F64, [1, 1], -9.0, 9.0)]),
-        Exemplar::new(Logistic, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 /// Elementwise hyperbolic tangent.
@@ -396,37 +246,20 @@ pub(in crate::primitives) fn exemplars_logistic() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tanh;
 
-impl Primitive for Tanh {
-    fn name(&self) -> &'static str {
-        "tanh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = tanh(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(sub(1.0, &y), add(&y, 1.0))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("tanh", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Tanh {
+    const NAME: &'static str = "tanh";
+    const TYPE: TypeRule<Tanh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Tanh> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(sub(1.0, y), add(y, 1.0))));
+    const LOWERING: Lowering<Tanh> = Lowering::Op("tanh");
+    const COST: CostRule<Tanh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Tanh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Tanh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Tanh, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
+            Exemplar::new(Tanh, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
+        ]
     }
 }
 
@@ -434,15 +267,6 @@ impl Primitive for Tanh {
 #[track_caller]
 pub fn tanh(x: &Array) -> Array {
     bind1(Tanh, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_tanh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Tanh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Tanh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Tanh, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
-        Exemplar::new(Tanh, [Sample::listed(DType::F32, [6], &EDGES)]).without_derivative(),
-    ]
 }
 
 #[cfg(test)]

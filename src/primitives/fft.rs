@@ -8,7 +8,7 @@ use super::{
 };
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Shape, Tangent, bind1,
+    Primitive, Registered, RuleResult, Sample, Shape, Tangent, bind1,
 };
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure, ensure_dtype, ensure_shape};
@@ -81,7 +81,7 @@ impl Fft {
 
 impl Primitive for Fft {
     fn name(&self) -> &'static str {
-        "fft"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -183,23 +183,26 @@ pub fn fft(x: &Array, fft_type: FftType, fft_lengths: &[usize]) -> Array {
     bind1(Fft { fft_type, fft_lengths: fft_lengths.to_vec() }, [x])
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let of = |fft_type, lengths: &[usize], dtype, shape: &[usize]| {
-        let fft = Fft { fft_type, fft_lengths: lengths.to_vec() };
-        Exemplar::new(fft, [Sample::uniform(dtype, shape, -1.0, 1.0)])
-    };
-    use FftType::{Fft as Forward, Ifft, Irfft, Rfft};
-    let (f32, f64, c64, c128) = (DType::F32, DType::F64, DType::C64, DType::C128);
-    vec![
-        of(Forward, &[5], c64, &[2, 5]),
-        of(Ifft, &[2, 3], c64, &[2, 3]),
-        of(Rfft, &[6], f32, &[6]),
-        of(Rfft, &[5], f64, &[2, 5]),
-        of(Rfft, &[2, 4], f32, &[2, 4]),
-        of(Irfft, &[6], c64, &[2, 4]),
-        of(Irfft, &[5], c128, &[3]),
-        of(Irfft, &[2, 2, 3], c64, &[2, 2, 2]),
-        of(Forward, &[1], c64, &[0, 1]),
-        of(Rfft, &[1], f32, &[1]),
-    ]
+impl Registered for Fft {
+    const NAME: &'static str = "fft";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |fft_type, lengths: &[usize], dtype, shape: &[usize]| {
+            let fft = Fft { fft_type, fft_lengths: lengths.to_vec() };
+            Exemplar::new(fft, [Sample::uniform(dtype, shape, -1.0, 1.0)])
+        };
+        use FftType::{Fft as Forward, Ifft, Irfft, Rfft};
+        let (f32, f64, c64, c128) = (DType::F32, DType::F64, DType::C64, DType::C128);
+        vec![
+            of(Forward, &[5], c64, &[2, 5]),
+            of(Ifft, &[2, 3], c64, &[2, 3]),
+            of(Rfft, &[6], f32, &[6]),
+            of(Rfft, &[5], f64, &[2, 5]),
+            of(Rfft, &[2, 4], f32, &[2, 4]),
+            of(Irfft, &[6], c64, &[2, 4]),
+            of(Irfft, &[5], c128, &[3]),
+            of(Irfft, &[2, 2, 3], c64, &[2, 2, 2]),
+            of(Forward, &[1], c64, &[0, 1]),
+            of(Rfft, &[1], f32, &[1]),
+        ]
+    }
 }

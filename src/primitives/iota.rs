@@ -5,7 +5,7 @@ use super::constant::fill_of;
 use super::rules::{arity, zero_jvp};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, OpErrorKind,
-    Primitive, RuleResult, Scalar, Shape, Tangent, bind1, trace,
+    Primitive, Registered, RuleResult, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -32,7 +32,7 @@ pub struct Iota {
 
 impl Primitive for Iota {
     fn name(&self) -> &'static str {
-        "iota"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<0>(operands)?;
@@ -154,17 +154,20 @@ fn counted(numbers: [Scalar; 3], dtype: DType) -> Array {
     }
 }
 
-pub(super) fn exemplars_iota() -> Vec<Exemplar> {
-    let along = |dtype, shape: &[usize], dimension| {
-        Exemplar::new(Iota { dtype, shape: shape.to_vec(), dimension }, [])
-    };
-    let countable = DType::all().filter(|dtype| !dtype.is_bool());
-    let mut all: Vec<Exemplar> = countable.map(|dtype| along(dtype, &[2], 0)).collect();
-    all.push(along(DType::F32, &[2, 3], 1));
-    all.push(along(DType::I32, &[2, 3, 2], 0));
-    all.push(along(DType::U32, &[0], 0));
-    all.push(along(DType::F32, &[1, 3], 0));
-    all
+impl Registered for Iota {
+    const NAME: &'static str = "iota";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |dtype, shape: &[usize], dimension| {
+            Exemplar::new(Iota { dtype, shape: shape.to_vec(), dimension }, [])
+        };
+        let countable = DType::all().filter(|dtype| !dtype.is_bool());
+        let mut all: Vec<Exemplar> = countable.map(|dtype| along(dtype, &[2], 0)).collect();
+        all.push(along(DType::F32, &[2, 3], 1));
+        all.push(along(DType::I32, &[2, 3, 2], 0));
+        all.push(along(DType::U32, &[0], 0));
+        all.push(along(DType::F32, &[1, 3], 0));
+        all
+    }
 }
 
 #[cfg(test)]

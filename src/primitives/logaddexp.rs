@@ -6,11 +6,10 @@ use super::constant::{full_like, zeros_like};
 use super::exponential::logistic;
 use super::logic::bitwise_and;
 use super::promote::{ArrayLike, promote_inexact};
-use super::rules::{add_tangents, arity, batch_elementwise, same_float_type};
 use super::select::select;
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, Aval, Cost, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -55,28 +54,7 @@ pub(super) fn lower_logaddexp(ctx: &mut LowerCtx<'_>, pair: &[Value]) -> Value {
     ctx.op_as("select", &[special, sum, usual], "", &ty)
 }
 
-impl Primitive for LogAddExp {
-    fn name(&self) -> &'static str {
-        "logaddexp"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (x, y) = (&primals[0], &primals[1]);
-        let z = bind1(LogAddExp, [x, y]);
-        let left = tangents[0].map(z.aval(), |dx| mul(dx, share(x, y)));
-        let right = tangents[1].map(z.aval(), |dy| mul(dy, share(y, x)));
-        Ok((vec![z], vec![add_tangents(&left, &right)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl LogAddExp {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -95,28 +73,38 @@ impl Primitive for LogAddExp {
     }
 }
 
+impl Elementwise for LogAddExp {
+    const NAME: &'static str = "logaddexp";
+    const TYPE: TypeRule<LogAddExp> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<LogAddExp> = Derivative::Binary(
+        |_, x, y, _, dx| mul(dx, share(x, y)),
+        |_, x, y, _, dy| mul(dy, share(y, x)),
+    );
+    const LOWERING: Lowering<LogAddExp> = Lowering::Custom(LogAddExp::lower);
+    const COST: CostRule<LogAddExp> = CostRule::Custom(LogAddExp::cost);
+    fn exemplars() -> Vec<Exemplar> {
+        let inf = f64::INFINITY;
+        let uniform = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -3.0, 3.0);
+        let listed = |elements: &[f64]| Sample::listed(DType::F32, [4], elements);
+        let ties = [0.0, 1.5, -2.0, 700.0];
+        vec![
+            Exemplar::new(LogAddExp, [uniform(DType::F32, &[2, 3]), uniform(DType::F32, &[2, 3])]),
+            Exemplar::new(LogAddExp, [uniform(DType::BF16, &[]), uniform(DType::BF16, &[])]),
+            Exemplar::new(LogAddExp, [listed(&ties), listed(&ties)]),
+            // Infinities have no neighbours to compare with.
+            Exemplar::new(
+                LogAddExp,
+                [listed(&[inf, -inf, -inf, f64::NAN]), listed(&[inf, -inf, 0., 1.])],
+            )
+            .without_derivative(),
+        ]
+    }
+}
+
 /// `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting; integers become
 /// floats. Throws `Op` (dtype) for complex operands. See [`LogAddExp`] for its rules.
 #[track_caller]
 pub fn logaddexp(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("logaddexp", [x.like(), y.like()]);
     bind1(LogAddExp, [&x, &y])
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let inf = f64::INFINITY;
-    let uniform = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -3.0, 3.0);
-    let listed = |elements: &[f64]| Sample::listed(DType::F32, [4], elements);
-    let ties = [0.0, 1.5, -2.0, 700.0];
-    vec![
-        Exemplar::new(LogAddExp, [uniform(DType::F32, &[2, 3]), uniform(DType::F32, &[2, 3])]),
-        Exemplar::new(LogAddExp, [uniform(DType::BF16, &[]), uniform(DType::BF16, &[])]),
-        Exemplar::new(LogAddExp, [listed(&ties), listed(&ties)]),
-        // Infinities have no neighbours to compare with.
-        Exemplar::new(
-            LogAddExp,
-            [listed(&[inf, -inf, -inf, f64::NAN]), listed(&[inf, -inf, 0., 1.])],
-        )
-        .without_derivative(),
-    ]
 }

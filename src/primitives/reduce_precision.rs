@@ -1,9 +1,11 @@
 //! Rounding to fewer bits without another dtype.
 
-use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent};
+use super::rules::{arity, one_cotangent};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, LowerCtx, Operand, RuleResult, Sample, Tangent, bind1,
+};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Elementwise, Lowering, TransposeRule, TypeRule,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype};
@@ -25,26 +27,12 @@ pub struct ReducePrecision {
     pub mantissa_bits: u32,
 }
 
-impl Primitive for ReducePrecision {
-    fn name(&self) -> &'static str {
-        "reduce_precision"
-    }
+impl ReducePrecision {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         ensure_dtype!(x.dtype.is_float(), "needs a float operand, got {}", x.dtype);
         ensure!(self.exponent_bits >= 1, "exponent_bits must be at least 1, got 0");
         Ok(vec![x.clone()])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        linear_jvp(self, primals, tangents)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -59,11 +47,36 @@ impl Primitive for ReducePrecision {
         let ty = operands[0].ty().clone();
         Ok(vec![ctx.op_as("reduce_precision", operands, &attributes, &ty)])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(vec![Some(bind1(self.clone(), [one_cotangent(cts)?]).into())])
+    }
+}
+
+impl Elementwise for ReducePrecision {
+    const NAME: &'static str = "reduce_precision";
+    const TYPE: TypeRule<ReducePrecision> = TypeRule::Custom(ReducePrecision::abstract_eval);
+    const DERIVATIVE: Derivative<ReducePrecision> = Derivative::Linear;
+    const LOWERING: Lowering<ReducePrecision> = Lowering::Custom(ReducePrecision::lower);
+    const COST: CostRule<ReducePrecision> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<ReducePrecision>> = Some(ReducePrecision::transpose);
+    fn exemplars() -> Vec<Exemplar> {
+        let to = |exponent_bits, mantissa_bits, x: Sample| {
+            Exemplar::new(ReducePrecision { exponent_bits, mantissa_bits }, [x])
+        };
+        let edges = [f64::NAN, f64::INFINITY, -0.0, 1.0 + 1.0 / 512.0, 1e38, 1e-38, 70000.0, -3.1];
+        let listed = |dtype| Sample::listed(dtype, [8], &edges);
+        vec![
+            // As wide as the dtype of the derivative laws: the identity.
+            to(11, 52, Sample::uniform(DType::F64, [2, 3], -3.0, 3.0)),
+            to(11, 52, Sample::uniform(DType::F64, [], -3.0, 3.0)),
+            // Narrower ones jump.
+            to(8, 7, listed(DType::F32)).without_derivative(),
+            to(5, 10, listed(DType::F32)).without_derivative(),
+            to(8, 23, listed(DType::F64)).without_derivative(),
+            to(4, 3, listed(DType::BF16)).without_derivative(),
+            to(5, 0, Sample::uniform(DType::F16, [0, 2], -3.0, 3.0)).without_derivative(),
+            to(1, 2, Sample::uniform(DType::F16, [2, 1], -3.0, 3.0)).without_derivative(),
+        ]
     }
 }
 
@@ -81,26 +94,6 @@ impl Primitive for ReducePrecision {
 #[track_caller]
 pub fn reduce_precision(x: &Array, exponent_bits: u32, mantissa_bits: u32) -> Array {
     bind1(ReducePrecision { exponent_bits, mantissa_bits }, [x])
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let to = |exponent_bits, mantissa_bits, x: Sample| {
-        Exemplar::new(ReducePrecision { exponent_bits, mantissa_bits }, [x])
-    };
-    let edges = [f64::NAN, f64::INFINITY, -0.0, 1.0 + 1.0 / 512.0, 1e38, 1e-38, 70000.0, -3.1];
-    let listed = |dtype| Sample::listed(dtype, [8], &edges);
-    vec![
-        // As wide as the dtype of the derivative laws: the identity.
-        to(11, 52, Sample::uniform(DType::F64, [2, 3], -3.0, 3.0)),
-        to(11, 52, Sample::uniform(DType::F64, [], -3.0, 3.0)),
-        // Narrower ones jump.
-        to(8, 7, listed(DType::F32)).without_derivative(),
-        to(5, 10, listed(DType::F32)).without_derivative(),
-        to(8, 23, listed(DType::F64)).without_derivative(),
-        to(4, 3, listed(DType::BF16)).without_derivative(),
-        to(5, 0, Sample::uniform(DType::F16, [0, 2], -3.0, 3.0)).without_derivative(),
-        to(1, 2, Sample::uniform(DType::F16, [2, 1], -3.0, 3.0)).without_derivative(),
-    ]
 }
 
 #[cfg(test)]

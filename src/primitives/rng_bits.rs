@@ -4,7 +4,7 @@ use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_elementwise, same_type, zero_jvp};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind,
+    Registered, RuleResult, Sample, Tangent, bind,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value, Writer};
@@ -38,7 +38,7 @@ const FLOPS: u64 = 20 * 5 + 5 * 3 + 4;
 
 impl Primitive for Threefry2x32 {
     fn name(&self) -> &'static str {
-        "threefry2x32"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let word = same_type(arity::<4>(operands)?)?.strong();
@@ -124,15 +124,18 @@ pub fn threefry2x32(
     <[Array; 2]>::try_from(results).expect("the primitive has two results")
 }
 
-pub(super) fn exemplars_threefry2x32() -> Vec<Exemplar> {
-    let words = |shape: &[usize]| {
-        [0; 4].map(|_| Sample::uniform(DType::U32, shape, 0.0, f64::from(u32::MAX)))
-    };
-    vec![
-        Exemplar::new(Threefry2x32, words(&[2, 3])),
-        Exemplar::new(Threefry2x32, words(&[])),
-        Exemplar::new(Threefry2x32, words(&[0])),
-    ]
+impl Registered for Threefry2x32 {
+    const NAME: &'static str = "threefry2x32";
+    fn exemplars() -> Vec<Exemplar> {
+        let words = |shape: &[usize]| {
+            [0; 4].map(|_| Sample::uniform(DType::U32, shape, 0.0, f64::from(u32::MAX)))
+        };
+        vec![
+            Exemplar::new(Threefry2x32, words(&[2, 3])),
+            Exemplar::new(Threefry2x32, words(&[])),
+            Exemplar::new(Threefry2x32, words(&[0])),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::{bitcast_convert_type, reshape, zeros_of};
 use super::{dynamic_slice_in_dim, dynamic_update_slice_in_dim, lt, scalar};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Shape, Tangent, bind,
+    Registered, RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::stablehlo::{TensorType, Value};
 use crate::{ensure_dtype, ensure_shape};
@@ -63,7 +63,7 @@ impl RngBitGenerator {
 
 impl Primitive for RngBitGenerator {
     fn name(&self) -> &'static str {
-        "rng_bit_generator"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [state] = arity(operands)?;
@@ -197,23 +197,26 @@ pub fn rng_bit_generator(
     (state, bits)
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let of = |algorithm, dtype, shape: &[usize], state: Sample| {
-        Exemplar::new(RngBitGenerator { algorithm, dtype, shape: shape.to_vec() }, [state])
-    };
-    let narrow = |shape: &[usize]| Sample::uniform(DType::U32, shape, 0.0, f64::from(u32::MAX));
-    let wide = Sample::listed(DType::U64, [2], &[3.0, 7.0]);
-    use RandomAlgorithm::{Default, Philox, ThreeFry};
-    vec![
-        of(Default, DType::U32, &[2, 3], narrow(&[4])),
-        of(ThreeFry, DType::U64, &[5], wide.clone()),
-        of(Philox, DType::U16, &[3], wide),
-        of(Philox, DType::U8, &[], narrow(&[2, 3, 4])),
-        of(ThreeFry, DType::U32, &[0], narrow(&[4])),
-        of(Default, DType::U32, &[2], narrow(&[0, 4])),
-        of(ThreeFry, DType::U32, &[1], narrow(&[1, 4])),
-        of(ThreeFry, DType::U32, &[], narrow(&[4])),
-    ]
+impl Registered for RngBitGenerator {
+    const NAME: &'static str = "rng_bit_generator";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |algorithm, dtype, shape: &[usize], state: Sample| {
+            Exemplar::new(RngBitGenerator { algorithm, dtype, shape: shape.to_vec() }, [state])
+        };
+        let narrow = |shape: &[usize]| Sample::uniform(DType::U32, shape, 0.0, f64::from(u32::MAX));
+        let wide = Sample::listed(DType::U64, [2], &[3.0, 7.0]);
+        use RandomAlgorithm::{Default, Philox, ThreeFry};
+        vec![
+            of(Default, DType::U32, &[2, 3], narrow(&[4])),
+            of(ThreeFry, DType::U64, &[5], wide.clone()),
+            of(Philox, DType::U16, &[3], wide),
+            of(Philox, DType::U8, &[], narrow(&[2, 3, 4])),
+            of(ThreeFry, DType::U32, &[0], narrow(&[4])),
+            of(Default, DType::U32, &[2], narrow(&[0, 4])),
+            of(ThreeFry, DType::U32, &[1], narrow(&[1, 4])),
+            of(ThreeFry, DType::U32, &[], narrow(&[4])),
+        ]
+    }
 }
 
 #[cfg(test)]

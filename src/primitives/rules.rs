@@ -1,26 +1,26 @@
-//! Conventions that many rules share. Where a rule is conventional, its author writes the
-//! convention's name.
+//! Conventions that many rules share.
 
 use super::arithmetic::Add;
 use super::shape::{broadcast_in_dim, transpose};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, DType, JvpResult, Primitive, RuleError, RuleResult, Shape,
-    Tangent, bind, bind1,
+    Tangent, bind_shared, bind1,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
+use std::sync::Arc;
 
-/// The operands as an array of exactly `N`: `let [x, y] = arity(operands)?;`.
+/// Returns the operands as an array of exactly `N`: `let [x, y] = arity(operands)?;`.
 ///
 /// # Errors
-/// If there are more or fewer.
+/// If the number of operands differs.
 pub fn arity<const N: usize>(operands: &[Aval]) -> RuleResult<&[Aval; N]> {
     operands
         .try_into()
         .map_err(|_| RuleError::value(format!("takes {N} operands, got {}", operands.len())))
 }
 
-/// The result of an elementwise operation on operands of one type: that type, weak if all are.
+/// Returns the type of operands that all have the same one; weak if all operands are weak.
 ///
 /// # Errors
 /// If dtypes or shapes differ.
@@ -45,50 +45,50 @@ pub fn same_type(operands: &[Aval]) -> RuleResult<Aval> {
     Ok(Aval { weak: operands.iter().all(|aval| aval.weak), ..first.clone() })
 }
 
-/// As [`same_type`], and the dtype must be float or complex.
+/// Like [`same_type`], for a float or complex dtype.
 ///
 /// # Errors
-/// If it is not.
+/// If types differ or the dtype is another one.
 pub fn same_inexact_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_inexact(), "needs a float or complex operand, got {}", aval.dtype);
     Ok(aval)
 }
 
-/// As [`same_type`], and the dtype must not be `bool`.
+/// Like [`same_type`], for every dtype but `bool`.
 ///
 /// # Errors
-/// If it is.
+/// If types differ or the dtype is `bool`.
 pub fn same_numeric_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(!aval.dtype.is_bool(), "needs a numeric operand, got {}", aval.dtype);
     Ok(aval)
 }
 
-/// As [`same_type`], and the dtype must be float: not complex.
+/// Like [`same_type`], for a float dtype.
 ///
 /// # Errors
-/// If it is not.
+/// If types differ or the dtype is another one.
 pub fn same_float_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_float(), "needs a float operand, got {}", aval.dtype);
     Ok(aval)
 }
 
-/// As [`same_type`], and the dtype must be integer: not `bool`.
+/// Like [`same_type`], for an integer dtype.
 ///
 /// # Errors
-/// If it is not.
+/// If types differ or the dtype is another one.
 pub fn same_integer_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(aval.dtype.is_integer(), "needs an integer operand, got {}", aval.dtype);
     Ok(aval)
 }
 
-/// As [`same_type`], and the dtype must be `bool` or integer.
+/// Like [`same_type`], for `bool` or an integer dtype.
 ///
 /// # Errors
-/// If it is not.
+/// If types differ or the dtype is another one.
 pub fn same_bits_type(operands: &[Aval]) -> RuleResult<Aval> {
     let aval = same_type(operands)?;
     ensure_dtype!(
@@ -99,10 +99,10 @@ pub fn same_bits_type(operands: &[Aval]) -> RuleResult<Aval> {
     Ok(aval)
 }
 
-/// An axis given from the front or, negative, from the back, as a position.
+/// Resolves an axis that counts from the back if it is negative.
 ///
 /// # Errors
-/// If there is no such axis.
+/// If the axis is out of range.
 pub fn resolve_axis(axis: isize, rank: usize) -> RuleResult<usize> {
     let position = if axis < 0 { axis + rank as isize } else { axis };
     usize::try_from(position).ok().filter(|&position| position < rank).ok_or_else(|| {
@@ -110,7 +110,7 @@ pub fn resolve_axis(axis: isize, rank: usize) -> RuleResult<usize> {
     })
 }
 
-/// The array with axis `from` moved to position `to`.
+/// Moves axis `from` to position `to`.
 #[track_caller]
 pub fn move_axis(x: &Array, from: usize, to: usize) -> Array {
     if from == to {
@@ -121,13 +121,13 @@ pub fn move_axis(x: &Array, from: usize, to: usize) -> Array {
     transpose(x, &order)
 }
 
-/// The array with a new axis of size `size` at position `axis`, along which it repeats.
+/// Inserts an axis of size `size` at position `axis`, along which the array repeats.
 pub fn broadcast_axis(x: &Array, axis: usize, size: usize) -> Array {
     let dimensions: Vec<usize> = (0..=x.rank()).filter(|&other| other != axis).collect();
     broadcast_in_dim(x, x.shape().insert(axis, size), &dimensions)
 }
 
-/// The array with its batch axis at position `to`: moved there, or broadcast if it has none.
+/// Moves the batch axis to position `to`, or broadcasts an array without one.
 pub fn batch_at(x: &Array, axis: Option<usize>, to: usize, batch: &BatchAxis) -> Array {
     match axis {
         Some(from) => move_axis(x, from, to),
@@ -135,17 +135,28 @@ pub fn batch_at(x: &Array, axis: Option<usize>, to: usize, batch: &BatchAxis) ->
     }
 }
 
-/// All operands with the batch axis in front.
+/// Moves the batch axis of all operands to the front.
 pub fn batch_at_front(operands: &[Array], axes: &[Option<usize>], batch: &BatchAxis) -> Vec<Array> {
     operands.iter().zip(axes).map(|(x, &axis)| batch_at(x, axis, 0, batch)).collect()
 }
 
-/// The batch rule of an elementwise primitive: the same primitive, operands aligned.
+/// Batches an elementwise primitive: applies the same primitive to the aligned operands.
 ///
 /// # Errors
-/// None; the signature is that of the rule.
+/// Never; the signature is that of the rule.
 pub fn batch_elementwise(
     primitive: &(impl Primitive + Clone),
+    operands: &[Array],
+    axes: &[Option<usize>],
+    batch: &BatchAxis,
+) -> RuleResult<Batched> {
+    let primitive: Arc<dyn Primitive> = Arc::new(primitive.clone());
+    batch_shared(&primitive, operands, axes, batch)
+}
+
+/// [`batch_elementwise`] for a shared primitive.
+pub(super) fn batch_shared(
+    primitive: &Arc<dyn Primitive>,
     operands: &[Array],
     axes: &[Option<usize>],
     batch: &BatchAxis,
@@ -153,17 +164,17 @@ pub fn batch_elementwise(
     let to = axes.iter().flatten().next().copied().unwrap_or(0);
     let aligned: Vec<Array> =
         operands.iter().zip(axes).map(|(x, &axis)| batch_at(x, axis, to, batch)).collect();
-    let outputs = bind(primitive.clone(), &aligned.iter().collect::<Vec<_>>());
+    let outputs = bind_shared(primitive, &aligned.iter().collect::<Vec<_>>());
     let axes = vec![Some(to); outputs.len()];
     Ok(Batched { outputs, axes })
 }
 
-/// A [`Batched`] of one output.
+/// Creates a [`Batched`] of one output.
 pub fn batched(output: Array, axis: usize) -> Batched {
     Batched { outputs: vec![output], axes: vec![Some(axis)] }
 }
 
-/// The sum of two tangents of one value.
+/// Adds two tangents of one value.
 pub fn add_tangents(a: &Tangent, b: &Tangent) -> Tangent {
     match (a, b) {
         (Tangent::Zero(_), other) | (other, Tangent::Zero(_)) => other.clone(),
@@ -171,7 +182,7 @@ pub fn add_tangents(a: &Tangent, b: &Tangent) -> Tangent {
     }
 }
 
-/// The tangent `t` as an array: zeros if it is a symbolic zero.
+/// Converts a tangent to an array; a symbolic zero becomes zeros.
 pub fn dense(t: &Tangent) -> Array {
     match t {
         Tangent::Zero(aval) => super::constant::zeros_of(aval),
@@ -179,47 +190,64 @@ pub fn dense(t: &Tangent) -> Array {
     }
 }
 
-/// The jvp rule of a function whose derivative is zero wherever it exists: rounding, comparison,
-/// integer operations.
+/// Differentiates a function whose derivative is zero wherever it exists: rounding, comparison,
+/// operations on integers.
 ///
 /// # Errors
-/// None; the signature is that of the rule.
+/// Never; the signature is that of the rule.
 pub fn zero_jvp(primitive: &(impl Primitive + Clone), primals: &[Array]) -> JvpResult {
-    let outputs = bind(primitive.clone(), &primals.iter().collect::<Vec<_>>());
+    let primitive: Arc<dyn Primitive> = Arc::new(primitive.clone());
+    zero_jvp_shared(&primitive, primals)
+}
+
+/// [`zero_jvp`] for a shared primitive.
+pub(super) fn zero_jvp_shared(primitive: &Arc<dyn Primitive>, primals: &[Array]) -> JvpResult {
+    let outputs = bind_shared(primitive, &primals.iter().collect::<Vec<_>>());
     let tangents = outputs.iter().map(Tangent::zero_like).collect();
     Ok((outputs, tangents))
 }
 
-/// The jvp rule of a function that is linear in its one operand.
+/// Differentiates a function that is linear in its only operand.
 ///
 /// # Errors
-/// None; the signature is that of the rule.
+/// Never; the signature is that of the rule.
 pub fn linear_jvp(
     primitive: &(impl Primitive + Clone),
     primals: &[Array],
     tangents: &[Tangent],
 ) -> JvpResult {
-    let y = bind1(primitive.clone(), [&primals[0]]);
-    let dy = tangents[0].map(y.aval(), |dx| bind1(primitive.clone(), [dx]));
+    let primitive: Arc<dyn Primitive> = Arc::new(primitive.clone());
+    linear_jvp_shared(&primitive, primals, tangents)
+}
+
+/// [`linear_jvp`] for a shared primitive.
+pub(super) fn linear_jvp_shared(
+    primitive: &Arc<dyn Primitive>,
+    primals: &[Array],
+    tangents: &[Tangent],
+) -> JvpResult {
+    let apply = |x: &Array| bind_shared(primitive, &[x]).swap_remove(0);
+    let y = apply(&primals[0]);
+    let dy = tangents[0].map(y.aval(), apply);
     Ok((vec![y], vec![dy]))
 }
 
-/// The one cotangent of a primitive with one result, which the interpreter never gives as zero.
+/// Returns the cotangent of a primitive with one result.
 ///
 /// # Errors
-/// If it is zero after all: a bug of the interpreter's.
+/// If it is zero, which is a bug: rules are not called with zero cotangents only.
 pub fn one_cotangent(cts: &[Tangent]) -> RuleResult<&Array> {
     cts.first().and_then(Tangent::array).ok_or_else(|| {
         RuleError::new(crate::core::OpErrorKind::Bug, "transposed without a cotangent")
     })
 }
 
-/// The shape without the given axes.
+/// Returns the shape without the given axes.
 pub fn without_axes(shape: &Shape, axes: &[usize]) -> Shape {
     (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
 }
 
-/// The dtype of an operand as a `lower` rule sees it.
+/// Returns the dtype of an operand of a `lower` rule.
 pub fn element_dtype(value: &Value) -> DType {
     DType::from_stablehlo(value.ty().element()).expect("values have the element type of a dtype")
 }

@@ -7,7 +7,7 @@ use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
 use super::shape::{broadcast_in_dim, broadcast_to};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Tangent, bind1, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -33,7 +33,7 @@ pub struct Select;
 
 impl Primitive for Select {
     fn name(&self) -> &'static str {
-        "select"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [mask, x, y] = arity(operands)?;
@@ -190,20 +190,23 @@ pub fn where_(mask: &Array, x: impl ArrayLike, y: impl ArrayLike) -> Array {
     select(&mask, &broadcast_to(&x, shape.clone()), &broadcast_to(&y, shape))
 }
 
-pub(in crate::primitives) fn exemplars_select() -> Vec<Exemplar> {
-    let choice = |mask: Sample, dtype: DType, shape: &[usize]| {
-        let [x, y] = [0.0, 5.0].map(|low| Sample::uniform(dtype, shape, low, low + 1.0));
-        Exemplar::new(Select, [mask, x, y])
-    };
-    let mask = |shape: &[usize]| Sample::listed(DType::Bool, shape, &[1.0, 0.0, 0.0]);
-    vec![
-        choice(mask(&[2, 3]), DType::F32, &[2, 3]),
-        choice(mask(&[]), DType::F64, &[3]),
-        choice(mask(&[]), DType::I32, &[]),
-        choice(mask(&[3]), DType::C64, &[3]),
-        choice(mask(&[0, 2]), DType::U8, &[0, 2]),
-        choice(mask(&[1]), DType::Bool, &[1]),
-    ]
+impl Registered for Select {
+    const NAME: &'static str = "select";
+    fn exemplars() -> Vec<Exemplar> {
+        let choice = |mask: Sample, dtype: DType, shape: &[usize]| {
+            let [x, y] = [0.0, 5.0].map(|low| Sample::uniform(dtype, shape, low, low + 1.0));
+            Exemplar::new(Select, [mask, x, y])
+        };
+        let mask = |shape: &[usize]| Sample::listed(DType::Bool, shape, &[1.0, 0.0, 0.0]);
+        vec![
+            choice(mask(&[2, 3]), DType::F32, &[2, 3]),
+            choice(mask(&[]), DType::F64, &[3]),
+            choice(mask(&[]), DType::I32, &[]),
+            choice(mask(&[3]), DType::C64, &[3]),
+            choice(mask(&[0, 2]), DType::U8, &[0, 2]),
+            choice(mask(&[1]), DType::Bool, &[1]),
+        ]
+    }
 }
 
 #[cfg(test)]

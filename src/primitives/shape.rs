@@ -5,7 +5,8 @@ use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve
 use crate::core::sharding_rule::reshaped;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd, Tangent, bind1, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd, Tangent,
+    bind1, trace,
 };
 use crate::ensure_shape;
 use crate::stablehlo::{Value, i64_array};
@@ -29,7 +30,7 @@ pub struct BroadcastInDim {
 
 impl Primitive for BroadcastInDim {
     fn name(&self) -> &'static str {
-        "broadcast_in_dim"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -139,17 +140,20 @@ pub fn broadcast_to(x: &Array, shape: impl Into<Shape>) -> Array {
     broadcast_in_dim(x, shape, &dimensions)
 }
 
-pub(super) fn exemplars_broadcast_in_dim() -> Vec<Exemplar> {
-    let to = |shape: &[usize], axes: &[usize], sample| {
-        let broadcast_dimensions = axes.to_vec();
-        Exemplar::new(BroadcastInDim { shape: shape.to_vec(), broadcast_dimensions }, [sample])
-    };
-    vec![
-        to(&[2, 3], &[1], Sample::uniform(DType::F32, [3], -1.0, 1.0)),
-        to(&[4, 2, 3], &[0, 2], Sample::uniform(DType::F32, [1, 3], -1.0, 1.0)),
-        to(&[0], &[], Sample::uniform(DType::I32, [], 0.0, 9.0)),
-        to(&[1, 2], &[0, 1], Sample::uniform(DType::C64, [1, 1], 0.0, 1.0)),
-    ]
+impl Registered for BroadcastInDim {
+    const NAME: &'static str = "broadcast_in_dim";
+    fn exemplars() -> Vec<Exemplar> {
+        let to = |shape: &[usize], axes: &[usize], sample| {
+            let broadcast_dimensions = axes.to_vec();
+            Exemplar::new(BroadcastInDim { shape: shape.to_vec(), broadcast_dimensions }, [sample])
+        };
+        vec![
+            to(&[2, 3], &[1], Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+            to(&[4, 2, 3], &[0, 2], Sample::uniform(DType::F32, [1, 3], -1.0, 1.0)),
+            to(&[0], &[], Sample::uniform(DType::I32, [], 0.0, 9.0)),
+            to(&[1, 2], &[0, 1], Sample::uniform(DType::C64, [1, 1], 0.0, 1.0)),
+        ]
+    }
 }
 
 /// The same elements in row-major order under another shape.
@@ -168,7 +172,7 @@ pub struct Reshape {
 
 impl Primitive for Reshape {
     fn name(&self) -> &'static str {
-        "reshape"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -238,14 +242,18 @@ pub fn reshape(x: &Array, shape: impl Into<Shape>) -> Array {
     reshape_to(x, &shape.into())
 }
 
-pub(super) fn exemplars_reshape() -> Vec<Exemplar> {
-    let to = |shape: &[usize], sample| Exemplar::new(Reshape { shape: shape.to_vec() }, [sample]);
-    vec![
-        to(&[3, 2], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        to(&[], Sample::uniform(DType::F32, [1, 1], -1.0, 1.0)),
-        to(&[0, 7], Sample::uniform(DType::I32, [2, 0], 0.0, 1.0)),
-        to(&[1, 4], Sample::listed(DType::Bool, [4], &[0.0, 1.0])),
-    ]
+impl Registered for Reshape {
+    const NAME: &'static str = "reshape";
+    fn exemplars() -> Vec<Exemplar> {
+        let to =
+            |shape: &[usize], sample| Exemplar::new(Reshape { shape: shape.to_vec() }, [sample]);
+        vec![
+            to(&[3, 2], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            to(&[], Sample::uniform(DType::F32, [1, 1], -1.0, 1.0)),
+            to(&[0, 7], Sample::uniform(DType::I32, [2, 0], 0.0, 1.0)),
+            to(&[1, 4], Sample::listed(DType::Bool, [4], &[0.0, 1.0])),
+        ]
+    }
 }
 
 /// Permutes axes.
@@ -264,7 +272,7 @@ pub struct Transpose {
 
 impl Primitive for Transpose {
     fn name(&self) -> &'static str {
-        "transpose"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -343,15 +351,18 @@ pub fn moveaxis(x: &Array, from: isize, to: isize) -> Array {
     }
 }
 
-pub(super) fn exemplars_transpose() -> Vec<Exemplar> {
-    let by = |permutation: &[usize], sample| {
-        Exemplar::new(Transpose { permutation: permutation.to_vec() }, [sample])
-    };
-    vec![
-        by(&[1, 0], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        by(&[2, 0, 1], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
-        by(&[], Sample::uniform(DType::U32, [], 0.0, 9.0)),
-        by(&[1, 0], Sample::uniform(DType::C64, [0, 3], 0.0, 1.0)),
-        by(&[0, 2, 1], Sample::uniform(DType::F32, [1, 3, 1], -1.0, 1.0)),
-    ]
+impl Registered for Transpose {
+    const NAME: &'static str = "transpose";
+    fn exemplars() -> Vec<Exemplar> {
+        let by = |permutation: &[usize], sample| {
+            Exemplar::new(Transpose { permutation: permutation.to_vec() }, [sample])
+        };
+        vec![
+            by(&[1, 0], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            by(&[2, 0, 1], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
+            by(&[], Sample::uniform(DType::U32, [], 0.0, 9.0)),
+            by(&[1, 0], Sample::uniform(DType::C64, [0, 3], 0.0, 1.0)),
+            by(&[0, 2, 1], Sample::uniform(DType::F32, [1, 3, 1], -1.0, 1.0)),
+        ]
+    }
 }

@@ -3,8 +3,8 @@
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, JvpResult, LowerCtx, Mesh,
-    NamedSharding, Operand, PartitionSpec, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent,
-    bind1,
+    NamedSharding, Operand, PartitionSpec, Primitive, Registered, RuleError, RuleResult, Sample,
+    Spmd, Tangent, bind1,
 };
 use crate::p;
 use crate::stablehlo::Value;
@@ -26,7 +26,7 @@ pub struct ShardingConstraint {
 
 impl Primitive for ShardingConstraint {
     fn name(&self) -> &'static str {
-        "sharding_constraint"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -87,17 +87,20 @@ impl Spmd for ShardingConstraint {
     }
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    // One device there is everywhere.
-    let device = Device::new(0, 0, "device", "", true);
-    let mesh = Mesh::new([device], [("i", 1), ("j", 1)]).expect("one device is a mesh");
-    let over = |spec, sample| {
-        let sharding = mesh.sharding(spec).expect("the axes are the mesh's");
-        Exemplar::new(ShardingConstraint { sharding }, [sample])
-    };
-    vec![
-        over(p!["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        over(p![None, ["i", "j"]], Sample::uniform(DType::F64, [2, 2], -1.0, 1.0)),
-        over(p![], Sample::uniform(DType::I32, [], 0.0, 9.0)),
-    ]
+impl Registered for ShardingConstraint {
+    const NAME: &'static str = "sharding_constraint";
+    fn exemplars() -> Vec<Exemplar> {
+        // One device there is everywhere.
+        let device = Device::new(0, 0, "device", "", true);
+        let mesh = Mesh::new([device], [("i", 1), ("j", 1)]).expect("one device is a mesh");
+        let over = |spec, sample| {
+            let sharding = mesh.sharding(spec).expect("the axes are the mesh's");
+            Exemplar::new(ShardingConstraint { sharding }, [sample])
+        };
+        vec![
+            over(p!["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            over(p![None, ["i", "j"]], Sample::uniform(DType::F64, [2, 2], -1.0, 1.0)),
+            over(p![], Sample::uniform(DType::I32, [], 0.0, 9.0)),
+        ]
+    }
 }

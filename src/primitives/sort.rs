@@ -7,7 +7,7 @@ use super::rules::{batch_at_front, resolve_axis};
 use super::structural::rev;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind, trace,
+    Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_shape};
@@ -45,7 +45,7 @@ impl Sort {
 
 impl Primitive for Sort {
     fn name(&self) -> &'static str {
-        "sort"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Some(first) = operands.first() else {
@@ -299,32 +299,35 @@ pub fn argsort_descending(x: &Array, axis: isize) -> Array {
     }
 }
 
-pub(super) fn exemplars_sort() -> Vec<Exemplar> {
-    let by = |dimension, num_keys, operands: Vec<Sample>| {
-        Exemplar::new(Sort { dimension, is_stable: true, num_keys }, operands)
-    };
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
-    let mut all = vec![
-        by(1, 1, vec![floats(&[2, 5])]),
-        by(0, 1, vec![floats(&[4, 2]), floats(&[4, 2])]),
-        by(0, 2, vec![Sample::uniform(DType::I32, [6], 0.0, 2.0), floats(&[6]), floats(&[6])]),
-        by(0, 1, vec![floats(&[0])]),
-        by(1, 1, vec![floats(&[2, 1]), Sample::uniform(DType::I8, [2, 1], -9.0, 9.0)]),
-        by(0, 1, vec![floats(&[0, 3])]),
-        by(0, 1, vec![Sample::uniform(DType::C64, [5], -1.0, 1.0)]),
-    ];
-    // Ties and edges of the order: sorted by value, told apart by position.
-    for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16, DType::F8E5M2, DType::C64] {
-        let key = Sample::listed(dtype, [8], &edges);
-        let position: Vec<f64> = (0..8).map(f64::from).collect();
-        let position = Sample::listed(DType::U32, [8], &position);
-        all.push(by(0, 1, vec![key, position]).without_derivative());
+impl Registered for Sort {
+    const NAME: &'static str = "sort";
+    fn exemplars() -> Vec<Exemplar> {
+        let by = |dimension, num_keys, operands: Vec<Sample>| {
+            Exemplar::new(Sort { dimension, is_stable: true, num_keys }, operands)
+        };
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
+        let mut all = vec![
+            by(1, 1, vec![floats(&[2, 5])]),
+            by(0, 1, vec![floats(&[4, 2]), floats(&[4, 2])]),
+            by(0, 2, vec![Sample::uniform(DType::I32, [6], 0.0, 2.0), floats(&[6]), floats(&[6])]),
+            by(0, 1, vec![floats(&[0])]),
+            by(1, 1, vec![floats(&[2, 1]), Sample::uniform(DType::I8, [2, 1], -9.0, 9.0)]),
+            by(0, 1, vec![floats(&[0, 3])]),
+            by(0, 1, vec![Sample::uniform(DType::C64, [5], -1.0, 1.0)]),
+        ];
+        // Ties and edges of the order: sorted by value, told apart by position.
+        for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16, DType::F8E5M2, DType::C64] {
+            let key = Sample::listed(dtype, [8], &edges);
+            let position: Vec<f64> = (0..8).map(f64::from).collect();
+            let position = Sample::listed(DType::U32, [8], &position);
+            all.push(by(0, 1, vec![key, position]).without_derivative());
+        }
+        for dtype in [DType::Bool, DType::I4, DType::U4, DType::I64, DType::U8, DType::F8E4M3FN] {
+            all.push(by(0, 1, vec![Sample::uniform(dtype, [6], 0.0, 6.0)]));
+        }
+        all
     }
-    for dtype in [DType::Bool, DType::I4, DType::U4, DType::I64, DType::U8, DType::F8E4M3FN] {
-        all.push(by(0, 1, vec![Sample::uniform(dtype, [6], 0.0, 6.0)]));
-    }
-    all
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! The identity that derivatives do not pass.
 
-use super::rules::{arity, batch_elementwise, zero_jvp};
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
-};
+use super::rules::arity;
+use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
+use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -19,24 +17,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StopGradient;
 
-impl Primitive for StopGradient {
-    fn name(&self) -> &'static str {
-        "stop_gradient"
-    }
+impl StopGradient {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         Ok(vec![x.clone()])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -46,8 +30,22 @@ impl Primitive for StopGradient {
     ) -> RuleResult<Vec<Value>> {
         Ok(operands.to_vec())
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::movement(operands, results)
+}
+
+impl Elementwise for StopGradient {
+    const NAME: &'static str = "stop_gradient";
+    const TYPE: TypeRule<StopGradient> = TypeRule::Custom(StopGradient::abstract_eval);
+    const DERIVATIVE: Derivative<StopGradient> = Derivative::Zero;
+    const LOWERING: Lowering<StopGradient> = Lowering::Custom(StopGradient::lower);
+    const COST: CostRule<StopGradient> = CostRule::Movement;
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |sample| Exemplar::new(StopGradient, [sample]);
+        vec![
+            // Its derivative differs from that of the function it computes: that is its purpose.
+            of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
+            of(Sample::uniform(DType::C64, [], -1.0, 1.0)).without_derivative(),
+            of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+        ]
     }
 }
 
@@ -55,14 +53,4 @@ impl Primitive for StopGradient {
 #[track_caller]
 pub fn stop_gradient(x: &Array) -> Array {
     bind1(StopGradient, [x])
-}
-
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let of = |sample| Exemplar::new(StopGradient, [sample]);
-    vec![
-        // Its derivative differs from that of the function it computes: that is its purpose.
-        of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
-        of(Sample::uniform(DType::C64, [], -1.0, 1.0)).without_derivative(),
-        of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
-    ]
 }

@@ -5,7 +5,7 @@ use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind, trace,
+    Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
@@ -32,7 +32,7 @@ pub struct TopK {
 
 impl Primitive for TopK {
     fn name(&self) -> &'static str {
-        "top_k"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -185,30 +185,33 @@ pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Ar
     })
 }
 
-pub(super) fn exemplars() -> Vec<Exemplar> {
-    let of = |k, axis, x: Sample| Exemplar::new(TopK { k, axis }, [x]);
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
-    let mut all = vec![
-        of(2, 1, floats(&[2, 5])),
-        of(3, 0, floats(&[4, 2])),
-        of(2, 1, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
-        of(1, 0, floats(&[1])),
-        of(0, 1, floats(&[2, 3])),
-        of(0, 0, floats(&[0])),
-        of(2, 1, floats(&[0, 3])),
-        of(3, 0, Sample::listed(DType::I8, [4], &[-128.0, 127.0, 127.0, 0.0])),
-        of(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
-        of(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
-    ];
-    // Ties, where the two one-sided derivatives differ, and no neighbours.
-    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
-        all.push(of(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
+impl Registered for TopK {
+    const NAME: &'static str = "top_k";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |k, axis, x: Sample| Exemplar::new(TopK { k, axis }, [x]);
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
+        let mut all = vec![
+            of(2, 1, floats(&[2, 5])),
+            of(3, 0, floats(&[4, 2])),
+            of(2, 1, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
+            of(1, 0, floats(&[1])),
+            of(0, 1, floats(&[2, 3])),
+            of(0, 0, floats(&[0])),
+            of(2, 1, floats(&[0, 3])),
+            of(3, 0, Sample::listed(DType::I8, [4], &[-128.0, 127.0, 127.0, 0.0])),
+            of(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
+            of(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
+        ];
+        // Ties, where the two one-sided derivatives differ, and no neighbours.
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
+            all.push(of(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
+        }
+        for dtype in [DType::I4, DType::U4, DType::U8, DType::I32, DType::I64] {
+            all.push(of(3, 0, Sample::uniform(dtype, [6], 0.0, 6.0)));
+        }
+        all
     }
-    for dtype in [DType::I4, DType::U4, DType::U8, DType::I32, DType::I64] {
-        all.push(of(3, 0, Sample::uniform(dtype, [6], 0.0, 6.0)));
-    }
-    all
 }
 
 #[cfg(test)]

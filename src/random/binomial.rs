@@ -1,11 +1,11 @@
 //! Binomial and multinomial numbers: by inversion where few successes are expected, else by rejection.
 
 use super::bits::split_words;
-use super::draw::{cast, constant, draw, expect_float, number_dtype, parameter};
 use super::gamma::any;
 use super::key::{Key, stacked};
+use super::parameters::{Prepared, SampleShape, sample_shape};
 use super::poisson::{steps_of, transformed};
-use super::prepared::{Prepared, SampleShape, sample_shape};
+use super::sampler::{cast, constant, draw, expect_float, number_dtype, parameter};
 use super::uniform::raw_unit;
 use crate::control_flow::{scan, while_loop};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};

@@ -1,7 +1,7 @@
 //! Raw bits: hashed counters.
 
-use super::draw::{cast, constant, draw};
 use super::key::Key;
+use super::sampler::{cast, constant, draw};
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
     bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,

@@ -1,11 +1,11 @@
 //! Random choices: among elements, and among classes.
 
-use super::draw::{draw, expect_float};
 use super::gumbel::{RandomMode, raw_gumbel};
-use super::integers::raw_positions;
 use super::key::Key;
-use super::order::{axis_of, raw_permuted};
-use super::prepared::batch_shape;
+use super::parameters::batch_shape;
+use super::permutation::{axis_of, raw_permuted};
+use super::randint::raw_positions;
+use super::sampler::{draw, expect_float};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::ops::{searchsorted, take};

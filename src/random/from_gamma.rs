@@ -1,13 +1,13 @@
 //! What is made of gamma numbers.
 
+use super::bernoulli::raw_signs;
 use super::bits::split_words;
-use super::coins::raw_signs;
-use super::draw::{cast, constant, draw, expect_float};
 use super::gamma::raw_gamma;
-use super::inverse::raw_exponential;
+use super::inverse_cdf::raw_exponential;
 use super::key::Key;
 use super::normal::raw_normal;
-use super::prepared::{Prepared, SampleShape, batch_shape, exponent};
+use super::parameters::{Prepared, SampleShape, batch_shape, exponent};
+use super::sampler::{cast, constant, draw, expect_float};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::softmax;
 use crate::primitives::{

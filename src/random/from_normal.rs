@@ -1,11 +1,11 @@
 //! What is made of normal numbers, one or a few for each result.
 
+use super::bernoulli::raw_signs;
 use super::bits::split_words;
-use super::coins::raw_signs;
-use super::draw::{cast, draw, expect_float, parameter};
 use super::key::Key;
 use super::normal::{raw_any_normal, raw_normal};
-use super::prepared::{Prepared, SampleShape, expect_castable};
+use super::parameters::{Prepared, SampleShape, expect_castable};
+use super::sampler::{cast, draw, expect_float, parameter};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, Shape};
 use crate::primitives::{

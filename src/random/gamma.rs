@@ -1,11 +1,11 @@
 //! Gamma numbers: a loop that throws and rejects, and how a number moves with the shape parameter.
 
 use super::bits::{counters, hash, split_each};
-use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::gumbel::tiny;
 use super::key::Key;
 use super::normal::normal_each;
-use super::prepared::{Prepared, SampleShape};
+use super::parameters::{Prepared, SampleShape};
+use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::uniform_each;
 use crate::control_flow::{custom_jvp, while_loop};
 use crate::core::{Array, DType};

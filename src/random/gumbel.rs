@@ -1,9 +1,9 @@
 //! Gumbel numbers, at three resolutions.
 
+use super::bernoulli::{halves, resolution};
 use super::bits::raw;
-use super::coins::{halves, resolution};
-use super::draw::{constant, draw, expect_float};
 use super::key::Key;
+use super::sampler::{constant, draw, expect_float};
 use super::uniform::{raw_uniform, raw_unit};
 use crate::core::{Array, DType, Shape};
 use crate::ops::finfo;

@@ -1,7 +1,7 @@
 //! Keys.
 
 use super::bits::{counters, hash};
-use super::draw::draw;
+use super::sampler::draw;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
 use crate::primitives::{
     ArrayLike, Like, concatenate, convert_element_type, fill_of, reshape, slice,
@@ -187,7 +187,7 @@ pub fn fold_in(key: Key, data: impl ArrayLike) -> Key {
     let words = key.words("fold_in");
     let data = match data.like() {
         Like::Scalar(Scalar::Int(number)) => {
-            super::draw::number(Scalar::Int(number & 0xffff_ffff), DType::U32)
+            super::sampler::number(Scalar::Int(number & 0xffff_ffff), DType::U32)
         }
         Like::Array(x) if x.dtype().is_integer() && x.rank() == 0 => x.clone(),
         Like::Array(x) => {

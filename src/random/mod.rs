@@ -32,48 +32,48 @@
 //! # Reference
 //! Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).
 
+mod bernoulli;
 mod binomial;
 mod bits;
 mod choice;
-mod coins;
 mod distributions;
-mod draw;
 mod from_gamma;
 mod from_normal;
 mod gamma;
 mod gumbel;
-mod integers;
-mod inverse;
+mod inverse_cdf;
 mod key;
+mod multivariate;
 mod normal;
-mod order;
+mod parameters;
+mod permutation;
 mod poisson;
-mod prepared;
+mod randint;
 mod resample;
+mod sampler;
 mod uniform;
-mod vectors;
 
+pub use bernoulli::{bernoulli, bernoulli_mode, geometric, rademacher};
 pub use binomial::{binomial, multinomial};
 pub use bits::bits;
 pub use choice::{
     CategoricalOptions, ChoiceOptions, categorical, categorical_shape, categorical_with, choice,
     choice_with,
 };
-pub use coins::{bernoulli, bernoulli_mode, geometric, rademacher};
 pub use from_gamma::{ball, beta, chisquare, dirichlet, f, generalized_normal, t};
 pub use from_normal::{double_sided_maxwell, lognormal, maxwell, wald};
 pub use gamma::{gamma, loggamma};
 pub use gumbel::{RandomMode, gumbel, gumbel_mode};
-pub use integers::randint;
-pub use inverse::{
+pub use inverse_cdf::{
     cauchy, exponential, laplace, logistic, pareto, rayleigh, triangular, weibull_min,
 };
 pub use key::{Key, fold_in, key, split, split_batch};
-pub use normal::{normal, truncated_normal};
-pub use order::{permutation, permute, permute_independent};
-pub use poisson::poisson;
-pub use prepared::SampleShape;
-pub use uniform::uniform;
-pub use vectors::{
+pub use multivariate::{
     CovarianceRoot, multivariate_normal, multivariate_normal_by, orthogonal, semi_orthogonal,
 };
+pub use normal::{normal, truncated_normal};
+pub use parameters::SampleShape;
+pub use permutation::{permutation, permute, permute_independent};
+pub use poisson::poisson;
+pub use randint::randint;
+pub use uniform::uniform;

@@ -1,9 +1,9 @@
 //! Normal numbers.
 
 use super::bits::split_words;
-use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::key::Key;
-use super::prepared::{Prepared, SampleShape};
+use super::parameters::{Prepared, SampleShape};
+use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::{raw_uniform, uniform_each};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{

@@ -1,10 +1,10 @@
 //! Poisson numbers: by counting for small means, by rejection for large ones.
 
 use super::bits::split_words;
-use super::draw::{cast, constant, draw, expect_integer, parameter};
 use super::gamma::any;
 use super::key::Key;
-use super::prepared::{Prepared, SampleShape};
+use super::parameters::{Prepared, SampleShape};
+use super::sampler::{cast, constant, draw, expect_integer, parameter};
 use super::uniform::raw_unit;
 use crate::control_flow::while_loop;
 use crate::core::{Array, DType, Scalar, Shape};

@@ -1,9 +1,9 @@
 //! Uniform numbers.
 
 use super::bits::{raw, raw_each};
-use super::draw::{cast, constant, draw, expect_float, parameter};
 use super::key::Key;
-use super::prepared::expect_broadcast;
+use super::parameters::expect_broadcast;
+use super::sampler::{cast, constant, draw, expect_float, parameter};
 use crate::core::{Array, DType, Shape};
 use crate::primitives::{
     ArrayLike, add, bitcast_convert_type, bitwise_or, maximum, mul, shift_right_logical, sub,

@@ -1,9 +1,10 @@
 //! Two surfaces to draw on: SVG's text, and pixels.
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use font8x8::legacy::BASIC_LEGACY;
-use image::{ImageFormat, Rgb, RgbImage, imageops};
 use std::fmt::Write as _;
-use std::io::Cursor;
+use std::io::{self, Write as _};
 
 /// A colour, as red, green and blue.
 pub(super) type Colour = [u8; 3];
@@ -90,31 +91,68 @@ impl Canvas for Svg {
 /// Drawn so many times as large, and made smaller in the end: edges become smooth.
 const FINER: u32 = 3;
 
-/// A picture of pixels.
+/// A picture of pixels, in red, green and blue.
 pub(super) struct Pixels {
-    image: RgbImage,
+    width: usize,
+    height: usize,
+    colours: Vec<Colour>,
 }
 
 impl Pixels {
     pub(super) fn new(width: u32, height: u32) -> Pixels {
-        Pixels { image: RgbImage::from_pixel(width * FINER, height * FINER, Rgb([255; 3])) }
+        let [width, height] = [width, height].map(|n| (n * FINER) as usize);
+        Pixels { width, height, colours: vec![[255; 3]; width * height] }
     }
 
-    /// The picture as PNG.
-    pub(super) fn finish(self) -> Result<Vec<u8>, String> {
-        let (width, height) = (self.image.width() / FINER, self.image.height() / FINER);
-        let small = imageops::resize(&self.image, width, height, imageops::FilterType::Triangle);
-        let mut bytes = Cursor::new(Vec::new());
-        small.write_to(&mut bytes, ImageFormat::Png).map_err(|error| error.to_string())?;
-        Ok(bytes.into_inner())
+    /// Encodes the picture as PNG.
+    pub(super) fn finish(self) -> io::Result<Vec<u8>> {
+        let finer = FINER as usize;
+        let (width, height) = (self.width / finer, self.height / finer);
+        let mut rows = ZlibEncoder::new(Vec::new(), Compression::default());
+        for y in 0..height {
+            // Each row begins with its filter: none.
+            let mut row = vec![0];
+            for x in 0..width {
+                row.extend(self.mean(x * finer, y * finer));
+            }
+            rows.write_all(&row)?;
+        }
+        // Eight bits for each of red, green and blue.
+        let mut header = [width as u32, height as u32].map(u32::to_be_bytes).concat();
+        header.extend([8, 2, 0, 0, 0]);
+        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        for (kind, bytes) in [(b"IHDR", header), (b"IDAT", rows.finish()?), (b"IEND", Vec::new())] {
+            let mut sum = flate2::Crc::new();
+            sum.update(kind);
+            sum.update(&bytes);
+            png.extend((bytes.len() as u32).to_be_bytes());
+            png.extend(kind);
+            png.extend(bytes);
+            png.extend(sum.sum().to_be_bytes());
+        }
+        Ok(png)
+    }
+
+    /// Returns the mean colour of the square at `(x, y)` that becomes one pixel.
+    fn mean(&self, x: usize, y: usize) -> Colour {
+        let mut sums = [0; 3];
+        for row in y..y + FINER as usize {
+            for colour in &self.colours[row * self.width + x..][..FINER as usize] {
+                for (sum, &part) in sums.iter_mut().zip(colour) {
+                    *sum += u32::from(part);
+                }
+            }
+        }
+        sums.map(|sum| (sum / (FINER * FINER)) as u8)
     }
 
     fn dot(&mut self, x: f64, y: f64, colour: Colour) {
         if x < 0.0 || y < 0.0 {
             return;
         }
-        if let Some(pixel) = self.image.get_pixel_mut_checked(x as u32, y as u32) {
-            *pixel = Rgb(colour);
+        let (x, y) = (x as usize, y as usize);
+        if x < self.width && y < self.height {
+            self.colours[y * self.width + x] = colour;
         }
     }
 }

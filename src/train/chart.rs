@@ -103,7 +103,7 @@ impl Chart {
             Some("png") => {
                 let mut pixels = Pixels::new(width, height);
                 self.draw(&mut pixels);
-                pixels.finish().map_err(|why| Error::data("save", why))?
+                pixels.finish().map_err(|error| io_error(path, error))?
             }
             _ => {
                 let message = format!("{} ends in neither .svg nor .png", path.display());

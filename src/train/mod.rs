@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod bar;
 mod canvas;
 mod chart;
 mod events;

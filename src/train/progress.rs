@@ -1,8 +1,8 @@
 //! How far a run is.
 
+use super::bar::Bar;
 use super::number::Metric;
 use crate::core::{Array, Error};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ const MOST_WAITING: usize = 1024;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Progress {
-    bar: ProgressBar,
+    bar: Bar,
     waiting: VecDeque<Metric>,
     newest: Option<f64>,
     n_steps: u64,
@@ -56,18 +56,16 @@ pub struct Pace {
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Progress({} of {:?} steps)", self.n_steps, self.bar.length())
+        write!(f, "Progress({} of {} steps)", self.n_steps, self.bar.length())
     }
 }
 
 impl Progress {
     /// A bar of so many steps. The clock starts.
     pub fn new(n_steps: u64) -> Progress {
-        let style = "{bar:40} {pos}/{len} steps, {elapsed}, {msg}";
-        let style = ProgressStyle::with_template(style).expect("the template is well-formed");
         let now = Instant::now();
         Progress {
-            bar: ProgressBar::new(n_steps).with_style(style),
+            bar: Bar::new(n_steps),
             waiting: VecDeque::new(),
             newest: None,
             n_steps: 0,
@@ -78,7 +76,7 @@ impl Progress {
     }
 
     /// Begins at a step other than 0: a run that is resumed.
-    pub fn from_step(self, step: u64) -> Progress {
+    pub fn from_step(mut self, step: u64) -> Progress {
         self.bar.set_position(step);
         self
     }
@@ -98,8 +96,7 @@ impl Progress {
             self.newest = Some(oldest.read()?);
             self.waiting.pop_front();
         }
-        self.bar.set_message(self.message());
-        self.bar.inc(1);
+        self.bar.advance(&self.message());
         if self.bar.is_hidden() && Instant::now() >= self.line_due {
             self.line_due = Instant::now() + LINE_EVERY;
             self.line();
@@ -115,7 +112,7 @@ impl Progress {
     }
 
     fn line(&self) {
-        let (at, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        let (at, of) = (self.bar.position(), self.bar.length());
         // Nobody is told if standard error is closed.
         drop(writeln!(std::io::stderr(), "step {at} of {of}, {}", self.message()));
     }
@@ -136,11 +133,10 @@ impl Progress {
         while let Some(loss) = self.waiting.pop_front() {
             self.newest = Some(loss.read()?);
         }
-        self.bar.set_message(self.message());
         if self.bar.is_hidden() {
             self.line();
         }
-        self.bar.abandon();
+        self.bar.finish(&self.message());
         Ok(Pace {
             n_steps: self.n_steps,
             first_step: self.first.map_or(Duration::ZERO, |first| first - self.began),

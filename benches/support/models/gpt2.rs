@@ -1,8 +1,5 @@
 //! The training step of `examples/gpt2`: clipping, AdamW that decays matrices, warm-up and cosine.
 
-#[path = "../../../examples/gpt2/layers.rs"]
-#[allow(dead_code, reason = "the example also stacks its layers, and loads and saves them")]
-mod layers;
 #[path = "../../../examples/gpt2/model.rs"]
 #[allow(dead_code, reason = "the example also writes text, and has the published sizes")]
 mod model;

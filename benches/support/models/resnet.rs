@@ -31,7 +31,7 @@ pub(crate) fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
     let step = move |model: ResNet, stats: Stats, state: optim::State, batch: (Array, Array)| {
         let loss = |model: &ResNet| {
             let (logits, stats) = model.forward(&batch.0, &stats, Norms::Batch);
-            (nn::softmax_cross_entropy(&logits, &batch.1).mean(), stats)
+            (nn::softmax_cross_entropy_with_integer_labels(&logits, &batch.1).mean(), stats)
         };
         let ((loss, stats), gradients) = value_and_grad_aux(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::hash;
 use crate::permissions;
+use crate::pins::Pin;
 use crate::platform::Platform;
 use crate::progress::{Progress, Silent};
 
@@ -287,4 +288,27 @@ fn write_record(library: &Path, sha256: &str) -> io::Result<()> {
 /// Whether the error says that there is no such file.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Returns the path of the pinned library if it is installed and intact. A damaged one is reported
+/// and skipped.
+pub(crate) fn intact(
+    pin: &Pin,
+    cache: &Cache,
+    progress: &mut dyn Progress,
+) -> Result<Option<PathBuf>, Error> {
+    let path = library_path(pin, cache);
+    match state(&path, Some(pin.library_sha256))? {
+        State::Valid => Ok(Some(path)),
+        State::Absent => Ok(None),
+        State::Damaged(reason) => {
+            progress.note(&format!("{} is damaged and is not used: {reason}", path.display()));
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the path at which the pinned library is installed.
+pub(crate) fn library_path(pin: &Pin, cache: &Cache) -> PathBuf {
+    cache.entry(&pin.folder()).join(pin.file_name())
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::cache::{self, Cache, Lock, State};
+use crate::cache::{self, Cache, Lock, intact};
 use crate::config::Config;
 use crate::error::{Error, mib};
 use crate::fetch::{self, Fetched};
@@ -190,28 +190,6 @@ impl<'a> Source<'a> {
             }
         }
     }
-}
-
-/// The pinned library if it is installed and intact; a damaged one is spoken of and passed over.
-pub(crate) fn intact(
-    pin: &Pin,
-    cache: &Cache,
-    progress: &mut dyn Progress,
-) -> Result<Option<PathBuf>, Error> {
-    let path = library_path(pin, cache);
-    match cache::state(&path, Some(pin.library_sha256))? {
-        State::Valid => Ok(Some(path)),
-        State::Absent => Ok(None),
-        State::Damaged(reason) => {
-            progress.note(&format!("{} is damaged and is not used: {reason}", path.display()));
-            Ok(None)
-        }
-    }
-}
-
-/// Where the pinned library lies once it is installed.
-pub(crate) fn library_path(pin: &Pin, cache: &Cache) -> PathBuf {
-    cache.entry(&pin.folder()).join(pin.file_name())
 }
 
 /// Whether this host can use the pin and may use the network.

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::cache::library_path;
 use crate::cache::{self, Cache, State};
 use crate::config::Config;
 use crate::error::Error;
-use crate::install::library_path;
 use crate::pins::{self, Pin};
 use crate::platform::Platform;
 use crate::progress::Progress;

@@ -25,12 +25,16 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg_attr(not(feature = "install"), allow(dead_code, reason = "the installer writes the cache"))]
 mod cache;
 mod config;
 pub mod devices;
 mod error;
+#[cfg(feature = "install")]
 mod fetch;
+#[cfg_attr(not(feature = "install"), allow(dead_code, reason = "the installer hashes wheels"))]
 mod hash;
+#[cfg(feature = "install")]
 mod install;
 mod inventory;
 mod library;
@@ -43,6 +47,7 @@ mod site_packages;
 
 pub use config::Config;
 pub use error::Error;
+#[cfg(feature = "install")]
 pub use install::{install, install_file, reinstall, reinstall_file};
 pub use inventory::{Check, Condition, Entry, list, remove};
 pub use library::check_library;

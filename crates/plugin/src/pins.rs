@@ -92,6 +92,7 @@ impl Pin {
     }
 
     /// What messages call it: `the cuda plugin`, or `ptxas for the cuda plugin`.
+    #[cfg(feature = "install")]
     pub(crate) fn title(&self) -> String {
         match self.beside {
             Some(_) => format!("{} for the {} plugin", self.file_name(), self.platform),

@@ -2,8 +2,6 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::error::mib;
 
 /// Receives what an installation has to say.
@@ -42,7 +40,7 @@ pub struct Stderr {
 
 #[derive(Debug)]
 enum Step {
-    Bar(ProgressBar),
+    Bar { name: String, total: u64, percent: Option<u64> },
     Lines { name: String, total: u64, quarter: u64 },
 }
 
@@ -58,25 +56,25 @@ fn print(text: &str) {
     writeln!(io::stderr(), "oxidax: {text}").ok();
 }
 
+/// Replaces the line of the terminal on which the cursor is.
+fn draw(line: &str) {
+    write!(io::stderr(), "\r\x1b[K{line}").ok();
+}
+
 impl Progress for Stderr {
     fn note(&mut self, text: &str) {
-        match &self.step {
-            Some(Step::Bar(bar)) => bar.suspend(|| print(text)),
-            _ => print(text),
+        if let Some(Step::Bar { percent, .. }) = &mut self.step {
+            // The bar is drawn again below the note.
+            *percent = None;
+            draw("");
         }
+        print(text);
     }
 
     fn begin(&mut self, step: &str, total: u64) {
         self.end();
         self.step = Some(if io::stderr().is_terminal() {
-            let bar = ProgressBar::new(total).with_message(step.to_owned());
-            let template = "oxidax: {msg:12} [{bar:30}] {binary_bytes}/{binary_total_bytes} {eta}";
-            bar.set_style(
-                ProgressStyle::with_template(template)
-                    .expect("the template is a constant that was tried")
-                    .progress_chars("=> "),
-            );
-            Step::Bar(bar)
+            Step::Bar { name: step.to_owned(), total, percent: None }
         } else {
             print(&format!("{step}: {}", mib(total)));
             Step::Lines { name: step.to_owned(), total, quarter: 0 }
@@ -85,7 +83,14 @@ impl Progress for Stderr {
 
     fn advance(&mut self, done: u64) {
         match &mut self.step {
-            Some(Step::Bar(bar)) => bar.set_position(done),
+            Some(Step::Bar { name, total, percent }) => {
+                let now = (done.min(*total) * 100).checked_div(*total).unwrap_or(100);
+                if *percent != Some(now) {
+                    *percent = Some(now);
+                    let filled = "=".repeat(now as usize * 30 / 100);
+                    draw(&format!("oxidax: {name:12} [{filled:30}] {now:3} % of {}", mib(*total)));
+                }
+            }
             Some(Step::Lines { name, total, quarter }) => {
                 let now = (done.min(*total) * 4).checked_div(*total).unwrap_or(4);
                 if now > *quarter {
@@ -98,8 +103,8 @@ impl Progress for Stderr {
     }
 
     fn end(&mut self) {
-        if let Some(Step::Bar(bar)) = self.step.take() {
-            bar.finish_and_clear();
+        if let Some(Step::Bar { .. }) = self.step.take() {
+            draw("");
         }
     }
 }

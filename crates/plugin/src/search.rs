@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cache::{self, Cache, State};
+use crate::cache::{intact, library_path};
 use crate::config::Config;
 use crate::devices;
 use crate::error::{Error, mib};
-use crate::install::{install, intact, library_path};
+#[cfg(feature = "install")]
+use crate::install::install;
 use crate::pins::{self, Pin};
 use crate::platform::{Choice, Platform, choose_platform};
 use crate::progress::Progress;
@@ -199,10 +201,13 @@ fn last_resort(
 ) -> Result<Plugin, Error> {
     let pin = pins::of_platform(platform);
     let on_pinned_host = (config.host.0.as_str(), config.host.1.as_str()) == pin.host();
+    #[cfg(feature = "install")]
     if platform == Platform::Cpu && on_pinned_host {
         let path = install(pin, config, progress)?;
         return Ok(Plugin::pinned(pin, path));
     }
+    #[cfg(not(feature = "install"))]
+    let _: &mut dyn Progress = progress;
     let help = if on_pinned_host {
         format!(
             "`oxidax plugin install {platform}` installs {} ({} to download, licence: {})",

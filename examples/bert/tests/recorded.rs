@@ -69,7 +69,7 @@ fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array 
     let scores = anchors.matmul(&others.swapaxes(0, 1)) * scale;
     let right = iota(DType::I32, scores.shape()[0]);
     let pooled = pooled(model, &model.forward(texts));
-    nn::softmax_cross_entropy(&scores, &right).mean() + (pooled * probe).mean()
+    nn::softmax_cross_entropy_with_integer_labels(&scores, &right).mean() + (pooled * probe).mean()
 }
 
 mod on_cpu {

@@ -91,8 +91,8 @@ mod on_cpu {
         let refused = refusal(folder_with(&weights, ("", "")).path());
         for expected in [
             "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], expected f32[256,48]",
-            "`h.each[1].ln_2.bias` (f32[48]) is missing",
-            "`h.each[1].ln_3.bias` (f32[48]) belongs to no leaf",
+            "`h.layers[1].ln_2.bias` (f32[48]) is missing",
+            "`h.layers[1].ln_3.bias` (f32[48]) belongs to no leaf",
         ] {
             assert!(refused.contains(expected), "{refused}");
         }
@@ -126,7 +126,7 @@ mod on_cpu {
         }
         // More layers than the file has.
         let refused = refusal(folder_with(&weights, ("\"n_layer\": 3", "\"n_layer\": 4")).path());
-        assert!(refused.contains("`h.each[3].ln_1.scale` (f32[48]) is missing"), "{refused}");
+        assert!(refused.contains("`h.layers[3].ln_1.scale` (f32[48]) is missing"), "{refused}");
         assert!(refused.contains("and 4 more"), "{refused}");
     }
 

@@ -15,7 +15,7 @@ fn uncached(model: &Gpt2, prompt: &[u32], n: usize, how: Sampling, keys: &random
     let length = prompt.len() + n;
     let next = jit(move |model: Gpt2, tokens: Array, last: Array, key: random::Key| {
         let logits = model.forward(&tokens, None);
-        how.choose(&dynamic_index_in_dim(&logits, &last, 1), key)
+        how.choose(&squeeze(&dynamic_index_in_dim(&logits, &last, 1), &[1]), key)
     });
     let mut text: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
     for at in 0..n {

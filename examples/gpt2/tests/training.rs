@@ -2,11 +2,11 @@
 
 use super::recorded::{recipe, stacked};
 use super::transformers::difference;
-use crate::layers::Layers;
 use crate::model::{Block, Config, Gpt2};
 use crate::text;
 use crate::tokenizer::Tokenizer;
 use crate::train::Recipe;
+use nn::Layers;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::path::Path;
@@ -101,8 +101,8 @@ mod on_cpu {
         };
         let (rows, block) = (size("batch"), config.positions);
         let fresh = Gpt2::new(random::key(0), &config);
-        let Layers::Unrolled { each } = &fresh.h else { panic!("new models are unrolled") };
-        let corner = each[0].attn.c_attn.weight.index(i![..4, ..4]);
+        let Layers::Unrolled { layers } = &fresh.h else { panic!("new models are unrolled") };
+        let corner = layers[0].attn.c_attn.weight.index(i![..4, ..4]);
         assert!(difference(&corner, output(3)) < 1e-6, "the weights are other ones");
 
         for mut model in [fresh.clone(), stacked(fresh)] {
@@ -225,7 +225,7 @@ mod on_cpu {
                 decayed += usize::from(update != 0.0);
             }
             let matrices = match &model.h {
-                Layers::Unrolled { each } => 4 * each.len(),
+                Layers::Unrolled { layers } => 4 * layers.len(),
                 Layers::Stacked { .. } => 4,
             };
             assert_eq!(decayed, 2 + matrices);
@@ -301,8 +301,8 @@ fn the_last_tenth_of_a_text_is_held_out() {
 fn leaves_are_called_as_in_the_files() {
     let block: Block = eval_shape(
         |key: random::Key| {
-            let Layers::Unrolled { each } = Gpt2::new(key, &SMALL).h else { panic!("unrolled") };
-            each[0].clone()
+            let Layers::Unrolled { layers } = Gpt2::new(key, &SMALL).h else { panic!("unrolled") };
+            layers[0].clone()
         },
         random::Key::of_type(),
     )

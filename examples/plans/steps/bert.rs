@@ -66,7 +66,7 @@ fn loss(model: &Bert, (left, right): &Pairs) -> Array {
     let (left, right) = (model.embed(left), model.embed(right));
     let [pairs, _] = left.dims();
     let scores = left.matmul(&right.swapaxes(0, 1)) * SCALE;
-    nn::softmax_cross_entropy(&scores, &iota(DType::I32, pairs)).mean()
+    nn::softmax_cross_entropy_with_integer_labels(&scores, &iota(DType::I32, pairs)).mean()
 }
 
 fn step(

@@ -1,8 +1,5 @@
 //! `examples/gpt2`: nanoGPT's recipe, layers written out, computing in bf16.
 
-#[path = "../../gpt2/layers.rs"]
-#[allow(dead_code, reason = "the example also stacks its layers, and loads and saves them")]
-mod layers;
 #[path = "../../gpt2/model.rs"]
 #[allow(dead_code, reason = "the example also writes text")]
 mod model;

@@ -53,6 +53,21 @@ impl<T: serde::Serialize> Parameters for T {
     }
 }
 
+/// A primitive's parameters as parsed. Implemented for every type that deserializes.
+pub trait FromParameters: Sized {
+    /// Reads the primitive from its parameters, as [`Parameters::params`] returns them.
+    ///
+    /// # Errors
+    /// If a field is missing or has another type.
+    fn from_parameters(parameters: serde_json::Value) -> RuleResult<Self>;
+}
+
+impl<T: serde::de::DeserializeOwned> FromParameters for T {
+    fn from_parameters(parameters: serde_json::Value) -> RuleResult<T> {
+        serde_json::from_value(parameters).map_err(|error| RuleError::value(error.to_string()))
+    }
+}
+
 /// Side effects of an equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {

@@ -1,69 +1,89 @@
-//! What the list of primitives says of each: its name, how its parameters are read, and exemplars.
+//! Entries of the list of primitives: name, reader and exemplars.
 
-use crate::core::error::{RuleError, RuleResult};
-use crate::core::program::primitive::Primitive;
+use crate::core::error::RuleResult;
+use crate::core::program::primitive::{FromParameters, Primitive};
 use crate::core::program::program::Program;
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
 use crate::core::types::shape::Shape;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Makes a primitive from its parameters as printed and the programs it holds.
-pub type Make = fn(Value, Vec<Program>) -> RuleResult<Arc<dyn Primitive>>;
+/// Reads a primitive from its printed parameters and the programs that it holds.
+pub type ReadPrimitive = fn(Value, Vec<Program>) -> RuleResult<Arc<dyn Primitive>>;
+
+/// A primitive that stands in the list under its name.
+///
+/// Elementwise primitives are registered by their `Elementwise` implementation.
+pub trait Registered: Primitive + FromParameters {
+    /// The primitive's name.
+    const NAME: &'static str;
+
+    /// Returns instances with sample operands, on which every law is checked.
+    fn exemplars() -> Vec<Exemplar>;
+}
 
 /// One primitive in the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The primitive's name.
     pub name: &'static str,
-    /// Reads it from text.
-    pub make: Make,
+    /// Reads the primitive from its printed parameters.
+    pub read: ReadPrimitive,
     /// Instances with sample operands, on which every law is checked.
+    #[cfg(feature = "testing")]
     pub exemplars: fn() -> Vec<Exemplar>,
 }
 
 impl Entry {
-    /// The entry of a primitive whose parameters are plain fields.
-    pub const fn of<P: Primitive + DeserializeOwned>(
+    /// Builds the entry of a primitive. Exemplars are kept with the feature `testing`; without it
+    /// they are not compiled.
+    pub const fn new(
         name: &'static str,
+        read: ReadPrimitive,
         exemplars: fn() -> Vec<Exemplar>,
     ) -> Entry {
-        Entry { name, make: make::<P>, exemplars }
+        #[cfg(not(feature = "testing"))]
+        let _ = exemplars;
+        Entry {
+            name,
+            read,
+            #[cfg(feature = "testing")]
+            exemplars,
+        }
+    }
+
+    /// Returns the entry of a primitive whose parameters are plain fields.
+    pub const fn of<P: Registered>() -> Entry {
+        Entry::new(P::NAME, read::<P>, P::exemplars)
     }
 }
 
-fn make<P: Primitive + DeserializeOwned>(
-    params: Value,
-    _: Vec<Program>,
-) -> RuleResult<Arc<dyn Primitive>> {
-    let primitive: P =
-        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
-    Ok(Arc::new(primitive))
+fn read<P: Registered>(parameters: Value, _: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
+    Ok(Arc::new(P::from_parameters(parameters)?))
 }
 
-/// A primitive with its parameters and what to apply it to.
+/// A primitive with sample operands, on which laws are checked.
 #[derive(Clone, Debug)]
 pub struct Exemplar {
     /// The primitive.
     pub primitive: Arc<dyn Primitive>,
-    /// Its operands.
+    /// The sample operands.
     pub operands: Vec<Sample>,
-    /// The named axes that it stands in, outermost first, with their sizes: it is run on examples along
-    /// all of them, each with operands of its own.
+    /// Names and sizes of the axes around the operation, outermost first. The operation runs on
+    /// examples along all of them, each with different operands.
     pub axes: Vec<(String, usize)>,
-    /// Whether derivatives are compared with finite differences: not where the function jumps or
-    /// bends at the samples.
+    /// Compares derivatives with finite differences. False where the function is not smooth at the
+    /// samples.
     pub differentiable: bool,
-    /// Whether there is a derivative in reverse mode, to be compared with the one in forward mode.
+    /// Compares reverse mode with forward mode. False for primitives without reverse mode.
     pub reverse: bool,
-    /// Relative tolerance of the derivative laws, evaluated in `f64`.
+    /// Relative tolerance of the derivative laws, which are evaluated in `f64`.
     pub tolerance: f64,
 }
 
 impl Exemplar {
-    /// A primitive on these operands.
+    /// Creates an exemplar of `primitive` with these operands.
     pub fn new(primitive: impl Primitive, operands: impl IntoIterator<Item = Sample>) -> Exemplar {
         Exemplar {
             primitive: Arc::new(primitive),
@@ -75,37 +95,37 @@ impl Exemplar {
         }
     }
 
-    /// The same, inside named axes of these sizes.
+    /// Runs the operation inside named axes of these sizes.
     pub fn along<const N: usize>(mut self, axes: [(&str, usize); N]) -> Exemplar {
         self.axes = axes.map(|(name, size)| (name.to_string(), size)).into();
         self
     }
 
-    /// The same, left out of the derivative laws: say why at the call.
+    /// Skips the derivative laws. State the reason at the call.
     pub fn without_derivative(mut self) -> Exemplar {
         self.differentiable = false;
         self
     }
 
-    /// The same, left out of the laws of reverse mode, which it refuses.
+    /// Skips the laws of reverse mode.
     pub fn forward_only(mut self) -> Exemplar {
         self.reverse = false;
         self
     }
 
-    /// The same with a tolerance of its own: say why at the call.
+    /// Sets the tolerance of the derivative laws. State the reason at the call.
     pub fn tolerance(mut self, tolerance: f64) -> Exemplar {
         self.tolerance = tolerance;
         self
     }
 }
 
-/// How to make a sample operand.
+/// A sample operand: its type and elements.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Its type.
+    /// The operand's type.
     pub aval: Aval,
-    /// Its elements.
+    /// The operand's elements.
     pub elements: Elements,
 }
 
@@ -114,17 +134,17 @@ pub struct Sample {
 pub enum Elements {
     /// Uniform between two bounds, rounded down to integers for integer dtypes.
     Uniform(f64, f64),
-    /// These, row-major, repeated as needed.
+    /// Listed values, row-major, repeated as needed.
     Listed(Vec<f64>),
 }
 
 impl Sample {
-    /// Uniform random elements in `low..high`.
+    /// Creates an operand with uniform random elements in `low..high`.
     pub fn uniform(dtype: DType, shape: impl Into<Shape>, low: f64, high: f64) -> Sample {
         Sample { aval: Aval::new(dtype, shape), elements: Elements::Uniform(low, high) }
     }
 
-    /// These elements, row-major, repeated as needed.
+    /// Creates an operand with these elements, row-major, repeated as needed.
     pub fn listed(dtype: DType, shape: impl Into<Shape>, elements: &[f64]) -> Sample {
         Sample { aval: Aval::new(dtype, shape), elements: Elements::Listed(elements.to_vec()) }
     }

@@ -3,6 +3,7 @@
 mod csv;
 mod digits;
 mod idx;
+#[cfg(feature = "images")]
 mod images;
 mod jsonl;
 mod npy;
@@ -18,6 +19,7 @@ mod tokens;
 pub use csv::{CsvOptions, csv, csv_with};
 pub use digits::digits;
 pub use idx::{Part, idx, idx_part};
+#[cfg(feature = "images")]
 pub use images::{ImageFile, ImageFolder, decode_image};
 pub use jsonl::jsonl;
 pub use npy::{Npy, npy};

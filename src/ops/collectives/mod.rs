@@ -4,11 +4,11 @@
 //! them, the first varying slowest. Every function throws `Op` (value) if no axis in scope has a name that
 //! it is given, and says which are.
 
-mod moving;
-mod sums;
+mod exchange;
+mod psum;
 
-pub use moving::{Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes};
-pub use sums::{axis_index, pmax, pmean, pmin, psum};
+pub use exchange::{Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes};
+pub use psum::{axis_index, pmax, pmean, pmin, psum};
 
 use crate::core::named_axes::{NamedAxis, named_axes};
 use crate::core::{AxisNames, OpErrorKind, trace};

@@ -2,7 +2,7 @@
 
 use super::spec::{Label, Spec};
 use crate::core::{Array, Aval, DType, RuleError, Shape, promote, trace};
-use crate::ops::arrange::diagonal_of;
+use crate::ops::diagonal_of;
 use crate::ops::products::inverse;
 use crate::primitives::{
     DotGeneral, convert_element_type, dot_general, reduce_sum, reshape, transpose,

@@ -1,6 +1,6 @@
 //! Angles, lengths, and the cardinal sine.
 
-use super::super::arrange::part;
+use super::super::axis_slice::slice_axis;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
     ArrayLike, abs, add, concatenate, convert_element_type, cumsum, div, eq, full_like, ge, gt,
@@ -91,6 +91,6 @@ pub fn unwrap(x: &Array, period: f64, axis: isize) -> Array {
     let edge = eq(&inside, -half) & gt(&step, 0.0);
     let inside = where_(&edge, half, inside);
     let jump = where_(&lt(abs(&step), half), zeros_like(&step), sub(inside, &step));
-    let moved = add(part(&x, at, 1, n), cumsum(&jump, axis, false));
-    concatenate(&[&part(&x, at, 0, 1), &moved], axis)
+    let moved = add(slice_axis(&x, at, 1, n), cumsum(&jump, axis, false));
+    concatenate(&[&slice_axis(&x, at, 0, 1), &moved], axis)
 }

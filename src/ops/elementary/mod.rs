@@ -2,26 +2,26 @@
 //! of floating-point numbers, integers and their bits, comparisons within a tolerance.
 
 mod angles;
-mod bytes;
 mod closeness;
-mod divisors;
-mod exponents;
-mod high_bits;
+mod float_parts;
+mod gcd;
 mod logarithms;
-mod ordering;
+mod logical;
+mod mulhi;
+mod packbits;
 mod signs;
 
 pub use angles::{deg2rad, hypot, rad2deg, sinc, unwrap};
-pub use bytes::{BitOrder, packbits, unpackbits};
 pub use closeness::{
     Closeness, allclose, allclose_within, array_equal, array_equal_nan, array_equiv, isclose,
     isclose_within, iscomplex, isneginf, isposinf, isreal,
 };
-pub use divisors::{gcd, lcm};
-pub use exponents::{frexp, ldexp, spacing};
-pub use high_bits::mulhi;
+pub use float_parts::{frexp, ldexp, spacing};
+pub use gcd::{gcd, lcm};
 pub use logarithms::{log2, log10, logaddexp2};
-pub use ordering::{
+pub use logical::{
     divmod, fmax, fmin, heaviside, logical_and, logical_not, logical_or, logical_xor,
 };
+pub use mulhi::mulhi;
+pub use packbits::{BitOrder, packbits, unpackbits};
 pub use signs::{copysign, fabs, float_power, modf, positive, reciprocal, round_to, trunc};

@@ -1,15 +1,18 @@
-//! Diagonals, triangles and the positions of elements.
+//! Diagonals, triangles and arrays of indices.
 
 mod diagonals;
-mod places;
-mod positions;
+mod index_arrays;
+mod ravel_index;
+mod triangles;
 
 pub use diagonals::{diag, diagflat, fill_diagonal, vander};
-pub use places::{
+pub use index_arrays::{
     diag_indices, diag_indices_from, fromfunction, indices, ix_, mask_indices, tril_indices,
     tril_indices_from, triu_indices, triu_indices_from,
 };
-pub use positions::{IndexMode, ravel_multi_index, unravel_index};
+pub use ravel_index::{IndexMode, ravel_multi_index, unravel_index};
+pub use triangles::{DiagonalOptions, diagonal, diagonal_with, trace, trace_with, tri, tril, triu};
 
-pub(super) use places::first;
-pub(super) use positions::{cycled, wide};
+pub(super) use index_arrays::first;
+pub(super) use ravel_index::{cycled, wide};
+pub(super) use triangles::diagonal_of;

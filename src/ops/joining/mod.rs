@@ -1,14 +1,16 @@
-//! Putting arrays together, taking them apart, and turning them.
+//! Functions that join, split, repeat and rearrange arrays.
 
-mod blocks;
-mod edits;
-mod pieces;
-mod turns;
+mod insert_delete;
+mod repeat;
+mod roll_flip;
+mod split;
+mod stack;
 
-pub use blocks::{
+pub use insert_delete::{delete, insert};
+pub use repeat::{diff, ediff1d, repeat, resize, tile};
+pub use roll_flip::{flip, fliplr, flipud, matrix_transpose, roll, rollaxis, rot90, swapaxes};
+pub use split::{Sections, array_split, dsplit, hsplit, split, unstack, vsplit};
+pub use stack::{
     append, atleast_1d, atleast_2d, atleast_3d, block, broadcast_arrays, broadcast_shapes,
-    column_stack, dstack, hstack, vstack,
+    column_stack, dstack, hstack, stack, vstack,
 };
-pub use edits::{delete, ediff1d, insert, resize};
-pub use pieces::{array_split, dsplit, hsplit, unstack, vsplit};
-pub use turns::{fliplr, flipud, matrix_transpose, rollaxis, rot90};

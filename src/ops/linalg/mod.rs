@@ -4,16 +4,16 @@
 //! refused by the decompositions, as in JAX: convert them.
 
 mod decompositions;
-mod functions;
+mod matrix_functions;
 mod norms;
-mod systems;
+mod solve;
 
 pub use decompositions::{
     Eig, Eigh, Qr, Svd, cholesky, eig, eigh, eigvals, eigvalsh, lu, qr, svd, svdvals,
 };
-pub use functions::{cond, det, expm, matrix_power, matrix_rank, multi_dot, slogdet};
+pub use matrix_functions::{cond, det, expm, matrix_power, matrix_rank, multi_dot, slogdet};
 pub use norms::{MatrixNorm, VectorNorm, matrix_norm, norm, vector_norm};
-pub use systems::{
+pub use solve::{
     LeastSquares, cho_solve, inv, lstsq, pinv, solve, solve_triangular, tensorinv, tensorsolve,
 };
 

@@ -168,8 +168,7 @@ impl GaussianKde {
     fn log_kernels(&self, points: &Array) -> Array {
         let whitening = cholesky(&self.inv_cov);
         let whiten = |points: &Array| matmul(&matrix_transpose(points), &whitening);
-        let norm =
-            sub(log(&diagonal(&whitening, 0)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
+        let norm = sub(log(&diagonal(&whitening)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
         let (points, centres) = (whiten(points), whiten(&self.dataset));
         let difference = sub(expand_dims(&points, &[1]), expand_dims(&centres, &[0]));
         sub(norm, mul(mul(&difference, &difference).sum_axes(-1), 0.5))
@@ -208,7 +207,7 @@ impl GaussianKde {
         let difference = sub(expand_dims(&points, &[2]), expand_dims(&centres, &[1]));
         let kernels = exp(&mul(mul(&difference, &difference).sum_axes(0), -0.5));
         let norm = (2.0 * PI).sqrt().powi(self.d() as i32);
-        let norm = mul(reduce_prod(&diagonal(&factor, 0), &[0]), norm);
+        let norm = mul(reduce_prod(&diagonal(&factor), &[0]), norm);
         let sum = mul(mul(kernels, expand_dims(&self.weights, &[1])), weights).sum();
         div(sum, norm)
     }

@@ -1,7 +1,7 @@
 //! The normal distribution of vectors.
 
 use super::super::linalg::{cholesky, solve_triangular};
-use super::super::{diagonal, result_type};
+use super::super::{DiagonalOptions, diagonal_with, result_type};
 use super::distribution::Parameter;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
@@ -83,7 +83,8 @@ impl MultivariateNormal {
         }
         let factor = cholesky(&cov);
         let y = squeeze(&solve_triangular(&factor, &expand_dims(&y, &[-1]), true), &[-1]);
-        let log_det = mul(log(&diagonal(&factor, 0)).sum_axes(-1), 2.0);
+        let log_det =
+            mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
         density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))
     }
 

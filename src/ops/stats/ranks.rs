@@ -1,7 +1,7 @@
 //! Ranks, most frequent values and the standard error of a mean.
 
-use super::super::arrange::part;
-use super::super::axes::Axes;
+use super::super::axes::{Axes, Reduction};
+use super::super::axis_slice::slice_axis;
 use super::super::{isnan, take_along_axis};
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
@@ -47,7 +47,7 @@ fn sorted_runs(rows: &Array) -> SortedRuns {
     let n = rows.shape()[axis];
     let position = iota(DType::I32, rows.shape(), axis);
     let (values, order) = sort_key_val(rows, &position, axis as isize);
-    let (earlier, later) = (part(&values, axis, 0, n - 1), part(&values, axis, 1, n));
+    let (earlier, later) = (slice_axis(&values, axis, 0, n - 1), slice_axis(&values, axis, 1, n));
     let differs = ne(&earlier, &later) & !(isnan(&earlier) & isnan(&later));
     let edge = full(rows.shape().remove(axis).insert(axis, 1), true);
     let starts = concatenate(&[&edge, &differs], axis as isize);
@@ -132,5 +132,5 @@ pub fn mode(x: &Array, axis: isize) -> (Array, Array) {
 pub fn sem(x: &Array, axes: impl Into<Axes>, ddof: f64) -> Array {
     let (x, axes) = (inexact(x), axes.into());
     let n: usize = axes.resolve("sem", &x).iter().map(|&axis| x.shape()[axis]).product();
-    div(x.std_axes(axes, ddof), (n as f64).sqrt())
+    div(x.std_axes(Reduction::from(axes).ddof(ddof)), (n as f64).sqrt())
 }

@@ -1,14 +1,11 @@
 //! Negation and the four operations.
 
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, DType, Exemplar, Operand, RuleError, Sample, Tangent, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TransposeRule, TypeRule,
 };
 use crate::primitives::promote::{ArrayLike, promote_arrays, promote_inexact};
-use crate::primitives::rules::{
-    add_tangents, arity, batch_elementwise, linear_jvp, one_cotangent, same_numeric_type, same_type,
-};
-use crate::stablehlo::Value;
+use crate::primitives::rules::one_cotangent;
 use serde::{Deserialize, Serialize};
 
 /// Elementwise negation.
@@ -22,37 +19,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Neg;
 
-impl Primitive for Neg {
-    fn name(&self) -> &'static str {
-        "neg"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_numeric_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        linear_jvp(self, primals, tangents)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("negate", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
-    fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        Ok(vec![Some(neg(one_cotangent(cts)?).into())])
+impl Elementwise for Neg {
+    const NAME: &'static str = "neg";
+    const TYPE: TypeRule<Neg> = TypeRule::unary(Dtypes::Numeric);
+    const DERIVATIVE: Derivative<Neg> = Derivative::Linear;
+    const LOWERING: Lowering<Neg> = Lowering::Op("negate");
+    const COST: CostRule<Neg> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Neg>> =
+        Some(|_, cts, _| Ok(vec![Some(neg(one_cotangent(cts)?).into())]));
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Neg, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Neg, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
+            Exemplar::new(Neg, [Sample::uniform(DType::C64, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -61,14 +41,6 @@ impl Primitive for Neg {
 #[track_caller]
 pub fn neg(x: &Array) -> Array {
     bind1(Neg, [x])
-}
-
-pub(in crate::primitives) fn exemplars_neg() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Neg, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Neg, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
-        Exemplar::new(Neg, [Sample::uniform(DType::C64, [], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise sum.
@@ -82,39 +54,23 @@ pub(in crate::primitives) fn exemplars_neg() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Add;
 
-impl Primitive for Add {
-    fn name(&self) -> &'static str {
-        "add"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let z = bind1(Add, [&primals[0], &primals[1]]);
-        Ok((vec![z], vec![add_tangents(&tangents[0], &tangents[1])]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("add", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        let ct = &cts[0];
-        Ok(operands.iter().map(|operand| operand.is_linear().then(|| ct.clone())).collect())
+impl Elementwise for Add {
+    const NAME: &'static str = "add";
+    const TYPE: TypeRule<Add> = TypeRule::binary(Dtypes::Any);
+    const DERIVATIVE: Derivative<Add> =
+        Derivative::Binary(|_, _, _, _, dx| dx.clone(), |_, _, _, _, dy| dy.clone());
+    const LOWERING: Lowering<Add> = Lowering::Op("add");
+    const COST: CostRule<Add> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Add>> = Some(|_, cts, operands| {
+        Ok(operands.iter().map(|operand| operand.is_linear().then(|| cts[0].clone())).collect())
+    });
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Add, pair(DType::F32, &[2, 3], -3.0, 3.0)),
+            Exemplar::new(Add, pair(DType::BF16, &[], -3.0, 3.0)),
+            Exemplar::new(Add, pair(DType::U8, &[4], 0.0, 255.0)),
+            Exemplar::new(Add, pair(DType::C64, &[2], -1.0, 1.0)),
+        ]
     }
 }
 
@@ -129,15 +85,6 @@ fn pair(dtype: DType, shape: &[usize], low: f64, high: f64) -> [Sample; 2] {
     [Sample::uniform(dtype, shape, low, high), Sample::uniform(dtype, shape, low, high)]
 }
 
-pub(in crate::primitives) fn exemplars_add() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Add, pair(DType::F32, &[2, 3], -3.0, 3.0)),
-        Exemplar::new(Add, pair(DType::BF16, &[], -3.0, 3.0)),
-        Exemplar::new(Add, pair(DType::U8, &[4], 0.0, 255.0)),
-        Exemplar::new(Add, pair(DType::C64, &[2], -1.0, 1.0)),
-    ]
-}
-
 /// Elementwise difference.
 ///
 /// | | |
@@ -149,14 +96,10 @@ pub(in crate::primitives) fn exemplars_add() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sub;
 
-impl Primitive for Sub {
-    fn name(&self) -> &'static str {
-        "sub"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_numeric_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
+impl Elementwise for Sub {
+    const NAME: &'static str = "sub";
+    const TYPE: TypeRule<Sub> = TypeRule::binary(Dtypes::Numeric);
+    const DERIVATIVE: Derivative<Sub> = Derivative::Custom(|_, primals, tangents| {
         let z = bind1(Sub, [&primals[0], &primals[1]]);
         let dz = match (&tangents[0], &tangents[1]) {
             (Tangent::Dense(dx), Tangent::Dense(dy)) => bind1(Sub, [dx, dy]).into(),
@@ -164,32 +107,22 @@ impl Primitive for Sub {
             (Tangent::Zero(_), Tangent::Dense(dy)) => neg(dy).into(),
         };
         Ok((vec![z], vec![dz]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("subtract", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
+    });
+    const LOWERING: Lowering<Sub> = Lowering::Op("subtract");
+    const COST: CostRule<Sub> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Sub>> = Some(|_, cts, operands| {
         let ct = one_cotangent(cts)?;
         Ok(vec![
             operands[0].is_linear().then(|| ct.clone().into()),
             operands[1].is_linear().then(|| neg(ct).into()),
         ])
+    });
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Sub, pair(DType::F32, &[2, 3], -3.0, 3.0)),
+            Exemplar::new(Sub, pair(DType::I32, &[0, 3], -3.0, 3.0)),
+            Exemplar::new(Sub, pair(DType::C128, &[2], -1.0, 1.0)),
+        ]
     }
 }
 
@@ -199,14 +132,6 @@ impl Primitive for Sub {
 pub fn sub(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("sub", [x.like(), y.like()]);
     bind1(Sub, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_sub() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Sub, pair(DType::F32, &[2, 3], -3.0, 3.0)),
-        Exemplar::new(Sub, pair(DType::I32, &[0, 3], -3.0, 3.0)),
-        Exemplar::new(Sub, pair(DType::C128, &[2], -1.0, 1.0)),
-    ]
 }
 
 /// Elementwise product.
@@ -220,46 +145,27 @@ pub(in crate::primitives) fn exemplars_sub() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mul;
 
-impl Primitive for Mul {
-    fn name(&self) -> &'static str {
-        "mul"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (x, y) = (&primals[0], &primals[1]);
-        let z = bind1(Mul, [x, y]);
-        let left = tangents[0].map(z.aval(), |dx| mul(dx, y));
-        let right = tangents[1].map(z.aval(), |dy| mul(x, dy));
-        Ok((vec![z], vec![add_tangents(&left, &right)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("multiply", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
+impl Elementwise for Mul {
+    const NAME: &'static str = "mul";
+    const TYPE: TypeRule<Mul> = TypeRule::binary(Dtypes::Any);
+    const DERIVATIVE: Derivative<Mul> =
+        Derivative::Binary(|_, _, y, _, dx| mul(dx, y), |_, x, _, _, dy| mul(x, dy));
+    const LOWERING: Lowering<Mul> = Lowering::Op("multiply");
+    const COST: CostRule<Mul> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Mul>> = Some(|_, cts, operands| {
         let ct = one_cotangent(cts)?;
-        Ok(match operands {
-            [Operand::Linear(_), Operand::Known(y)] => vec![Some(mul(ct, y).into()), None],
-            [Operand::Known(x), Operand::Linear(_)] => vec![None, Some(mul(x, ct).into())],
-            _ => return Err(crate::core::RuleError::not_linear("mul")),
-        })
+        match operands {
+            [Operand::Linear(_), Operand::Known(y)] => Ok(vec![Some(mul(ct, y).into()), None]),
+            [Operand::Known(x), Operand::Linear(_)] => Ok(vec![None, Some(mul(x, ct).into())]),
+            _ => Err(RuleError::not_linear("mul")),
+        }
+    });
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Mul, pair(DType::F32, &[2, 3], -3.0, 3.0)),
+            Exemplar::new(Mul, pair(DType::C64, &[2], -1.0, 1.0)),
+            Exemplar::new(Mul, pair(DType::I16, &[3], -300.0, 300.0)),
+        ]
     }
 }
 
@@ -269,14 +175,6 @@ impl Primitive for Mul {
 pub fn mul(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("mul", [x.like(), y.like()]);
     bind1(Mul, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_mul() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Mul, pair(DType::F32, &[2, 3], -3.0, 3.0)),
-        Exemplar::new(Mul, pair(DType::C64, &[2], -1.0, 1.0)),
-        Exemplar::new(Mul, pair(DType::I16, &[3], -300.0, 300.0)),
-    ]
 }
 
 /// Elementwise quotient.
@@ -290,46 +188,27 @@ pub(in crate::primitives) fn exemplars_mul() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Div;
 
-impl Primitive for Div {
-    fn name(&self) -> &'static str {
-        "div"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_numeric_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (x, y) = (&primals[0], &primals[1]);
-        let z = bind1(Div, [x, y]);
-        let left = tangents[0].map(z.aval(), |dx| bind1(Div, [dx, y]));
-        let right = tangents[1].map(z.aval(), |dy| mul(dy, neg(&bind1(Div, [&z, y]))));
-        Ok((vec![z], vec![add_tangents(&left, &right)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("divide", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
-    }
-    fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        match operands {
-            [Operand::Linear(_), Operand::Known(y)] => {
-                Ok(vec![Some(bind1(Div, [one_cotangent(cts)?, y]).into()), None])
-            }
-            _ => Err(crate::core::RuleError::not_linear("div")),
+impl Elementwise for Div {
+    const NAME: &'static str = "div";
+    const TYPE: TypeRule<Div> = TypeRule::binary(Dtypes::Numeric);
+    const DERIVATIVE: Derivative<Div> = Derivative::Binary(
+        |_, _, y, _, dx| bind1(Div, [dx, y]),
+        |_, _, y, z, dy| mul(dy, neg(&bind1(Div, [z, y]))),
+    );
+    const LOWERING: Lowering<Div> = Lowering::Op("divide");
+    const COST: CostRule<Div> = CostRule::Arithmetic;
+    const TRANSPOSE: Option<TransposeRule<Div>> = Some(|_, cts, operands| match operands {
+        [Operand::Linear(_), Operand::Known(y)] => {
+            Ok(vec![Some(bind1(Div, [one_cotangent(cts)?, y]).into()), None])
         }
+        _ => Err(RuleError::not_linear("div")),
+    });
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Div, pair(DType::F32, &[2, 3], 1.0, 3.0)),
+            Exemplar::new(Div, pair(DType::C64, &[2], 1.0, 2.0)),
+            Exemplar::new(Div, pair(DType::I32, &[4], 1.0, 9.0)),
+        ]
     }
 }
 
@@ -340,12 +219,4 @@ impl Primitive for Div {
 pub fn div(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("div", [x.like(), y.like()]);
     bind1(Div, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_div() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Div, pair(DType::F32, &[2, 3], 1.0, 3.0)),
-        Exemplar::new(Div, pair(DType::C64, &[2], 1.0, 2.0)),
-        Exemplar::new(Div, pair(DType::I32, &[4], 1.0, 9.0)),
-    ]
 }

@@ -2,15 +2,17 @@
 
 use super::basic::mul;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::comparison::{ComparisonDirection, compare_attributes, eq, gt, lt};
 use crate::primitives::constant::{full_like, zeros_like};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::logic::bitwise_and;
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_type};
+use crate::primitives::rules::{add_tangents, arity, same_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -73,24 +75,10 @@ fn lower_extremum(
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Max;
 
-impl Primitive for Max {
-    fn name(&self) -> &'static str {
-        "max"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_type(arity::<2>(operands)?)?])
-    }
+impl Max {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Max, [&primals[0], &primals[1]]);
         Ok(extremum_jvp(z, primals, tangents))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -101,8 +89,16 @@ impl Primitive for Max {
         let direction = ComparisonDirection::Gt;
         Ok(vec![lower_extremum(ctx, "maximum", direction, operands, &results[0])])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Max {
+    const NAME: &'static str = "max";
+    const TYPE: TypeRule<Max> = TypeRule::binary(Dtypes::Any);
+    const DERIVATIVE: Derivative<Max> = Derivative::Custom(Max::jvp);
+    const LOWERING: Lowering<Max> = Lowering::Custom(Max::lower);
+    const COST: CostRule<Max> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(Max, operands))
     }
 }
 
@@ -113,10 +109,6 @@ impl Primitive for Max {
 pub fn maximum(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("maximum", [x.like(), y.like()]);
     bind1(Max, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_max() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(Max, operands))
 }
 
 fn exemplars(extremum: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
@@ -146,24 +138,10 @@ fn exemplars(extremum: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Min;
 
-impl Primitive for Min {
-    fn name(&self) -> &'static str {
-        "min"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_type(arity::<2>(operands)?)?])
-    }
+impl Min {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Min, [&primals[0], &primals[1]]);
         Ok(extremum_jvp(z, primals, tangents))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -174,8 +152,16 @@ impl Primitive for Min {
         let direction = ComparisonDirection::Lt;
         Ok(vec![lower_extremum(ctx, "minimum", direction, operands, &results[0])])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Min {
+    const NAME: &'static str = "min";
+    const TYPE: TypeRule<Min> = TypeRule::binary(Dtypes::Any);
+    const DERIVATIVE: Derivative<Min> = Derivative::Custom(Min::jvp);
+    const LOWERING: Lowering<Min> = Lowering::Custom(Min::lower);
+    const COST: CostRule<Min> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(Min, operands))
     }
 }
 
@@ -186,10 +172,6 @@ impl Primitive for Min {
 pub fn minimum(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("minimum", [x.like(), y.like()]);
     bind1(Min, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(Min, operands))
 }
 
 /// The number nearest to `x` between two bounds, element by element.
@@ -203,10 +185,7 @@ pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Clamp;
 
-impl Primitive for Clamp {
-    fn name(&self) -> &'static str {
-        "clamp"
-    }
+impl Clamp {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let z = same_type(arity::<3>(operands)?)?;
         ensure_dtype!(!z.dtype.is_complex(), "needs real operands, got {}", z.dtype);
@@ -223,14 +202,6 @@ impl Primitive for Clamp {
         let at_high = tangents[2].map(z.aval(), |dhigh| select(&lt(high, x), dhigh, &zero));
         Ok((vec![z], vec![add_tangents(&add_tangents(&at_low, &between), &at_high)]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -243,8 +214,27 @@ impl Primitive for Clamp {
         let at_least = ctx.op("or", &[operands[1].clone(), operands[0].clone()]);
         Ok(vec![ctx.op("and", &[at_least, operands[2].clone()])])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Clamp {
+    const NAME: &'static str = "clamp";
+    const TYPE: TypeRule<Clamp> = TypeRule::Custom(Clamp::abstract_eval);
+    const DERIVATIVE: Derivative<Clamp> = Derivative::Custom(Clamp::jvp);
+    const LOWERING: Lowering<Clamp> = Lowering::Custom(Clamp::lower);
+    const COST: CostRule<Clamp> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        let triple = |dtype: DType, min: &[f64], x: &[f64], max: &[f64]| {
+            let sample = |elements: &[f64]| Sample::listed(dtype, [x.len()], elements);
+            Exemplar::new(Clamp, [sample(min), sample(x), sample(max)])
+        };
+        vec![
+            triple(DType::F32, &[-1.0], &[-2.0, 0.5, 2.0], &[1.0]),
+            triple(DType::I8, &[-100.0], &[-128.0, 0.0, 127.0], &[100.0]),
+            triple(DType::BF16, &[0.0], &[], &[1.0]),
+            // On the bounds, crossed bounds and NaN, where there is no derivative.
+            triple(DType::F32, &[0.0, 0.0, 3.0, 0.0], &[0.0, 1.0, 2.0, f64::NAN], &[1.0])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -262,21 +252,6 @@ impl Primitive for Clamp {
 pub fn clamp(min: impl ArrayLike, x: impl ArrayLike, max: impl ArrayLike) -> Array {
     let [min, x, max] = promote_arrays("clamp", [min.like(), x.like(), max.like()]);
     bind1(Clamp, [&min, &x, &max])
-}
-
-pub(in crate::primitives) fn exemplars_clamp() -> Vec<Exemplar> {
-    let triple = |dtype: DType, min: &[f64], x: &[f64], max: &[f64]| {
-        let sample = |elements: &[f64]| Sample::listed(dtype, [x.len()], elements);
-        Exemplar::new(Clamp, [sample(min), sample(x), sample(max)])
-    };
-    vec![
-        triple(DType::F32, &[-1.0], &[-2.0, 0.5, 2.0], &[1.0]),
-        triple(DType::I8, &[-100.0], &[-128.0, 0.0, 127.0], &[100.0]),
-        triple(DType::BF16, &[0.0], &[], &[1.0]),
-        // On the bounds, crossed bounds and NaN, where there is no derivative.
-        triple(DType::F32, &[0.0, 0.0, 3.0, 0.0], &[0.0, 1.0, 2.0, f64::NAN], &[1.0])
-            .without_derivative(),
-    ]
 }
 
 #[cfg(test)]

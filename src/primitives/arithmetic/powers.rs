@@ -2,15 +2,16 @@
 
 use super::basic::{mul, sub};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Scalar, Tangent, bind1, trace,
+    Array, Aval, Cost, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Scalar,
+    Tangent, bind1, trace,
 };
 use crate::primitives::comparison::eq;
 use crate::primitives::constant::{ones_like, zeros_like};
 use crate::primitives::convert::convert_element_type;
+use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::primitives::exponential::log;
 use crate::primitives::promote::{ArrayLike, Like, promote_arrays};
-use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_numeric_type};
+use crate::primitives::rules::{arity, same_numeric_type};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::stablehlo::Value;
@@ -31,10 +32,7 @@ pub struct IntegerPow {
     pub exponent: i32,
 }
 
-impl Primitive for IntegerPow {
-    fn name(&self) -> &'static str {
-        "integer_pow"
-    }
+impl IntegerPow {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(arity::<1>(operands)?)?;
         ensure!(self.exponent > i32::MIN, "exponent {} is out of range", self.exponent);
@@ -55,14 +53,6 @@ impl Primitive for IntegerPow {
             n => tangents[0].map(y.aval(), |dx| mul(dx, mul(integer_pow(x, n - 1), f64::from(n)))),
         };
         Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -111,6 +101,27 @@ impl Primitive for IntegerPow {
     }
 }
 
+impl Elementwise for IntegerPow {
+    const NAME: &'static str = "integer_pow";
+    const TYPE: TypeRule<IntegerPow> = TypeRule::Custom(IntegerPow::abstract_eval);
+    const DERIVATIVE: Derivative<IntegerPow> = Derivative::Custom(IntegerPow::jvp);
+    const LOWERING: Lowering<IntegerPow> = Lowering::Custom(IntegerPow::lower);
+    const COST: CostRule<IntegerPow> = CostRule::Custom(IntegerPow::cost);
+    fn exemplars() -> Vec<Exemplar> {
+        let power =
+            |exponent: i32, sample: Sample| Exemplar::new(IntegerPow { exponent }, [sample]);
+        let sample = || Sample::uniform(DType::F32, [2, 3], 0.5, 2.0);
+        let mut all: Vec<Exemplar> =
+            [-3, 0, 1, 2, 7].map(|exponent| power(exponent, sample())).into();
+        all.push(power(2, Sample::uniform(DType::C64, [2], -1.0, 1.0)));
+        all.push(power(-2, Sample::uniform(DType::C128, [], 0.5, 1.0)));
+        all.push(power(3, Sample::listed(DType::I8, [3], &[-3.0, 5.0, 6.0])));
+        all.push(power(2, Sample::listed(DType::F64, [2], &[0.0, -1.0])));
+        all.push(power(5, Sample::uniform(DType::BF16, [0, 2], 0.5, 2.0)));
+        all
+    }
+}
+
 /// Each element of `x` to the power `exponent`. See [`IntegerPow`] for its rules.
 #[track_caller]
 pub fn integer_pow(x: &Array, exponent: i32) -> Array {
@@ -121,18 +132,6 @@ pub fn integer_pow(x: &Array, exponent: i32) -> Array {
 #[track_caller]
 pub fn square(x: &Array) -> Array {
     integer_pow(x, 2)
-}
-
-pub(in crate::primitives) fn exemplars_integer_pow() -> Vec<Exemplar> {
-    let power = |exponent: i32, sample: Sample| Exemplar::new(IntegerPow { exponent }, [sample]);
-    let sample = || Sample::uniform(DType::F32, [2, 3], 0.5, 2.0);
-    let mut all: Vec<Exemplar> = [-3, 0, 1, 2, 7].map(|exponent| power(exponent, sample())).into();
-    all.push(power(2, Sample::uniform(DType::C64, [2], -1.0, 1.0)));
-    all.push(power(-2, Sample::uniform(DType::C128, [], 0.5, 1.0)));
-    all.push(power(3, Sample::listed(DType::I8, [3], &[-3.0, 5.0, 6.0])));
-    all.push(power(2, Sample::listed(DType::F64, [2], &[0.0, -1.0])));
-    all.push(power(5, Sample::uniform(DType::BF16, [0, 2], 0.5, 2.0)));
-    all
 }
 
 /// The slope of `x^y` in `x`.
@@ -159,10 +158,7 @@ fn base_slope(x: &Array, y: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pow;
 
-impl Primitive for Pow {
-    fn name(&self) -> &'static str {
-        "pow"
-    }
+impl Pow {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, y] = arity(operands)?;
         ensure_dtype!(!x.dtype.is_bool(), "needs a numeric base, got {}", x.dtype);
@@ -180,24 +176,6 @@ impl Primitive for Pow {
         );
         Ok(vec![Aval { weak: x.weak && y.weak, ..x.clone() }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (x, y) = (&primals[0], &primals[1]);
-        let z = bind1(Pow, [x, y]);
-        let left = tangents[0].map(z.aval(), |dx| mul(dx, base_slope(x, y)));
-        let right = tangents[1].map(z.aval(), |dy| {
-            let x = select(&eq(x, 0.0), &ones_like(x), x);
-            mul(dy, mul(log(&x), &z))
-        });
-        Ok((vec![z], vec![add_tangents(&left, &right)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -213,8 +191,45 @@ impl Primitive for Pow {
         };
         Ok(vec![ctx.op("power", &[x.clone(), y])])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Pow {
+    const NAME: &'static str = "pow";
+    const TYPE: TypeRule<Pow> = TypeRule::Custom(Pow::abstract_eval);
+    const DERIVATIVE: Derivative<Pow> = Derivative::Binary(
+        |_, x, y, _, dx| mul(dx, base_slope(x, y)),
+        |_, x, _, z, dy| {
+            let x = select(&eq(x, 0.0), &ones_like(x), x);
+            mul(dy, mul(log(&x), z))
+        },
+    );
+    const LOWERING: Lowering<Pow> = Lowering::Custom(Pow::lower);
+    const COST: CostRule<Pow> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let power = |x: Sample, y: Sample| Exemplar::new(Pow, [x, y]);
+        let uniform = |dtype: DType, low: f64, high: f64| Sample::uniform(dtype, [2, 3], low, high);
+        let listed =
+            |dtype: DType, elements: &[f64]| Sample::listed(dtype, [elements.len()], elements);
+        vec![
+            power(uniform(DType::F32, 0.5, 2.0), uniform(DType::F32, -2.0, 2.0)),
+            power(uniform(DType::F64, 0.5, 2.0), uniform(DType::I32, -2.0, 3.0)),
+            power(uniform(DType::C64, 0.5, 1.0), uniform(DType::C64, 0.5, 1.0)),
+            power(
+                listed(DType::I32, &[3.0, -2.0, 2.0, -1.0]),
+                listed(DType::I32, &[4.0, 3.0, -1.0, -3.0]),
+            ),
+            power(listed(DType::BF16, &[]), listed(DType::BF16, &[])),
+            power(
+                listed(DType::F64, &[0.0, 0.0, 2.0, 1.0]),
+                listed(DType::F64, &[1.0, 2.0, 0.0, 0.0]),
+            )
+            // Beside base 0 there is no real power to take differences with.
+            .without_derivative(),
+            power(
+                listed(DType::F64, &[0.0, 0.0, 0.0, -1.0, -2.0]),
+                listed(DType::I8, &[0.0, 1.0, 2.0, -1.0, 3.0]),
+            ),
+        ]
     }
 }
 
@@ -249,29 +264,6 @@ pub fn pow(x: impl ArrayLike, y: impl ArrayLike) -> Array {
             bind1(Pow, [&x, &y])
         }
     }
-}
-
-pub(in crate::primitives) fn exemplars_pow() -> Vec<Exemplar> {
-    let power = |x: Sample, y: Sample| Exemplar::new(Pow, [x, y]);
-    let uniform = |dtype: DType, low: f64, high: f64| Sample::uniform(dtype, [2, 3], low, high);
-    let listed = |dtype: DType, elements: &[f64]| Sample::listed(dtype, [elements.len()], elements);
-    vec![
-        power(uniform(DType::F32, 0.5, 2.0), uniform(DType::F32, -2.0, 2.0)),
-        power(uniform(DType::F64, 0.5, 2.0), uniform(DType::I32, -2.0, 3.0)),
-        power(uniform(DType::C64, 0.5, 1.0), uniform(DType::C64, 0.5, 1.0)),
-        power(
-            listed(DType::I32, &[3.0, -2.0, 2.0, -1.0]),
-            listed(DType::I32, &[4.0, 3.0, -1.0, -3.0]),
-        ),
-        power(listed(DType::BF16, &[]), listed(DType::BF16, &[])),
-        power(listed(DType::F64, &[0.0, 0.0, 2.0, 1.0]), listed(DType::F64, &[1.0, 2.0, 0.0, 0.0]))
-            // Beside base 0 there is no real power to take differences with.
-            .without_derivative(),
-        power(
-            listed(DType::F64, &[0.0, 0.0, 0.0, -1.0, -2.0]),
-            listed(DType::I8, &[0.0, 1.0, 2.0, -1.0, 3.0]),
-        ),
-    ]
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 
 use super::basic::{div, mul};
 use super::powers::integer_pow;
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::primitives::promote::inexact;
-use crate::primitives::rules::{arity, batch_elementwise, same_float_type, same_inexact_type};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Elementwise square root.
@@ -22,37 +20,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sqrt;
 
-impl Primitive for Sqrt {
-    fn name(&self) -> &'static str {
-        "sqrt"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = sqrt(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, div(0.5, &y)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("sqrt", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Sqrt {
+    const NAME: &'static str = "sqrt";
+    const TYPE: TypeRule<Sqrt> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Sqrt> = Derivative::Unary(|_, _, y, dx| mul(dx, div(0.5, y)));
+    const LOWERING: Lowering<Sqrt> = Lowering::Op("sqrt");
+    const COST: CostRule<Sqrt> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Sqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
+            Exemplar::new(Sqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+            Exemplar::new(Sqrt, [Sample::uniform(DType::F16, [], 0.5, 1.0)]),
+            // The slope is infinite at 0, and there is none below.
+            Exemplar::new(Sqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -60,17 +42,6 @@ impl Primitive for Sqrt {
 #[track_caller]
 pub fn sqrt(x: &Array) -> Array {
     bind1(Sqrt, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_sqrt() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Sqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
-        Exemplar::new(Sqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
-        Exemplar::new(Sqrt, [Sample::uniform(DType::F16, [], 0.5, 1.0)]),
-        // The slope is infinite at 0, and there is none below.
-        Exemplar::new(Sqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
-            .without_derivative(),
-    ]
 }
 
 /// Elementwise reciprocal of the square root.
@@ -84,37 +55,22 @@ pub(in crate::primitives) fn exemplars_sqrt() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rsqrt;
 
-impl Primitive for Rsqrt {
-    fn name(&self) -> &'static str {
-        "rsqrt"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = rsqrt(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(div(&y, x), -0.5)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("rsqrt", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Rsqrt {
+    const NAME: &'static str = "rsqrt";
+    const TYPE: TypeRule<Rsqrt> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Rsqrt> =
+        Derivative::Unary(|_, x, y, dx| mul(dx, mul(div(y, x), -0.5)));
+    const LOWERING: Lowering<Rsqrt> = Lowering::Op("rsqrt");
+    const COST: CostRule<Rsqrt> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Rsqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
+            Exemplar::new(Rsqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+            Exemplar::new(Rsqrt, [Sample::uniform(DType::BF16, [3, 0], 0.5, 1.0)]),
+            // The slope is infinite at 0, and there is none below.
+            Exemplar::new(Rsqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -122,17 +78,6 @@ impl Primitive for Rsqrt {
 #[track_caller]
 pub fn rsqrt(x: &Array) -> Array {
     bind1(Rsqrt, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_rsqrt() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Rsqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
-        Exemplar::new(Rsqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
-        Exemplar::new(Rsqrt, [Sample::uniform(DType::BF16, [3, 0], 0.5, 1.0)]),
-        // The slope is infinite at 0, and there is none below.
-        Exemplar::new(Rsqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
-            .without_derivative(),
-    ]
 }
 
 /// Elementwise cube root, negative for negative numbers.
@@ -146,37 +91,21 @@ pub(in crate::primitives) fn exemplars_rsqrt() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cbrt;
 
-impl Primitive for Cbrt {
-    fn name(&self) -> &'static str {
-        "cbrt"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = cbrt(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(integer_pow(&y, -2), 1.0 / 3.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("cbrt", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Cbrt {
+    const NAME: &'static str = "cbrt";
+    const TYPE: TypeRule<Cbrt> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Cbrt> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(integer_pow(y, -2), 1.0 / 3.0)));
+    const LOWERING: Lowering<Cbrt> = Lowering::Op("cbrt");
+    const COST: CostRule<Cbrt> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Cbrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
+            Exemplar::new(Cbrt, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
+            // The slope is infinite at 0.
+            Exemplar::new(Cbrt, [Sample::listed(DType::F32, [2], &[-0.0, -27.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -186,18 +115,10 @@ pub fn cbrt(x: &Array) -> Array {
     bind1(Cbrt, [&inexact(x)])
 }
 
-pub(in crate::primitives) fn exemplars_cbrt() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Cbrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
-        Exemplar::new(Cbrt, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
-        // The slope is infinite at 0.
-        Exemplar::new(Cbrt, [Sample::listed(DType::F32, [2], &[-0.0, -27.0])]).without_derivative(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

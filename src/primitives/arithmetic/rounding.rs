@@ -3,14 +3,14 @@
 use super::basic::{div, mul, neg};
 use super::sign::{abs, sign};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
-use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{
-    add_tangents, arity, batch_elementwise, same_float_type, same_numeric_type, zero_jvp,
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
+use crate::primitives::promote::{ArrayLike, promote_arrays};
+use crate::primitives::rules::{add_tangents, arity, same_numeric_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -28,34 +28,18 @@ const TIES: [f64; 7] = [-1.5, -0.5, -0.0, 0.5, 2.5, f64::NAN, f64::INFINITY];
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Floor;
 
-impl Primitive for Floor {
-    fn name(&self) -> &'static str {
-        "floor"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("floor", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for Floor {
+    const NAME: &'static str = "floor";
+    const TYPE: TypeRule<Floor> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Floor> = Derivative::Zero;
+    const LOWERING: Lowering<Floor> = Lowering::Op("floor");
+    const COST: CostRule<Floor> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Floor, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
+            Exemplar::new(Floor, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
+            Exemplar::new(Floor, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
+        ]
     }
 }
 
@@ -66,14 +50,6 @@ pub fn floor(x: &Array) -> Array {
         true => x.clone(),
         false => bind1(Floor, [x]),
     }
-}
-
-pub(in crate::primitives) fn exemplars_floor() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Floor, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
-        Exemplar::new(Floor, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
-        Exemplar::new(Floor, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
-    ]
 }
 
 /// Rounds every element up to an integer.
@@ -87,34 +63,18 @@ pub(in crate::primitives) fn exemplars_floor() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ceil;
 
-impl Primitive for Ceil {
-    fn name(&self) -> &'static str {
-        "ceil"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("ceil", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for Ceil {
+    const NAME: &'static str = "ceil";
+    const TYPE: TypeRule<Ceil> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Ceil> = Derivative::Zero;
+    const LOWERING: Lowering<Ceil> = Lowering::Op("ceil");
+    const COST: CostRule<Ceil> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Ceil, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
+            Exemplar::new(Ceil, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
+            Exemplar::new(Ceil, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
+        ]
     }
 }
 
@@ -125,14 +85,6 @@ pub fn ceil(x: &Array) -> Array {
         true => x.clone(),
         false => bind1(Ceil, [x]),
     }
-}
-
-pub(in crate::primitives) fn exemplars_ceil() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Ceil, [Sample::listed(DType::F32, [7], &TIES)]).without_derivative(),
-        Exemplar::new(Ceil, [Sample::listed(DType::F64, [2, 1], &[0.25, -3.75])]),
-        Exemplar::new(Ceil, [Sample::uniform(DType::BF16, [0], -3.0, 3.0)]),
-    ]
 }
 
 /// Where a number halfway between two integers goes.
@@ -158,24 +110,7 @@ pub struct Round {
     pub rounding_method: RoundingMethod,
 }
 
-impl Primitive for Round {
-    fn name(&self) -> &'static str {
-        "round"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Round {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -188,8 +123,27 @@ impl Primitive for Round {
         };
         Ok(vec![ctx.op(name, operands)])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Round {
+    const NAME: &'static str = "round";
+    const TYPE: TypeRule<Round> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Round> = Derivative::Zero;
+    const LOWERING: Lowering<Round> = Lowering::Custom(Round::lower);
+    const COST: CostRule<Round> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        let methods = [RoundingMethod::AwayFromZero, RoundingMethod::ToNearestEven];
+        let both = |sample: Sample| {
+            methods
+                .map(|rounding_method| Exemplar::new(Round { rounding_method }, [sample.clone()]))
+        };
+        let mut all: Vec<Exemplar> = both(Sample::listed(DType::F32, [7], &TIES))
+            .map(Exemplar::without_derivative)
+            .into_iter()
+            .collect();
+        all.extend(both(Sample::listed(DType::F64, [2], &[0.25, -3.75])));
+        all.extend(both(Sample::uniform(DType::F16, [], -3.0, 3.0)));
+        all
     }
 }
 
@@ -217,20 +171,6 @@ pub fn round_half_away(x: &Array) -> Array {
     round_by(x, RoundingMethod::AwayFromZero)
 }
 
-pub(in crate::primitives) fn exemplars_round() -> Vec<Exemplar> {
-    let methods = [RoundingMethod::AwayFromZero, RoundingMethod::ToNearestEven];
-    let both = |sample: Sample| {
-        methods.map(|rounding_method| Exemplar::new(Round { rounding_method }, [sample.clone()]))
-    };
-    let mut all: Vec<Exemplar> = both(Sample::listed(DType::F32, [7], &TIES))
-        .map(Exemplar::without_derivative)
-        .into_iter()
-        .collect();
-    all.extend(both(Sample::listed(DType::F64, [2], &[0.25, -3.75])));
-    all.extend(both(Sample::uniform(DType::F16, [], -3.0, 3.0)));
-    all
-}
-
 /// Elementwise remainder of the division that rounds towards zero.
 ///
 /// | | |
@@ -242,10 +182,7 @@ pub(in crate::primitives) fn exemplars_round() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rem;
 
-impl Primitive for Rem {
-    fn name(&self) -> &'static str {
-        "rem"
-    }
+impl Rem {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let z = same_numeric_type(arity::<2>(operands)?)?;
         ensure_dtype!(!z.dtype.is_complex(), "needs an integer or float operand, got {}", z.dtype);
@@ -260,24 +197,27 @@ impl Primitive for Rem {
         });
         Ok((vec![z], vec![add_tangents(&tangents[0], &right)]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("remainder", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Rem {
+    const NAME: &'static str = "rem";
+    const TYPE: TypeRule<Rem> = TypeRule::Custom(Rem::abstract_eval);
+    const DERIVATIVE: Derivative<Rem> = Derivative::Custom(Rem::jvp);
+    const LOWERING: Lowering<Rem> = Lowering::Op("remainder");
+    const COST: CostRule<Rem> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        let pair = |dtype: DType, x: &[f64], y: &[f64]| {
+            let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
+            Exemplar::new(Rem, operands)
+        };
+        vec![
+            pair(DType::F32, &[2.5, -2.5, 7.0, -0.5], &[1.5, 1.5, -2.0, -2.0]),
+            pair(DType::I32, &[7.0, -7.0, 7.0, -7.0, 5.0], &[3.0, 3.0, -3.0, -3.0, 0.0]),
+            pair(DType::U8, &[255.0, 7.0], &[16.0, 0.0]),
+            pair(DType::BF16, &[], &[]),
+            // Exact quotients, where it jumps.
+            pair(DType::F32, &[-0.0, 6.0, -6.0], &[2.0, -3.0, 1.5]).without_derivative(),
+        ]
     }
 }
 
@@ -288,21 +228,6 @@ impl Primitive for Rem {
 pub fn rem(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("rem", [x.like(), y.like()]);
     bind1(Rem, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_rem() -> Vec<Exemplar> {
-    let pair = |dtype: DType, x: &[f64], y: &[f64]| {
-        let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
-        Exemplar::new(Rem, operands)
-    };
-    vec![
-        pair(DType::F32, &[2.5, -2.5, 7.0, -0.5], &[1.5, 1.5, -2.0, -2.0]),
-        pair(DType::I32, &[7.0, -7.0, 7.0, -7.0, 5.0], &[3.0, 3.0, -3.0, -3.0, 0.0]),
-        pair(DType::U8, &[255.0, 7.0], &[16.0, 0.0]),
-        pair(DType::BF16, &[], &[]),
-        // Exact quotients, where it jumps.
-        pair(DType::F32, &[-0.0, 6.0, -6.0], &[2.0, -3.0, 1.5]).without_derivative(),
-    ]
 }
 
 #[cfg(test)]

@@ -2,17 +2,17 @@
 
 use super::basic::{div, mul, neg};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleResult, Sample, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::comparison::{eq, ge};
 use crate::primitives::complex::{complex, conj, real};
 use crate::primitives::constant::ones_like;
-use crate::primitives::promote::{ArrayLike, promote_inexact};
-use crate::primitives::rules::{
-    arity, batch_elementwise, same_float_type, same_numeric_type, zero_jvp,
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
+use crate::primitives::promote::{ArrayLike, promote_inexact};
+use crate::primitives::rules::{arity, same_float_type, same_numeric_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -30,10 +30,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Abs;
 
-impl Primitive for Abs {
-    fn name(&self) -> &'static str {
-        "abs"
-    }
+impl Abs {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(arity::<1>(operands)?)?;
         ensure_dtype!(
@@ -43,36 +40,32 @@ impl Primitive for Abs {
         );
         Ok(vec![Aval { dtype: x.dtype.real(), ..x }])
     }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = abs(x);
-        let dy = tangents[0].map(y.aval(), |dx| match x.dtype().is_complex() {
+}
+
+impl Elementwise for Abs {
+    const NAME: &'static str = "abs";
+    const TYPE: TypeRule<Abs> = TypeRule::Custom(Abs::abstract_eval);
+    const DERIVATIVE: Derivative<Abs> =
+        Derivative::Unary(|_, x, y, dx| match x.dtype().is_complex() {
             true => {
-                let length = select(&eq(&y, 0.0), &ones_like(&y), &y);
+                let length = select(&eq(y, 0.0), &ones_like(y), y);
                 real(&mul(dx, div(conj(x), complex(&length, 0.0))))
             }
             false => select(&ge(x, 0.0), dx, &neg(dx)),
         });
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op_as("abs", operands, "", &results[0].stablehlo())])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+    const LOWERING: Lowering<Abs> = Lowering::Op("abs");
+    const COST: CostRule<Abs> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            // Away from the bend at 0.
+            Exemplar::new(Abs, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
+            Exemplar::new(Abs, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
+            Exemplar::new(Abs, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
+            Exemplar::new(Abs, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
+            // At the bend.
+            Exemplar::new(Abs, [Sample::listed(DType::F32, [2], &[-0.0, 0.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -87,18 +80,6 @@ pub fn abs(x: &Array) -> Array {
     }
 }
 
-pub(in crate::primitives) fn exemplars_abs() -> Vec<Exemplar> {
-    vec![
-        // Away from the bend at 0.
-        Exemplar::new(Abs, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
-        Exemplar::new(Abs, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
-        Exemplar::new(Abs, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
-        Exemplar::new(Abs, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
-        // At the bend.
-        Exemplar::new(Abs, [Sample::listed(DType::F32, [2], &[-0.0, 0.0])]).without_derivative(),
-    ]
-}
-
 /// Elementwise sign: -1, 0 or 1.
 ///
 /// | | |
@@ -110,24 +91,7 @@ pub(in crate::primitives) fn exemplars_abs() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sign;
 
-impl Primitive for Sign {
-    fn name(&self) -> &'static str {
-        "sign"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_numeric_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Sign {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -141,8 +105,29 @@ impl Primitive for Sign {
         }
         Ok(vec![ctx.op("sign", operands)])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Sign {
+    const NAME: &'static str = "sign";
+    const TYPE: TypeRule<Sign> = TypeRule::unary(Dtypes::Numeric);
+    const DERIVATIVE: Derivative<Sign> = Derivative::Zero;
+    const LOWERING: Lowering<Sign> = Lowering::Custom(Sign::lower);
+    const COST: CostRule<Sign> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Sign, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
+            Exemplar::new(
+                Sign,
+                [Sample::listed(DType::F32, [3], &[-0.0, f64::NAN, f64::NEG_INFINITY])],
+            )
+            // A jump, NaN and infinity.
+            .without_derivative(),
+            Exemplar::new(Sign, [Sample::listed(DType::U8, [3], &[0.0, 1.0, 255.0])]),
+            Exemplar::new(Sign, [Sample::listed(DType::I32, [], &[-7.0])]),
+            Exemplar::new(Sign, [Sample::uniform(DType::C64, [2], 0.5, 1.0)])
+                // The direction does turn; the rule says zero, as JAX's does.
+                .without_derivative(),
+        ]
     }
 }
 
@@ -150,23 +135,6 @@ impl Primitive for Sign {
 #[track_caller]
 pub fn sign(x: &Array) -> Array {
     bind1(Sign, [x])
-}
-
-pub(in crate::primitives) fn exemplars_sign() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Sign, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
-        Exemplar::new(
-            Sign,
-            [Sample::listed(DType::F32, [3], &[-0.0, f64::NAN, f64::NEG_INFINITY])],
-        )
-        // A jump, NaN and infinity.
-        .without_derivative(),
-        Exemplar::new(Sign, [Sample::listed(DType::U8, [3], &[0.0, 1.0, 255.0])]),
-        Exemplar::new(Sign, [Sample::listed(DType::I32, [], &[-7.0])]),
-        Exemplar::new(Sign, [Sample::uniform(DType::C64, [2], 0.5, 1.0)])
-            // The direction does turn; the rule says zero, as JAX's does.
-            .without_derivative(),
-    ]
 }
 
 /// Elementwise test for being neither infinite nor NaN.
@@ -180,35 +148,33 @@ pub(in crate::primitives) fn exemplars_sign() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IsFinite;
 
-impl Primitive for IsFinite {
-    fn name(&self) -> &'static str {
-        "is_finite"
-    }
+impl IsFinite {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_float_type(arity::<1>(operands)?)?;
         Ok(vec![x.with_dtype(DType::Bool)])
     }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op_as("is_finite", operands, "", &results[0].stablehlo())])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for IsFinite {
+    const NAME: &'static str = "is_finite";
+    const TYPE: TypeRule<IsFinite> = TypeRule::Custom(IsFinite::abstract_eval);
+    const DERIVATIVE: Derivative<IsFinite> = Derivative::Zero;
+    const LOWERING: Lowering<IsFinite> = Lowering::Op("is_finite");
+    const COST: CostRule<IsFinite> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(
+                IsFinite,
+                [Sample::listed(
+                    DType::F32,
+                    [4],
+                    &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY],
+                )],
+            )
+            // Nothing to differentiate at infinity.
+            .without_derivative(),
+            Exemplar::new(IsFinite, [Sample::uniform(DType::BF16, [2, 0], 0.0, 1.0)]),
+        ]
     }
 }
 
@@ -217,18 +183,6 @@ impl Primitive for IsFinite {
 #[track_caller]
 pub fn is_finite(x: &Array) -> Array {
     bind1(IsFinite, [x])
-}
-
-pub(in crate::primitives) fn exemplars_is_finite() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(
-            IsFinite,
-            [Sample::listed(DType::F32, [4], &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY])],
-        )
-        // Nothing to differentiate at infinity.
-        .without_derivative(),
-        Exemplar::new(IsFinite, [Sample::uniform(DType::BF16, [2, 0], 0.0, 1.0)]),
-    ]
 }
 
 /// The floating-point number next to `x` in the direction of `y`.
@@ -242,36 +196,32 @@ pub(in crate::primitives) fn exemplars_is_finite() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Nextafter;
 
-impl Primitive for Nextafter {
-    fn name(&self) -> &'static str {
-        "nextafter"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
+impl Nextafter {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let z = bind1(Nextafter, [&primals[0], &primals[1]]);
         let dz = tangents[0].map(z.aval(), Array::clone);
         Ok((vec![z], vec![dz]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.next_after", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+}
+
+impl Elementwise for Nextafter {
+    const NAME: &'static str = "nextafter";
+    const TYPE: TypeRule<Nextafter> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Nextafter> = Derivative::Custom(Nextafter::jvp);
+    const LOWERING: Lowering<Nextafter> = Lowering::Op("chlo.next_after");
+    const COST: CostRule<Nextafter> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        let pair = |dtype: DType, x: &[f64], y: &[f64]| {
+            let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
+            Exemplar::new(Nextafter, operands)
+        };
+        vec![
+            pair(DType::F64, &[1.25, -0.75], &[2.0, -3.0]),
+            pair(DType::F16, &[], &[]),
+            // Equal operands, zeros and NaN, where there is no derivative.
+            pair(DType::F32, &[1.0, 0.0, -0.0, 2.5, f64::NAN], &[2.0, -1.0, 0.0, 2.5, 1.0])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -282,20 +232,6 @@ impl Primitive for Nextafter {
 pub fn nextafter(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("nextafter", [x.like(), y.like()]);
     bind1(Nextafter, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_nextafter() -> Vec<Exemplar> {
-    let pair = |dtype: DType, x: &[f64], y: &[f64]| {
-        let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));
-        Exemplar::new(Nextafter, operands)
-    };
-    vec![
-        pair(DType::F64, &[1.25, -0.75], &[2.0, -3.0]),
-        pair(DType::F16, &[], &[]),
-        // Equal operands, zeros and NaN, where there is no derivative.
-        pair(DType::F32, &[1.0, 0.0, -0.0, 2.5, f64::NAN], &[2.0, -1.0, 0.0, 2.5, 1.0])
-            .without_derivative(),
-    ]
 }
 
 #[cfg(test)]

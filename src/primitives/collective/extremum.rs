@@ -5,7 +5,7 @@ use super::lowering::{self, Groups};
 use super::sum::others;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Primitive, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
+    LowerCtx, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -140,10 +140,16 @@ fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
     ]
 }
 
-pub(in crate::primitives) fn exemplars_max() -> Vec<Exemplar> {
-    exemplars(|axis_names| Exemplar::new(PMax { axis_names }, []))
+impl Registered for PMax {
+    const NAME: &'static str = "pmax";
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|axis_names| Exemplar::new(PMax { axis_names }, []))
+    }
 }
 
-pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
-    exemplars(|axis_names| Exemplar::new(PMin { axis_names }, []))
+impl Registered for PMin {
+    const NAME: &'static str = "pmin";
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|axis_names| Exemplar::new(PMin { axis_names }, []))
+    }
 }

@@ -4,7 +4,7 @@ use super::lowering::{self, Groups};
 use super::{PSumScatter, behind, merged};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Primitive, RuleResult, Sample, Spmd, Tangent, bind1,
+    LowerCtx, Operand, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
@@ -33,7 +33,7 @@ pub struct AllGather {
 
 impl Primitive for AllGather {
     fn name(&self) -> &'static str {
-        "all_gather"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -108,16 +108,20 @@ impl Spmd for AllGather {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |all_gather_dimension, tiled, sample| {
-        let gather = AllGather { axis_name: "i".into(), axis_size: 3, all_gather_dimension, tiled };
-        Exemplar::new(gather, [sample]).along([("i", 3)])
-    };
-    vec![
-        along(0, false, Sample::uniform(DType::F32, [], -1.0, 1.0)),
-        along(2, false, Sample::uniform(DType::F64, [2, 4], -1.0, 1.0)),
-        along(1, true, Sample::uniform(DType::F32, [2, 2], -1.0, 1.0)),
-        along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
-        along(0, true, Sample::uniform(DType::F32, [1], -1.0, 1.0)),
-    ]
+impl Registered for AllGather {
+    const NAME: &'static str = "all_gather";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |all_gather_dimension, tiled, sample| {
+            let gather =
+                AllGather { axis_name: "i".into(), axis_size: 3, all_gather_dimension, tiled };
+            Exemplar::new(gather, [sample]).along([("i", 3)])
+        };
+        vec![
+            along(0, false, Sample::uniform(DType::F32, [], -1.0, 1.0)),
+            along(2, false, Sample::uniform(DType::F64, [2, 4], -1.0, 1.0)),
+            along(1, true, Sample::uniform(DType::F32, [2, 2], -1.0, 1.0)),
+            along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+            along(0, true, Sample::uniform(DType::F32, [1], -1.0, 1.0)),
+        ]
+    }
 }

@@ -3,7 +3,7 @@
 use super::left_over;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Spmd, Tangent, Varying, bind1,
+    Registered, RuleResult, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::iota::iota;
 use crate::primitives::rules::{arity, batched, zero_jvp};
@@ -29,7 +29,7 @@ pub struct AxisIndex {
 
 impl Primitive for AxisIndex {
     fn name(&self) -> &'static str {
-        "axis_index"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<0>(operands)?;
@@ -75,10 +75,13 @@ impl Spmd for AxisIndex {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |name: &str| {
-        Exemplar::new(AxisIndex { axis_name: name.into(), tracked: false }, [])
-            .along([("i", 3), ("j", 2)])
-    };
-    vec![of("i"), of("j")]
+impl Registered for AxisIndex {
+    const NAME: &'static str = "axis_index";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |name: &str| {
+            Exemplar::new(AxisIndex { axis_name: name.into(), tracked: false }, [])
+                .along([("i", 3), ("j", 2)])
+        };
+        vec![of("i"), of("j")]
+    }
 }

@@ -27,15 +27,6 @@ pub use transposition::AllToAll;
 pub use varying::PVary;
 pub(crate) use varying::vary;
 
-pub(super) use extremum::{exemplars_max, exemplars_min};
-pub(super) use gather::exemplars as exemplars_all_gather;
-pub(super) use index::exemplars as exemplars_index;
-pub(super) use permute::exemplars as exemplars_permute;
-pub(super) use scatter::exemplars as exemplars_scatter;
-pub(super) use sum::exemplars as exemplars_sum;
-pub(super) use transposition::exemplars as exemplars_all_to_all;
-pub(super) use varying::exemplars as exemplars_vary;
-
 use super::rules::{batch_at_front, batched, move_axis};
 use super::shape::reshape;
 use crate::core::{Array, BatchAxis, Batched, Primitive, RuleError, RuleResult, bind1};

@@ -3,7 +3,7 @@
 use super::lowering::{self, Groups};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Primitive, RuleResult, Sample, Spmd, Tangent, bind1,
+    LowerCtx, Operand, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure;
 use crate::primitives::constant::zeros_of;
@@ -58,7 +58,7 @@ fn runs(sources: &[Option<usize>]) -> Vec<(Option<usize>, usize)> {
 
 impl Primitive for PPermute {
     fn name(&self) -> &'static str {
-        "ppermute"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -145,19 +145,22 @@ impl Spmd for PPermute {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |perm: &[(usize, usize)], sample| {
-        let permute = PPermute { axis_name: "i".into(), axis_size: 4, perm: perm.to_vec() };
-        Exemplar::new(permute, [sample]).along([("i", 4)])
-    };
-    let ring = [(0, 1), (1, 2), (2, 3), (3, 0)];
-    vec![
-        along(&ring, Sample::uniform(DType::F32, [2], -1.0, 1.0)),
-        along(&[(3, 0), (0, 3), (1, 2), (2, 1)], Sample::uniform(DType::F64, [], -1.0, 1.0)),
-        along(&[(0, 1), (1, 2)], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        along(&[], Sample::uniform(DType::I32, [2], 1.0, 9.0)),
-        along(&ring, Sample::uniform(DType::F32, [0], -1.0, 1.0)),
-    ]
+impl Registered for PPermute {
+    const NAME: &'static str = "ppermute";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |perm: &[(usize, usize)], sample| {
+            let permute = PPermute { axis_name: "i".into(), axis_size: 4, perm: perm.to_vec() };
+            Exemplar::new(permute, [sample]).along([("i", 4)])
+        };
+        let ring = [(0, 1), (1, 2), (2, 3), (3, 0)];
+        vec![
+            along(&ring, Sample::uniform(DType::F32, [2], -1.0, 1.0)),
+            along(&[(3, 0), (0, 3), (1, 2), (2, 1)], Sample::uniform(DType::F64, [], -1.0, 1.0)),
+            along(&[(0, 1), (1, 2)], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            along(&[], Sample::uniform(DType::I32, [2], 1.0, 9.0)),
+            along(&ring, Sample::uniform(DType::F32, [0], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]

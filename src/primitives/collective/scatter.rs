@@ -5,7 +5,7 @@ use super::sum::total;
 use super::{AllGather, behind, parted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
+    LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_type};
@@ -35,7 +35,7 @@ pub struct PSumScatter {
 
 impl Primitive for PSumScatter {
     fn name(&self) -> &'static str {
-        "psum_scatter"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(operands)?;
@@ -113,16 +113,20 @@ impl Spmd for PSumScatter {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |scatter_dimension, tiled, sample| {
-        let scatter = PSumScatter { axis_name: "i".into(), axis_size: 3, scatter_dimension, tiled };
-        Exemplar::new(scatter, [sample]).along([("i", 3)])
-    };
-    vec![
-        along(0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
-        along(1, false, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
-        along(1, true, Sample::uniform(DType::F32, [2, 6], -1.0, 1.0)),
-        along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
-        along(0, true, Sample::uniform(DType::F32, [3, 1], -1.0, 1.0)),
-    ]
+impl Registered for PSumScatter {
+    const NAME: &'static str = "psum_scatter";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |scatter_dimension, tiled, sample| {
+            let scatter =
+                PSumScatter { axis_name: "i".into(), axis_size: 3, scatter_dimension, tiled };
+            Exemplar::new(scatter, [sample]).along([("i", 3)])
+        };
+        vec![
+            along(0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+            along(1, false, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
+            along(1, true, Sample::uniform(DType::F32, [2, 6], -1.0, 1.0)),
+            along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
+            along(0, true, Sample::uniform(DType::F32, [3, 1], -1.0, 1.0)),
+        ]
+    }
 }

@@ -4,7 +4,8 @@ use super::lowering::{self, Groups};
 use super::vary;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Primitive, RuleResult, Sample, Scalar, Spmd, Tangent, Varying, bind1,
+    LowerCtx, Operand, Primitive, Registered, RuleResult, Sample, Scalar, Spmd, Tangent, Varying,
+    bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::constant::fill_of;
@@ -47,7 +48,7 @@ pub(super) fn others(names: &[String], axis: &BatchAxis) -> Vec<String> {
 
 impl Primitive for PSum {
     fn name(&self) -> &'static str {
-        "psum"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         arity::<1>(operands)?;
@@ -115,16 +116,19 @@ impl Spmd for PSum {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let over = |names: &[&str], sample| {
-        let axis_names = names.iter().map(ToString::to_string).collect();
-        Exemplar::new(PSum { axis_names }, [sample]).along([("i", 3), ("j", 2)])
-    };
-    vec![
-        over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
-        over(&["j"], Sample::uniform(DType::C64, [], -1.0, 1.0)),
-        over(&["i"], Sample::listed(DType::U8, [2], &[200.0, 100.0, 1.0])),
-        over(&["i"], Sample::uniform(DType::F32, [0], -1.0, 1.0)),
-    ]
+impl Registered for PSum {
+    const NAME: &'static str = "psum";
+    fn exemplars() -> Vec<Exemplar> {
+        let over = |names: &[&str], sample| {
+            let axis_names = names.iter().map(ToString::to_string).collect();
+            Exemplar::new(PSum { axis_names }, [sample]).along([("i", 3), ("j", 2)])
+        };
+        vec![
+            over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
+            over(&["j"], Sample::uniform(DType::C64, [], -1.0, 1.0)),
+            over(&["i"], Sample::listed(DType::U8, [2], &[200.0, 100.0, 1.0])),
+            over(&["i"], Sample::uniform(DType::F32, [0], -1.0, 1.0)),
+        ]
+    }
 }

@@ -4,7 +4,7 @@ use super::lowering::{self, Groups};
 use super::{behind, merged, parted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
+    LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
@@ -37,7 +37,7 @@ pub struct AllToAll {
 
 impl Primitive for AllToAll {
     fn name(&self) -> &'static str {
-        "all_to_all"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -130,19 +130,22 @@ impl Spmd for AllToAll {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |split_axis, concat_axis, tiled, sample| {
-        let (axis_name, axis_size) = ("i".into(), 3);
-        let primitive = AllToAll { axis_name, axis_size, split_axis, concat_axis, tiled };
-        Exemplar::new(primitive, [sample]).along([("i", 3)])
-    };
-    vec![
-        along(0, 0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
-        along(0, 1, false, Sample::uniform(DType::F64, [3, 2], -1.0, 1.0)),
-        along(2, 0, false, Sample::uniform(DType::I32, [2, 1, 3], 0.0, 9.0)),
-        along(0, 1, true, Sample::uniform(DType::F32, [6, 2], -1.0, 1.0)),
-        along(1, 1, true, Sample::uniform(DType::F64, [2, 6], -1.0, 1.0)),
-        along(2, 0, true, Sample::uniform(DType::F32, [2, 1, 3], -1.0, 1.0)),
-        along(1, 0, true, Sample::uniform(DType::F32, [0, 3], -1.0, 1.0)),
-    ]
+impl Registered for AllToAll {
+    const NAME: &'static str = "all_to_all";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |split_axis, concat_axis, tiled, sample| {
+            let (axis_name, axis_size) = ("i".into(), 3);
+            let primitive = AllToAll { axis_name, axis_size, split_axis, concat_axis, tiled };
+            Exemplar::new(primitive, [sample]).along([("i", 3)])
+        };
+        vec![
+            along(0, 0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+            along(0, 1, false, Sample::uniform(DType::F64, [3, 2], -1.0, 1.0)),
+            along(2, 0, false, Sample::uniform(DType::I32, [2, 1, 3], 0.0, 9.0)),
+            along(0, 1, true, Sample::uniform(DType::F32, [6, 2], -1.0, 1.0)),
+            along(1, 1, true, Sample::uniform(DType::F64, [2, 6], -1.0, 1.0)),
+            along(2, 0, true, Sample::uniform(DType::F32, [2, 1, 3], -1.0, 1.0)),
+            along(1, 0, true, Sample::uniform(DType::F32, [0, 3], -1.0, 1.0)),
+        ]
+    }
 }

@@ -4,7 +4,7 @@ use super::PSum;
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
+    Primitive, Registered, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
 };
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::stablehlo::Value;
@@ -27,7 +27,7 @@ pub struct PVary {
 
 impl Primitive for PVary {
     fn name(&self) -> &'static str {
-        "pvary"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -86,11 +86,14 @@ pub(crate) fn vary(x: &Array, varying: &Varying) -> Array {
     bind1(PVary { axis_names: new.names().to_vec() }, [x])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let pvary = || PVary { axis_names: Vec::new() };
-    vec![
-        Exemplar::new(pvary(), [Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)]),
-        Exemplar::new(pvary(), [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
-        Exemplar::new(pvary(), [Sample::uniform(DType::I32, [0], 0.0, 9.0)]),
-    ]
+impl Registered for PVary {
+    const NAME: &'static str = "pvary";
+    fn exemplars() -> Vec<Exemplar> {
+        let pvary = || PVary { axis_names: Vec::new() };
+        vec![
+            Exemplar::new(pvary(), [Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)]),
+            Exemplar::new(pvary(), [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
+            Exemplar::new(pvary(), [Sample::uniform(DType::I32, [0], 0.0, 9.0)]),
+        ]
+    }
 }

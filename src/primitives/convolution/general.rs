@@ -4,7 +4,8 @@ use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, JvpResult, LowerCtx,
-    Operand, Precision, Primitive, RuleError, RuleResult, ShardingRule, Spmd, Tangent, bind1,
+    Operand, Precision, Primitive, Registered, RuleError, RuleResult, ShardingRule, Spmd, Tangent,
+    bind1,
 };
 use crate::primitives::dot::product_dtype;
 use crate::primitives::rules::{add_tangents, arity, one_cotangent};
@@ -77,7 +78,7 @@ impl ConvGeneralDilated {
 
 impl Primitive for ConvGeneralDilated {
     fn name(&self) -> &'static str {
-        "conv_general_dilated"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [lhs, rhs] = arity(operands)?;

@@ -15,5 +15,3 @@ pub use functions::{
 };
 pub use general::ConvGeneralDilated;
 pub use numbers::ConvDimensionNumbers;
-
-pub(super) use exemplars::exemplars;

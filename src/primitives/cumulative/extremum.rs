@@ -4,7 +4,7 @@ use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, predecessors, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{maximum, minimum, mul, sub};
 use crate::primitives::comparison::eq;
@@ -53,7 +53,7 @@ pub struct Cummax {
 
 impl Primitive for Cummax {
     fn name(&self) -> &'static str {
-        "cummax"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
@@ -131,7 +131,7 @@ pub struct Cummin {
 
 impl Primitive for Cummin {
     fn name(&self) -> &'static str {
-        "cummin"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
@@ -222,14 +222,20 @@ fn exemplar(running: impl Primitive, x: Sample, differentiable: bool) -> Exempla
     if differentiable { exemplar } else { exemplar.without_derivative() }
 }
 
-pub(in crate::primitives) fn exemplars_cummax() -> Vec<Exemplar> {
-    let of = |(axis, reverse, x, smooth)| exemplar(Cummax { axis, reverse }, x, smooth);
-    samples().into_iter().map(of).collect()
+impl Registered for Cummax {
+    const NAME: &'static str = "cummax";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(axis, reverse, x, smooth)| exemplar(Cummax { axis, reverse }, x, smooth);
+        samples().into_iter().map(of).collect()
+    }
 }
 
-pub(in crate::primitives) fn exemplars_cummin() -> Vec<Exemplar> {
-    let of = |(axis, reverse, x, smooth)| exemplar(Cummin { axis, reverse }, x, smooth);
-    samples().into_iter().map(of).collect()
+impl Registered for Cummin {
+    const NAME: &'static str = "cummin";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(axis, reverse, x, smooth)| exemplar(Cummin { axis, reverse }, x, smooth);
+        samples().into_iter().map(of).collect()
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, ensure_along, predecessors};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::logaddexp::{logaddexp, lower_logaddexp, share};
@@ -30,7 +30,7 @@ pub struct Cumlogsumexp {
 
 impl Primitive for Cumlogsumexp {
     fn name(&self) -> &'static str {
-        "cumlogsumexp"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_float_type(arity::<1>(operands)?)?;
@@ -97,24 +97,27 @@ pub fn cumlogsumexp(x: &Array, axis: isize, reverse: bool) -> Array {
     bind1(Cumlogsumexp { axis: axis_of("cumlogsumexp", x, axis), reverse }, [x])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |axis, reverse, x: Sample| Exemplar::new(Cumlogsumexp { axis, reverse }, [x]);
-    let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -3.0, 3.0);
-    let inf = f64::INFINITY;
-    let edges = [-inf, -inf, 1.0, -inf, 900.0, inf, -inf, f64::NAN];
-    vec![
-        along(1, false, floats(DType::F32, &[2, 5])),
-        along(0, true, floats(DType::F64, &[4, 3])),
-        along(1, true, floats(DType::F64, &[2, 3, 2])),
-        along(0, false, Sample::listed(DType::F64, [4], &[700.0, -700.0, 710.0, 710.0])),
-        along(0, false, floats(DType::BF16, &[1])),
-        along(0, false, floats(DType::F16, &[6])),
-        along(1, false, floats(DType::F32, &[3, 0])),
-        along(0, false, floats(DType::F8E5M2, &[0])),
-        // Infinities have no differences.
-        along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
-        along(1, true, Sample::listed(DType::F64, [2, 4], &edges)).without_derivative(),
-    ]
+impl Registered for Cumlogsumexp {
+    const NAME: &'static str = "cumlogsumexp";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |axis, reverse, x: Sample| Exemplar::new(Cumlogsumexp { axis, reverse }, [x]);
+        let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -3.0, 3.0);
+        let inf = f64::INFINITY;
+        let edges = [-inf, -inf, 1.0, -inf, 900.0, inf, -inf, f64::NAN];
+        vec![
+            along(1, false, floats(DType::F32, &[2, 5])),
+            along(0, true, floats(DType::F64, &[4, 3])),
+            along(1, true, floats(DType::F64, &[2, 3, 2])),
+            along(0, false, Sample::listed(DType::F64, [4], &[700.0, -700.0, 710.0, 710.0])),
+            along(0, false, floats(DType::BF16, &[1])),
+            along(0, false, floats(DType::F16, &[6])),
+            along(1, false, floats(DType::F32, &[3, 0])),
+            along(0, false, floats(DType::F8E5M2, &[0])),
+            // Infinities have no differences.
+            along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
+            along(1, true, Sample::listed(DType::F64, [2, 4], &edges)).without_derivative(),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::primitives::composite::{Combine, lower_as_function};
 use crate::primitives::rules::element_dtype;
 use crate::primitives::shape::reshape_to;
 use crate::primitives::slicing::slice;
-use crate::primitives::structural::{PaddingDim, concatenate, expand_dims, pad, rev};
+use crate::primitives::structural::{PaddingDim, concatenate, expand_dims, lax_pad, rev};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
 /// How to go along an axis.
@@ -189,7 +189,7 @@ fn interleaved(first: &Array, later: &Array, odd: &Array, axis: usize, size: usi
     let mut missing = vec![PaddingDim::default(); odd.rank()];
     missing[axis].high = (even.shape()[axis] - odd.shape()[axis]) as isize;
     let zero = crate::primitives::constant::zeros_of(&odd.aval().with_shape(Shape::scalar()));
-    let odd = pad(odd, &zero, &missing);
+    let odd = lax_pad(odd, &zero, &missing);
     let inner = axis as isize + 1;
     let pairs = concatenate(&[expand_dims(&even, &[inner]), expand_dims(&odd, &[inner])], inner);
     let mut dims = even.shape().to_vec();

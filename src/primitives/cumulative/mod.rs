@@ -17,14 +17,8 @@ pub use prod::{Cumprod, cumprod};
 pub use recurrence::{LinearRecurrence, linear_recurrence};
 pub use sum::{Cumsum, cumsum};
 
-pub(super) use extremum::{exemplars_cummax, exemplars_cummin};
-pub(super) use logsumexp::exemplars as exemplars_cumlogsumexp;
-pub(super) use prod::exemplars as exemplars_cumprod;
-pub(super) use recurrence::exemplars as exemplars_linear_recurrence;
-pub(super) use sum::exemplars as exemplars_cumsum;
-
 use super::rules::{arity, resolve_axis};
-use super::structural::{PaddingDim, pad};
+use super::structural::{PaddingDim, lax_pad};
 use crate::core::{Array, Aval, RuleResult, trace};
 use crate::{ensure_dtype, ensure_shape};
 
@@ -57,7 +51,7 @@ fn predecessors(x: &Array, axis: usize, reverse: bool, fill: f64) -> Array {
     config[axis] = PaddingDim { low, high, interior: 0 };
     match x.shape()[axis] {
         0 => x.clone(),
-        _ if x.dtype().is_integer() => pad(x, fill as i64, &config),
-        _ => pad(x, fill, &config),
+        _ if x.dtype().is_integer() => lax_pad(x, fill as i64, &config),
+        _ => lax_pad(x, fill, &config),
     }
 }

@@ -4,7 +4,7 @@ use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, predecessors, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::mul;
 use crate::primitives::rules::{batched, move_axis};
@@ -29,7 +29,7 @@ pub struct Cumprod {
 
 impl Primitive for Cumprod {
     fn name(&self) -> &'static str {
-        "cumprod"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
@@ -91,29 +91,32 @@ pub fn cumprod(x: &Array, axis: isize, reverse: bool) -> Array {
     bind1(Cumprod { axis: axis_of("cumprod", x, axis), reverse }, [x])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |axis, reverse, x: Sample| Exemplar::new(Cumprod { axis, reverse }, [x]);
-    let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-    let edges = [2.0, f64::INFINITY, -1.0, 0.0, 3.0, f64::NAN, -0.0, 5.0];
-    let mut all = vec![
-        along(1, false, floats(DType::F32, &[2, 5])),
-        along(0, true, floats(DType::F64, &[4, 3])),
-        along(1, true, floats(DType::F64, &[2, 3, 2])),
-        along(0, false, floats(DType::C64, &[3])),
-        // The derivative is right at zeros, also at several.
-        along(0, false, Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])),
-        along(0, false, floats(DType::BF16, &[1])),
-        along(1, false, floats(DType::F32, &[3, 0])),
-        along(0, false, floats(DType::F32, &[0, 2])),
-        // Infinities have no differences.
-        along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
-        along(0, false, Sample::listed(DType::I8, [3], &[127.0, 3.0, -128.0])),
-        along(0, false, Sample::listed(DType::U16, [3], &[65535.0, 2.0, 7.0])),
-    ];
-    for dtype in [DType::I4, DType::U4, DType::I64, DType::U64, DType::F16, DType::F8E4M3FN] {
-        all.push(along(0, false, Sample::uniform(dtype, [4], 0.0, 3.0)));
+impl Registered for Cumprod {
+    const NAME: &'static str = "cumprod";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |axis, reverse, x: Sample| Exemplar::new(Cumprod { axis, reverse }, [x]);
+        let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
+        let edges = [2.0, f64::INFINITY, -1.0, 0.0, 3.0, f64::NAN, -0.0, 5.0];
+        let mut all = vec![
+            along(1, false, floats(DType::F32, &[2, 5])),
+            along(0, true, floats(DType::F64, &[4, 3])),
+            along(1, true, floats(DType::F64, &[2, 3, 2])),
+            along(0, false, floats(DType::C64, &[3])),
+            // The derivative is right at zeros, also at several.
+            along(0, false, Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])),
+            along(0, false, floats(DType::BF16, &[1])),
+            along(1, false, floats(DType::F32, &[3, 0])),
+            along(0, false, floats(DType::F32, &[0, 2])),
+            // Infinities have no differences.
+            along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
+            along(0, false, Sample::listed(DType::I8, [3], &[127.0, 3.0, -128.0])),
+            along(0, false, Sample::listed(DType::U16, [3], &[65535.0, 2.0, 7.0])),
+        ];
+        for dtype in [DType::I4, DType::U4, DType::I64, DType::U64, DType::F16, DType::F8E4M3FN] {
+            all.push(along(0, false, Sample::uniform(dtype, [4], 0.0, 3.0)));
+        }
+        all
     }
-    all
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{axis_of, ensure_along, predecessors};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Tangent, bind1,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{add, mul};
 use crate::primitives::promote::{ArrayLike, promote_arrays};
@@ -37,7 +37,7 @@ pub struct LinearRecurrence {
 
 impl Primitive for LinearRecurrence {
     fn name(&self) -> &'static str {
-        "linear_recurrence"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let y = same_numeric_type(arity::<2>(operands)?)?;
@@ -125,29 +125,32 @@ pub fn linear_recurrence(
     bind1(LinearRecurrence { axis, reverse }, [&a, &b])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |axis, reverse, dtype, shape: &[usize]| {
-        let x = || Sample::uniform(dtype, shape, -2.0, 2.0);
-        Exemplar::new(LinearRecurrence { axis, reverse }, [x(), x()])
-    };
-    let edges = [1.0, f64::INFINITY, 0.0, -0.0, f64::NAN, 2.0];
-    let edges = || Sample::listed(DType::F32, [2, 3], &edges);
-    let axis = LinearRecurrence { axis: 1, reverse: false };
-    vec![
-        along(1, false, DType::F32, &[2, 4]),
-        along(0, true, DType::F64, &[4, 2]),
-        along(1, true, DType::F64, &[2, 3, 2]),
-        along(0, false, DType::C64, &[3]),
-        along(0, false, DType::I32, &[4]),
-        along(0, false, DType::U8, &[5]),
-        along(0, true, DType::I4, &[4]),
-        along(0, false, DType::BF16, &[3]),
-        along(0, false, DType::F16, &[1, 2]),
-        along(0, false, DType::F32, &[0, 2]),
-        along(1, true, DType::F32, &[0, 2]),
-        // Infinities have no differences.
-        Exemplar::new(axis, [edges(), edges()]).without_derivative(),
-    ]
+impl Registered for LinearRecurrence {
+    const NAME: &'static str = "linear_recurrence";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |axis, reverse, dtype, shape: &[usize]| {
+            let x = || Sample::uniform(dtype, shape, -2.0, 2.0);
+            Exemplar::new(LinearRecurrence { axis, reverse }, [x(), x()])
+        };
+        let edges = [1.0, f64::INFINITY, 0.0, -0.0, f64::NAN, 2.0];
+        let edges = || Sample::listed(DType::F32, [2, 3], &edges);
+        let axis = LinearRecurrence { axis: 1, reverse: false };
+        vec![
+            along(1, false, DType::F32, &[2, 4]),
+            along(0, true, DType::F64, &[4, 2]),
+            along(1, true, DType::F64, &[2, 3, 2]),
+            along(0, false, DType::C64, &[3]),
+            along(0, false, DType::I32, &[4]),
+            along(0, false, DType::U8, &[5]),
+            along(0, true, DType::I4, &[4]),
+            along(0, false, DType::BF16, &[3]),
+            along(0, false, DType::F16, &[1, 2]),
+            along(0, false, DType::F32, &[0, 2]),
+            along(1, true, DType::F32, &[0, 2]),
+            // Infinities have no differences.
+            Exemplar::new(axis, [edges(), edges()]).without_derivative(),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::loops::{Along, lower_loop, lower_tree, sum_carry};
 use super::{axis_of, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1,
+    Primitive, Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::add;
 use crate::primitives::rules::{batched, linear_jvp, move_axis, one_cotangent};
@@ -29,7 +29,7 @@ pub struct Cumsum {
 
 impl Primitive for Cumsum {
     fn name(&self) -> &'static str {
-        "cumsum"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         total_type(operands, self.axis)
@@ -88,29 +88,32 @@ pub fn cumsum(x: &Array, axis: isize, reverse: bool) -> Array {
     bind1(Cumsum { axis: axis_of("cumsum", x, axis), reverse }, [x])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let along = |axis, reverse, x: Sample| Exemplar::new(Cumsum { axis, reverse }, [x]);
-    let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-    let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0];
-    let mut all = vec![
-        along(1, false, floats(DType::F32, &[2, 5])),
-        along(0, true, floats(DType::F64, &[4, 3])),
-        along(1, true, floats(DType::F64, &[2, 3, 4])),
-        along(0, false, floats(DType::C64, &[3])),
-        along(0, false, floats(DType::BF16, &[1])),
-        along(1, false, floats(DType::F32, &[3, 0])),
-        along(0, false, floats(DType::F32, &[3, 0])),
-        along(0, false, floats(DType::F32, &[0])),
-        // Infinities have no differences.
-        along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
-        along(0, false, Sample::listed(DType::I8, [3], &[127.0, 1.0, -128.0])),
-        along(0, false, Sample::listed(DType::U8, [3], &[255.0, 1.0, 7.0])),
-        along(0, true, Sample::listed(DType::I64, [2], &[9.2e18, 9.2e18])),
-    ];
-    for dtype in [DType::I4, DType::U4, DType::U32, DType::I32, DType::F16, DType::F8E5M2] {
-        all.push(along(0, false, Sample::uniform(dtype, [4], 0.0, 3.0)));
+impl Registered for Cumsum {
+    const NAME: &'static str = "cumsum";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |axis, reverse, x: Sample| Exemplar::new(Cumsum { axis, reverse }, [x]);
+        let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
+        let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0];
+        let mut all = vec![
+            along(1, false, floats(DType::F32, &[2, 5])),
+            along(0, true, floats(DType::F64, &[4, 3])),
+            along(1, true, floats(DType::F64, &[2, 3, 4])),
+            along(0, false, floats(DType::C64, &[3])),
+            along(0, false, floats(DType::BF16, &[1])),
+            along(1, false, floats(DType::F32, &[3, 0])),
+            along(0, false, floats(DType::F32, &[3, 0])),
+            along(0, false, floats(DType::F32, &[0])),
+            // Infinities have no differences.
+            along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
+            along(0, false, Sample::listed(DType::I8, [3], &[127.0, 1.0, -128.0])),
+            along(0, false, Sample::listed(DType::U8, [3], &[255.0, 1.0, 7.0])),
+            along(0, true, Sample::listed(DType::I64, [2], &[9.2e18, 9.2e18])),
+        ];
+        for dtype in [DType::I4, DType::U4, DType::U32, DType::I32, DType::F16, DType::F8E5M2] {
+            all.push(along(0, false, Sample::uniform(dtype, [4], 0.0, 3.0)));
+        }
+        all
     }
-    all
 }
 
 #[cfg(test)]

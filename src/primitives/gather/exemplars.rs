@@ -1,7 +1,7 @@
 //! Exemplars of gather.
 
 use super::{Gather, GatherDimensionNumbers, GatherScatterMode};
-use crate::core::{DType, Exemplar, Sample, Scalar};
+use crate::core::{DType, Exemplar, Registered, Sample, Scalar};
 
 const CLIP: GatherScatterMode = GatherScatterMode::Clip;
 const FILL: GatherScatterMode = GatherScatterMode::FillOrDrop;
@@ -64,30 +64,34 @@ fn elements() -> GatherDimensionNumbers {
     }
 }
 
-pub(in crate::primitives) fn exemplars_gather() -> Vec<Exemplar> {
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    let places = |shape: &[usize]| Sample::uniform(DType::I32, shape, -3.0, 7.0);
-    let within = |shape: &[usize]| Sample::uniform(DType::I32, shape, 0.0, 2.0);
-    let mut all = Vec::new();
-    for mode in [CLIP, FILL] {
-        all.push(indexed(mode, rows(), &[1, 3], [floats(&[4, 3]), places(&[4, 1])]));
-        all.push(indexed(mode, blocks(), &[2, 1], [floats(&[4, 3]), places(&[5, 2])]));
-        all.push(indexed(mode, along_axis(), &[1, 1], [floats(&[3, 4]), places(&[2, 3, 1])]));
-        all.push(indexed(mode, elements(), &[1], [floats(&[3]), places(&[0, 1])]));
-        all.push(indexed(mode, elements(), &[1], [floats(&[5]), places(&[1])]));
+impl Registered for Gather {
+    const NAME: &'static str = "gather";
+    fn exemplars() -> Vec<Exemplar> {
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        let places = |shape: &[usize]| Sample::uniform(DType::I32, shape, -3.0, 7.0);
+        let within = |shape: &[usize]| Sample::uniform(DType::I32, shape, 0.0, 2.0);
+        let mut all = Vec::new();
+        for mode in [CLIP, FILL] {
+            all.push(indexed(mode, rows(), &[1, 3], [floats(&[4, 3]), places(&[4, 1])]));
+            all.push(indexed(mode, blocks(), &[2, 1], [floats(&[4, 3]), places(&[5, 2])]));
+            all.push(indexed(mode, along_axis(), &[1, 1], [floats(&[3, 4]), places(&[2, 3, 1])]));
+            all.push(indexed(mode, elements(), &[1], [floats(&[3]), places(&[0, 1])]));
+            all.push(indexed(mode, elements(), &[1], [floats(&[5]), places(&[1])]));
+        }
+        all.push(indexed(PROMISE, rows(), &[1, 3], [floats(&[4, 3]), within(&[5, 1])]));
+        // Narrow and unsigned indices, beyond the last place and beyond their own range.
+        let bytes = Sample::listed(DType::I8, [4, 1], &[-128.0, -1.0, 2.0, 127.0]);
+        all.push(indexed(FILL, elements(), &[1], [floats(&[300]), bytes.clone()]));
+        all.push(indexed(CLIP, elements(), &[1], [floats(&[5]), bytes]));
+        let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);
+        all.push(indexed(FILL, elements(), &[1], [floats(&[5]), unsigned]));
+        // What each kind of dtype fills with.
+        for dtype in [DType::I8, DType::U16, DType::Bool, DType::BF16, DType::C64, DType::F8E4M3FN]
+        {
+            let x = Sample::uniform(dtype, [3], 0.0, 2.0);
+            let places = Sample::listed(DType::I64, [3, 1], &[1.0, 3.0, -1.0]);
+            all.push(indexed(FILL, elements(), &[1], [x, places]).without_derivative());
+        }
+        all
     }
-    all.push(indexed(PROMISE, rows(), &[1, 3], [floats(&[4, 3]), within(&[5, 1])]));
-    // Narrow and unsigned indices, beyond the last place and beyond their own range.
-    let bytes = Sample::listed(DType::I8, [4, 1], &[-128.0, -1.0, 2.0, 127.0]);
-    all.push(indexed(FILL, elements(), &[1], [floats(&[300]), bytes.clone()]));
-    all.push(indexed(CLIP, elements(), &[1], [floats(&[5]), bytes]));
-    let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);
-    all.push(indexed(FILL, elements(), &[1], [floats(&[5]), unsigned]));
-    // What each kind of dtype fills with.
-    for dtype in [DType::I8, DType::U16, DType::Bool, DType::BF16, DType::C64, DType::F8E4M3FN] {
-        let x = Sample::uniform(dtype, [3], 0.0, 2.0);
-        let places = Sample::listed(DType::I64, [3, 1], &[1.0, 3.0, -1.0]);
-        all.push(indexed(FILL, elements(), &[1], [x, places]).without_derivative());
-    }
-    all
 }

@@ -2,8 +2,6 @@
 
 mod exemplars;
 mod numbers;
-
-pub(super) use exemplars::exemplars_gather;
 pub use numbers::{GatherDimensionNumbers, GatherScatterMode};
 pub(super) use numbers::{attribute_lists, ensure_addressing, ensure_increasing};
 pub(super) use numbers::{shifted, with_front};
@@ -15,7 +13,7 @@ use super::slicing::widened_indices;
 use super::structural::expand_dims;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
-    RuleError, RuleResult, Scalar, ShardingRule, Spmd, Tangent, bind1,
+    Registered, RuleError, RuleResult, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -48,7 +46,7 @@ pub struct Gather {
 
 impl Primitive for Gather {
     fn name(&self) -> &'static str {
-        "gather"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, indices] = arity(operands)?;

@@ -4,7 +4,7 @@ use super::matrices::{expect_square, hermitian, identity, lower_part};
 use super::triangular_solve::{TransposeA, TriangularSolve, solve, triangular_solve};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::composite::lower_by;
 use crate::primitives::rules::{arity, batched, move_axis};
@@ -26,7 +26,7 @@ pub struct Cholesky;
 
 impl Primitive for Cholesky {
     fn name(&self) -> &'static str {
-        "cholesky"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -90,16 +90,20 @@ pub fn cholesky(a: &Array) -> Array {
     bind1(Cholesky, [a])
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let three = [4.0, 9.0, 9.0, 1.0, 3.0, 9.0, -0.5, 0.3, 2.0];
-    vec![
-        Exemplar::new(Cholesky, [Sample::listed(DType::F32, [3, 3], &three)]),
-        Exemplar::new(
-            Cholesky,
-            [Sample::listed(DType::F64, [2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 2.0])],
-        ),
-        Exemplar::new(Cholesky, [Sample::listed(DType::C64, [2, 2], &[4.0, 0.0, 0.5, 3.0])]),
-        Exemplar::new(Cholesky, [Sample::uniform(DType::F32, [0, 0], 0.0, 1.0)]),
-        Exemplar::new(Cholesky, [Sample::listed(DType::F32, [1, 1], &[-1.0])]).without_derivative(),
-    ]
+impl Registered for Cholesky {
+    const NAME: &'static str = "cholesky";
+    fn exemplars() -> Vec<Exemplar> {
+        let three = [4.0, 9.0, 9.0, 1.0, 3.0, 9.0, -0.5, 0.3, 2.0];
+        vec![
+            Exemplar::new(Cholesky, [Sample::listed(DType::F32, [3, 3], &three)]),
+            Exemplar::new(
+                Cholesky,
+                [Sample::listed(DType::F64, [2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 2.0])],
+            ),
+            Exemplar::new(Cholesky, [Sample::listed(DType::C64, [2, 2], &[4.0, 0.0, 0.5, 3.0])]),
+            Exemplar::new(Cholesky, [Sample::uniform(DType::F32, [0, 0], 0.0, 1.0)]),
+            Exemplar::new(Cholesky, [Sample::listed(DType::F32, [1, 1], &[-1.0])])
+                .without_derivative(),
+        ]
+    }
 }

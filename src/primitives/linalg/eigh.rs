@@ -6,7 +6,7 @@ use super::matrices::{
 use super::svd;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind,
+    Registered, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -35,7 +35,7 @@ pub struct Eigh;
 
 impl Primitive for Eigh {
     fn name(&self) -> &'static str {
-        "eigh"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -123,17 +123,20 @@ pub fn eigh(a: &Array) -> (Array, Array) {
     (v, w)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let three = [2.0, 9.0, 9.0, 0.5, -1.0, 9.0, 0.3, 0.8, 4.0];
-    let of = |dtype, shape: &[usize], list: &[f64]| {
-        Exemplar::new(Eigh, [Sample::listed(dtype, shape, list)])
-    };
-    vec![
-        of(DType::F32, &[3, 3], &three),
-        of(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
-        // The phase of complex eigenvectors is free, and differences see it jump.
-        of(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
-        of(DType::F32, &[0, 0], &[]),
-        of(DType::F32, &[1, 1], &[-3.0]),
-    ]
+impl Registered for Eigh {
+    const NAME: &'static str = "eigh";
+    fn exemplars() -> Vec<Exemplar> {
+        let three = [2.0, 9.0, 9.0, 0.5, -1.0, 9.0, 0.3, 0.8, 4.0];
+        let of = |dtype, shape: &[usize], list: &[f64]| {
+            Exemplar::new(Eigh, [Sample::listed(dtype, shape, list)])
+        };
+        vec![
+            of(DType::F32, &[3, 3], &three),
+            of(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
+            // The phase of complex eigenvectors is free, and differences see it jump.
+            of(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
+            of(DType::F32, &[0, 0], &[]),
+            of(DType::F32, &[1, 1], &[-3.0]),
+        ]
+    }
 }

@@ -6,7 +6,7 @@ use super::matrices::{
 use super::triangular_solve::{solve, with_unit_diagonal};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Shape, Tangent, bind,
+    Registered, RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -32,7 +32,7 @@ pub struct Lu;
 
 impl Primitive for Lu {
     fn name(&self) -> &'static str {
-        "lu"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -201,19 +201,22 @@ pub fn lu(a: &Array) -> (Array, Array, Array) {
     (packed, pivots, permutation)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let listed = |dtype, shape: &[usize], list: &[f64]| {
-        Exemplar::new(Lu, [Sample::listed(dtype, shape, list)])
-    };
-    let nine = [1.0, 2.0, -0.5, 4.0, 0.3, 1.2, -2.0, 3.0, 0.7];
-    vec![
-        listed(DType::F32, &[3, 3], &nine),
-        listed(DType::F64, &[2, 2, 2], &[0.5, 1.0, 2.0, 0.1, 3.0, 1.0, -1.0, 2.0]),
-        listed(DType::F64, &[3, 2], &nine),
-        listed(DType::F64, &[2, 3], &nine),
-        listed(DType::C64, &[2, 2], &[1.0, 2.0, 3.5, -1.0]),
-        listed(DType::F32, &[2, 2], &[0.0, 0.0, 0.0, 1.0]).without_derivative(),
-        listed(DType::F32, &[0, 0], &[]),
-        listed(DType::F32, &[1, 1], &[3.0]),
-    ]
+impl Registered for Lu {
+    const NAME: &'static str = "lu";
+    fn exemplars() -> Vec<Exemplar> {
+        let listed = |dtype, shape: &[usize], list: &[f64]| {
+            Exemplar::new(Lu, [Sample::listed(dtype, shape, list)])
+        };
+        let nine = [1.0, 2.0, -0.5, 4.0, 0.3, 1.2, -2.0, 3.0, 0.7];
+        vec![
+            listed(DType::F32, &[3, 3], &nine),
+            listed(DType::F64, &[2, 2, 2], &[0.5, 1.0, 2.0, 0.1, 3.0, 1.0, -1.0, 2.0]),
+            listed(DType::F64, &[3, 2], &nine),
+            listed(DType::F64, &[2, 3], &nine),
+            listed(DType::C64, &[2, 2], &[1.0, 2.0, 3.5, -1.0]),
+            listed(DType::F32, &[2, 2], &[0.0, 0.0, 0.0, 1.0]).without_derivative(),
+            listed(DType::F32, &[0, 0], &[]),
+            listed(DType::F32, &[1, 1], &[3.0]),
+        ]
+    }
 }

@@ -20,11 +20,3 @@ pub use lu::{Lu, lu};
 pub use qr::{Qr, qr};
 pub use svd::{Svd, svd};
 pub use triangular_solve::{TransposeA, TriangularSolve, triangular_solve};
-
-pub(super) use cholesky::exemplars as exemplars_cholesky;
-pub(super) use eig::exemplars as exemplars_eig;
-pub(super) use eigh::exemplars as exemplars_eigh;
-pub(super) use lu::exemplars as exemplars_lu;
-pub(super) use qr::exemplars as exemplars_qr;
-pub(super) use svd::exemplars as exemplars_svd;
-pub(super) use triangular_solve::exemplars as exemplars_triangular_solve;

@@ -4,7 +4,7 @@ use super::matrices::{adjoint, expect_matrices, lower_part, product, sizes, uppe
 use super::triangular_solve::solve;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Shape, Tangent, bind,
+    Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind,
 };
 use crate::primitives::composite::lower_by;
 use crate::primitives::rules::{arity, move_axis};
@@ -43,7 +43,7 @@ fn last_two(shape: &Shape, m: usize, n: usize) -> Shape {
 
 impl Primitive for Qr {
     fn name(&self) -> &'static str {
-        "qr"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -148,19 +148,22 @@ pub fn qr(a: &Array, full_matrices: bool) -> (Array, Array) {
     (q, r)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |full_matrices, dtype, shape: &[usize]| {
-        Exemplar::new(Qr { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
-    };
-    vec![
-        of(false, DType::F32, &[4, 3]),
-        of(true, DType::F64, &[2, 3, 3]),
-        of(false, DType::C64, &[3, 2]),
-        of(true, DType::F32, &[4, 2]).without_derivative(),
-        of(false, DType::F32, &[2, 3]).without_derivative(),
-        of(true, DType::C128, &[2, 3]).without_derivative(),
-        of(false, DType::F32, &[0, 0]),
-        of(true, DType::F32, &[2, 0]).without_derivative(),
-        of(false, DType::F32, &[1, 1]),
-    ]
+impl Registered for Qr {
+    const NAME: &'static str = "qr";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |full_matrices, dtype, shape: &[usize]| {
+            Exemplar::new(Qr { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
+        };
+        vec![
+            of(false, DType::F32, &[4, 3]),
+            of(true, DType::F64, &[2, 3, 3]),
+            of(false, DType::C64, &[3, 2]),
+            of(true, DType::F32, &[4, 2]).without_derivative(),
+            of(false, DType::F32, &[2, 3]).without_derivative(),
+            of(true, DType::C128, &[2, 3]).without_derivative(),
+            of(false, DType::F32, &[0, 0]),
+            of(true, DType::F32, &[2, 0]).without_derivative(),
+            of(false, DType::F32, &[1, 1]),
+        ]
+    }
 }

@@ -6,7 +6,7 @@ use super::matrices::{
 use super::qr::qr;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind,
+    Registered, RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -41,7 +41,7 @@ pub struct Svd {
 
 impl Primitive for Svd {
     fn name(&self) -> &'static str {
-        "svd"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -289,22 +289,28 @@ pub fn svd(a: &Array, full_matrices: bool) -> (Array, Array, Array) {
     (u, s, vh)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |full_matrices, dtype, shape: &[usize]| {
-        Exemplar::new(Svd { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
-    };
-    vec![
-        of(false, DType::F32, &[4, 3]),
-        of(false, DType::F64, &[2, 2, 3]),
-        of(true, DType::F64, &[3, 3]),
-        // The phase of complex vectors is free, and differences see it jump.
-        of(false, DType::C64, &[3, 2]).without_derivative(),
-        of(true, DType::F32, &[4, 2]).without_derivative(),
-        of(true, DType::F32, &[2, 4]).without_derivative(),
-        of(false, DType::F32, &[0, 3]),
-        of(true, DType::F32, &[3, 0]).without_derivative(),
-        of(false, DType::F32, &[1, 1]),
-        Exemplar::new(Svd { full_matrices: false }, [Sample::listed(DType::F32, [3, 3], &[0.0])])
+impl Registered for Svd {
+    const NAME: &'static str = "svd";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |full_matrices, dtype, shape: &[usize]| {
+            Exemplar::new(Svd { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
+        };
+        vec![
+            of(false, DType::F32, &[4, 3]),
+            of(false, DType::F64, &[2, 2, 3]),
+            of(true, DType::F64, &[3, 3]),
+            // The phase of complex vectors is free, and differences see it jump.
+            of(false, DType::C64, &[3, 2]).without_derivative(),
+            of(true, DType::F32, &[4, 2]).without_derivative(),
+            of(true, DType::F32, &[2, 4]).without_derivative(),
+            of(false, DType::F32, &[0, 3]),
+            of(true, DType::F32, &[3, 0]).without_derivative(),
+            of(false, DType::F32, &[1, 1]),
+            Exemplar::new(
+                Svd { full_matrices: false },
+                [Sample::listed(DType::F32, [3, 3], &[0.0])],
+            )
             .without_derivative(),
-    ]
+        ]
+    }
 }

@@ -3,7 +3,7 @@
 use super::matrices::{adjoint, expect_square, identity, lower_part, product, swapped, upper_part};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1,
+    Primitive, Registered, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::rules::{add_tangents, arity, batch_at_front, batched, one_cotangent};
 use crate::primitives::{conj, neg};
@@ -77,7 +77,7 @@ impl TriangularSolve {
 
 impl Primitive for TriangularSolve {
     fn name(&self) -> &'static str {
-        "triangular_solve"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a, b] = arity(operands)?;
@@ -182,29 +182,35 @@ pub(super) fn with_unit_diagonal(strict: &Array) -> Array {
     strict + identity(strict)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let matrix =
-        |dtype| Sample::listed(dtype, [3, 3], &[2.0, 0.5, -0.3, 0.4, 1.5, 0.2, -0.1, 0.3, 1.8]);
-    let many =
-        |dtype| Sample::listed(dtype, [2, 2, 2], &[2.0, 0.5, -0.3, 1.5, 0.7, 0.2, -0.1, 3.0]);
-    let numbers = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -1.0, 1.0);
-    let of = |left_side, lower, transpose_a, unit_diagonal| TriangularSolve {
-        left_side,
-        lower,
-        transpose_a,
-        unit_diagonal,
-    };
-    use TransposeA::{Adjoint, NoTranspose, Transpose};
-    let (f32, f64, c64) = (DType::F32, DType::F64, DType::C64);
-    vec![
-        Exemplar::new(of(true, true, NoTranspose, false), [matrix(f32), numbers(f32, &[3, 2])]),
-        Exemplar::new(of(false, true, Transpose, false), [matrix(f64), numbers(f64, &[2, 3])]),
-        Exemplar::new(of(true, false, Adjoint, true), [matrix(c64), numbers(c64, &[3, 1])]),
-        Exemplar::new(of(false, false, NoTranspose, true), [many(f32), numbers(f32, &[2, 1, 2])]),
-        Exemplar::new(of(true, true, Transpose, true), [many(f64), numbers(f64, &[2, 2, 0])]),
-        Exemplar::new(
-            of(true, true, NoTranspose, false),
-            [numbers(f32, &[0, 0]), numbers(f32, &[0, 2])],
-        ),
-    ]
+impl Registered for TriangularSolve {
+    const NAME: &'static str = "triangular_solve";
+    fn exemplars() -> Vec<Exemplar> {
+        let matrix =
+            |dtype| Sample::listed(dtype, [3, 3], &[2.0, 0.5, -0.3, 0.4, 1.5, 0.2, -0.1, 0.3, 1.8]);
+        let many =
+            |dtype| Sample::listed(dtype, [2, 2, 2], &[2.0, 0.5, -0.3, 1.5, 0.7, 0.2, -0.1, 3.0]);
+        let numbers = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -1.0, 1.0);
+        let of = |left_side, lower, transpose_a, unit_diagonal| TriangularSolve {
+            left_side,
+            lower,
+            transpose_a,
+            unit_diagonal,
+        };
+        use TransposeA::{Adjoint, NoTranspose, Transpose};
+        let (f32, f64, c64) = (DType::F32, DType::F64, DType::C64);
+        vec![
+            Exemplar::new(of(true, true, NoTranspose, false), [matrix(f32), numbers(f32, &[3, 2])]),
+            Exemplar::new(of(false, true, Transpose, false), [matrix(f64), numbers(f64, &[2, 3])]),
+            Exemplar::new(of(true, false, Adjoint, true), [matrix(c64), numbers(c64, &[3, 1])]),
+            Exemplar::new(
+                of(false, false, NoTranspose, true),
+                [many(f32), numbers(f32, &[2, 1, 2])],
+            ),
+            Exemplar::new(of(true, true, Transpose, true), [many(f64), numbers(f64, &[2, 2, 0])]),
+            Exemplar::new(
+                of(true, true, NoTranspose, false),
+                [numbers(f32, &[0, 0]), numbers(f32, &[0, 2])],
+            ),
+        ]
+    }
 }

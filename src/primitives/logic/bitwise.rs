@@ -1,12 +1,10 @@
 //! And, or, exclusive or, not.
 
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{arity, batch_elementwise, same_bits_type, zero_jvp};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 fn exemplars(operation: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
@@ -32,34 +30,14 @@ fn exemplars(operation: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct And;
 
-impl Primitive for And {
-    fn name(&self) -> &'static str {
-        "and"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("and", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for And {
+    const NAME: &'static str = "and";
+    const TYPE: TypeRule<And> = TypeRule::binary(Dtypes::Bits);
+    const DERIVATIVE: Derivative<And> = Derivative::Zero;
+    const LOWERING: Lowering<And> = Lowering::Op("and");
+    const COST: CostRule<And> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(And, operands))
     }
 }
 
@@ -70,10 +48,6 @@ impl Primitive for And {
 pub fn bitwise_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("bitwise_and", [x.like(), y.like()]);
     bind1(And, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_and() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(And, operands))
 }
 
 /// Elementwise or: logical on booleans, bit by bit on integers.
@@ -87,34 +61,14 @@ pub(in crate::primitives) fn exemplars_and() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Or;
 
-impl Primitive for Or {
-    fn name(&self) -> &'static str {
-        "or"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("or", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for Or {
+    const NAME: &'static str = "or";
+    const TYPE: TypeRule<Or> = TypeRule::binary(Dtypes::Bits);
+    const DERIVATIVE: Derivative<Or> = Derivative::Zero;
+    const LOWERING: Lowering<Or> = Lowering::Op("or");
+    const COST: CostRule<Or> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(Or, operands))
     }
 }
 
@@ -125,10 +79,6 @@ impl Primitive for Or {
 pub fn bitwise_or(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("bitwise_or", [x.like(), y.like()]);
     bind1(Or, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_or() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(Or, operands))
 }
 
 /// Elementwise exclusive or: logical on booleans, bit by bit on integers.
@@ -142,34 +92,14 @@ pub(in crate::primitives) fn exemplars_or() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Xor;
 
-impl Primitive for Xor {
-    fn name(&self) -> &'static str {
-        "xor"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_bits_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("xor", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for Xor {
+    const NAME: &'static str = "xor";
+    const TYPE: TypeRule<Xor> = TypeRule::binary(Dtypes::Bits);
+    const DERIVATIVE: Derivative<Xor> = Derivative::Zero;
+    const LOWERING: Lowering<Xor> = Lowering::Op("xor");
+    const COST: CostRule<Xor> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(Xor, operands))
     }
 }
 
@@ -180,10 +110,6 @@ impl Primitive for Xor {
 pub fn bitwise_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("bitwise_xor", [x.like(), y.like()]);
     bind1(Xor, [&x, &y])
-}
-
-pub(in crate::primitives) fn exemplars_xor() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(Xor, operands))
 }
 
 /// Elementwise not: logical on booleans, of every bit on integers.
@@ -197,34 +123,18 @@ pub(in crate::primitives) fn exemplars_xor() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Not;
 
-impl Primitive for Not {
-    fn name(&self) -> &'static str {
-        "not"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_bits_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("not", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for Not {
+    const NAME: &'static str = "not";
+    const TYPE: TypeRule<Not> = TypeRule::unary(Dtypes::Bits);
+    const DERIVATIVE: Derivative<Not> = Derivative::Zero;
+    const LOWERING: Lowering<Not> = Lowering::Op("not");
+    const COST: CostRule<Not> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Not, [Sample::listed(DType::Bool, [2, 1], &[0.0, 1.0])]),
+            Exemplar::new(Not, [Sample::listed(DType::I16, [3], &[-32768.0, 0.0, 7.0])]),
+            Exemplar::new(Not, [Sample::listed(DType::U8, [], &[3.0])]),
+        ]
     }
 }
 
@@ -236,17 +146,10 @@ pub fn bitwise_not(x: &Array) -> Array {
     bind1(Not, [x])
 }
 
-pub(in crate::primitives) fn exemplars_not() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Not, [Sample::listed(DType::Bool, [2, 1], &[0.0, 1.0])]),
-        Exemplar::new(Not, [Sample::listed(DType::I16, [3], &[-32768.0, 0.0, 7.0])]),
-        Exemplar::new(Not, [Sample::listed(DType::U8, [], &[3.0])]),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

@@ -1,11 +1,9 @@
 //! Counting bits.
 
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
-use crate::primitives::rules::{arity, batch_elementwise, same_integer_type, zero_jvp};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// How many bits of every element are 1.
@@ -19,34 +17,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PopulationCount;
 
-impl Primitive for PopulationCount {
-    fn name(&self) -> &'static str {
-        "population_count"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_integer_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("popcnt", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for PopulationCount {
+    const NAME: &'static str = "population_count";
+    const TYPE: TypeRule<PopulationCount> = TypeRule::unary(Dtypes::Integer);
+    const DERIVATIVE: Derivative<PopulationCount> = Derivative::Zero;
+    const LOWERING: Lowering<PopulationCount> = Lowering::Op("popcnt");
+    const COST: CostRule<PopulationCount> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(
+                PopulationCount,
+                [Sample::listed(DType::I32, [4], &[0.0, 1.0, -1.0, 255.0])],
+            ),
+            Exemplar::new(PopulationCount, [Sample::listed(DType::U8, [1, 3], &[0.0, 128.0, 7.0])]),
+            Exemplar::new(PopulationCount, [Sample::uniform(DType::U64, [], 0.0, 1e9)]),
+            Exemplar::new(PopulationCount, [Sample::uniform(DType::I16, [0], 0.0, 9.0)]),
+        ]
     }
 }
 
@@ -56,15 +42,6 @@ impl Primitive for PopulationCount {
 #[track_caller]
 pub fn population_count(x: &Array) -> Array {
     bind1(PopulationCount, [x])
-}
-
-pub(in crate::primitives) fn exemplars_population_count() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(PopulationCount, [Sample::listed(DType::I32, [4], &[0.0, 1.0, -1.0, 255.0])]),
-        Exemplar::new(PopulationCount, [Sample::listed(DType::U8, [1, 3], &[0.0, 128.0, 7.0])]),
-        Exemplar::new(PopulationCount, [Sample::uniform(DType::U64, [], 0.0, 1e9)]),
-        Exemplar::new(PopulationCount, [Sample::uniform(DType::I16, [0], 0.0, 9.0)]),
-    ]
 }
 
 /// How many zeros stand before the highest 1 of every element.
@@ -78,34 +55,25 @@ pub(in crate::primitives) fn exemplars_population_count() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CountLeadingZeros;
 
-impl Primitive for CountLeadingZeros {
-    fn name(&self) -> &'static str {
-        "count_leading_zeros"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_integer_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("count_leading_zeros", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for CountLeadingZeros {
+    const NAME: &'static str = "count_leading_zeros";
+    const TYPE: TypeRule<CountLeadingZeros> = TypeRule::unary(Dtypes::Integer);
+    const DERIVATIVE: Derivative<CountLeadingZeros> = Derivative::Zero;
+    const LOWERING: Lowering<CountLeadingZeros> = Lowering::Op("count_leading_zeros");
+    const COST: CostRule<CountLeadingZeros> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(
+                CountLeadingZeros,
+                [Sample::listed(DType::I32, [4], &[0.0, 1.0, -1.0, 255.0])],
+            ),
+            Exemplar::new(
+                CountLeadingZeros,
+                [Sample::listed(DType::U8, [1, 3], &[0.0, 128.0, 7.0])],
+            ),
+            Exemplar::new(CountLeadingZeros, [Sample::uniform(DType::U64, [], 0.0, 1e9)]),
+            Exemplar::new(CountLeadingZeros, [Sample::uniform(DType::I16, [0], 0.0, 9.0)]),
+        ]
     }
 }
 
@@ -117,21 +85,10 @@ pub fn count_leading_zeros(x: &Array) -> Array {
     bind1(CountLeadingZeros, [x])
 }
 
-pub(in crate::primitives) fn exemplars_count_leading_zeros() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(
-            CountLeadingZeros,
-            [Sample::listed(DType::I32, [4], &[0.0, 1.0, -1.0, 255.0])],
-        ),
-        Exemplar::new(CountLeadingZeros, [Sample::listed(DType::U8, [1, 3], &[0.0, 128.0, 7.0])]),
-        Exemplar::new(CountLeadingZeros, [Sample::uniform(DType::U64, [], 0.0, 1e9)]),
-        Exemplar::new(CountLeadingZeros, [Sample::uniform(DType::I16, [0], 0.0, 9.0)]),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

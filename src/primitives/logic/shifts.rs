@@ -1,12 +1,10 @@
 //! Shifts of the bits of integers.
 
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{arity, batch_elementwise, same_integer_type, zero_jvp};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 fn exemplars(shift: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
@@ -33,34 +31,14 @@ fn exemplars(shift: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShiftLeft;
 
-impl Primitive for ShiftLeft {
-    fn name(&self) -> &'static str {
-        "shift_left"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_integer_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("shift_left", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for ShiftLeft {
+    const NAME: &'static str = "shift_left";
+    const TYPE: TypeRule<ShiftLeft> = TypeRule::binary(Dtypes::Integer);
+    const DERIVATIVE: Derivative<ShiftLeft> = Derivative::Zero;
+    const LOWERING: Lowering<ShiftLeft> = Lowering::Op("shift_left");
+    const COST: CostRule<ShiftLeft> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(ShiftLeft, operands))
     }
 }
 
@@ -70,10 +48,6 @@ impl Primitive for ShiftLeft {
 pub fn shift_left(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     let [x, by] = promote_arrays("shift_left", [x.like(), by.like()]);
     bind1(ShiftLeft, [&x, &by])
-}
-
-pub(in crate::primitives) fn exemplars_shift_left() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(ShiftLeft, operands))
 }
 
 /// Shifts the bits of every element to the right, zeros coming in.
@@ -87,34 +61,14 @@ pub(in crate::primitives) fn exemplars_shift_left() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShiftRightLogical;
 
-impl Primitive for ShiftRightLogical {
-    fn name(&self) -> &'static str {
-        "shift_right_logical"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_integer_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("shift_right_logical", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for ShiftRightLogical {
+    const NAME: &'static str = "shift_right_logical";
+    const TYPE: TypeRule<ShiftRightLogical> = TypeRule::binary(Dtypes::Integer);
+    const DERIVATIVE: Derivative<ShiftRightLogical> = Derivative::Zero;
+    const LOWERING: Lowering<ShiftRightLogical> = Lowering::Op("shift_right_logical");
+    const COST: CostRule<ShiftRightLogical> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(ShiftRightLogical, operands))
     }
 }
 
@@ -124,10 +78,6 @@ impl Primitive for ShiftRightLogical {
 pub fn shift_right_logical(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     let [x, by] = promote_arrays("shift_right_logical", [x.like(), by.like()]);
     bind1(ShiftRightLogical, [&x, &by])
-}
-
-pub(in crate::primitives) fn exemplars_shift_right_logical() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(ShiftRightLogical, operands))
 }
 
 /// Shifts the bits of every element to the right, copies of the highest bit coming in.
@@ -141,34 +91,14 @@ pub(in crate::primitives) fn exemplars_shift_right_logical() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShiftRightArithmetic;
 
-impl Primitive for ShiftRightArithmetic {
-    fn name(&self) -> &'static str {
-        "shift_right_arithmetic"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_integer_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], _: &[Tangent]) -> JvpResult {
-        zero_jvp(self, primals)
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("shift_right_arithmetic", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::elementwise(operands, results)
+impl Elementwise for ShiftRightArithmetic {
+    const NAME: &'static str = "shift_right_arithmetic";
+    const TYPE: TypeRule<ShiftRightArithmetic> = TypeRule::binary(Dtypes::Integer);
+    const DERIVATIVE: Derivative<ShiftRightArithmetic> = Derivative::Zero;
+    const LOWERING: Lowering<ShiftRightArithmetic> = Lowering::Op("shift_right_arithmetic");
+    const COST: CostRule<ShiftRightArithmetic> = CostRule::Arithmetic;
+    fn exemplars() -> Vec<Exemplar> {
+        exemplars(|operands| Exemplar::new(ShiftRightArithmetic, operands))
     }
 }
 
@@ -178,10 +108,6 @@ impl Primitive for ShiftRightArithmetic {
 pub fn shift_right_arithmetic(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     let [x, by] = promote_arrays("shift_right_arithmetic", [x.like(), by.like()]);
     bind1(ShiftRightArithmetic, [&x, &by])
-}
-
-pub(in crate::primitives) fn exemplars_shift_right_arithmetic() -> Vec<Exemplar> {
-    exemplars(|operands| Exemplar::new(ShiftRightArithmetic, operands))
 }
 
 /// `x >> by` as Rust means it: arithmetic on signed integers, logical on unsigned ones, with promotion
@@ -199,6 +125,7 @@ pub fn shift_right(x: impl ArrayLike, by: impl ArrayLike) -> Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

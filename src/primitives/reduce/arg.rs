@@ -3,7 +3,7 @@
 use super::axes::{compare, highest, lowest, rule_of_kept};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1, trace,
+    Registered, RuleError, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1, trace,
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::rules::element_dtype;
@@ -91,7 +91,7 @@ pub struct ArgMax {
 
 impl Primitive for ArgMax {
     fn name(&self) -> &'static str {
-        "argmax"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         indices_along(operands, self.axis, self.index_dtype)
@@ -164,7 +164,7 @@ pub struct ArgMin {
 
 impl Primitive for ArgMin {
     fn name(&self) -> &'static str {
-        "argmin"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         indices_along(operands, self.axis, self.index_dtype)
@@ -232,14 +232,20 @@ fn samples() -> Vec<(usize, DType, Sample)> {
     ]
 }
 
-pub(in crate::primitives) fn exemplars_argmax() -> Vec<Exemplar> {
-    let of = |(axis, index_dtype, x)| Exemplar::new(ArgMax { axis, index_dtype }, [x]);
-    samples().into_iter().map(of).collect()
+impl Registered for ArgMax {
+    const NAME: &'static str = "argmax";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(axis, index_dtype, x)| Exemplar::new(ArgMax { axis, index_dtype }, [x]);
+        samples().into_iter().map(of).collect()
+    }
 }
 
-pub(in crate::primitives) fn exemplars_argmin() -> Vec<Exemplar> {
-    let of = |(axis, index_dtype, x)| Exemplar::new(ArgMin { axis, index_dtype }, [x]);
-    samples().into_iter().map(of).collect()
+impl Registered for ArgMin {
+    const NAME: &'static str = "argmin";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(axis, index_dtype, x)| Exemplar::new(ArgMin { axis, index_dtype }, [x]);
+        samples().into_iter().map(of).collect()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::axes::{
 };
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, ShardingRule, Spmd, Tangent, bind1,
+    Registered, RuleResult, Sample, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
@@ -75,7 +75,7 @@ pub struct ReduceMax {
 
 impl Primitive for ReduceMax {
     fn name(&self) -> &'static str {
-        "reduce_max"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -146,7 +146,7 @@ pub struct ReduceMin {
 
 impl Primitive for ReduceMin {
     fn name(&self) -> &'static str {
-        "reduce_min"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -227,10 +227,22 @@ fn exemplar(reduce: impl Primitive, x: Sample, differentiable: bool) -> Exemplar
     if differentiable { exemplar } else { exemplar.without_derivative() }
 }
 
-pub(in crate::primitives) fn exemplars_max() -> Vec<Exemplar> {
-    samples().into_iter().map(|(axes, x, smooth)| exemplar(ReduceMax { axes }, x, smooth)).collect()
+impl Registered for ReduceMax {
+    const NAME: &'static str = "reduce_max";
+    fn exemplars() -> Vec<Exemplar> {
+        samples()
+            .into_iter()
+            .map(|(axes, x, smooth)| exemplar(ReduceMax { axes }, x, smooth))
+            .collect()
+    }
 }
 
-pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
-    samples().into_iter().map(|(axes, x, smooth)| exemplar(ReduceMin { axes }, x, smooth)).collect()
+impl Registered for ReduceMin {
+    const NAME: &'static str = "reduce_min";
+    fn exemplars() -> Vec<Exemplar> {
+        samples()
+            .into_iter()
+            .map(|(axes, x, smooth)| exemplar(ReduceMin { axes }, x, smooth))
+            .collect()
+    }
 }

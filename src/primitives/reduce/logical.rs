@@ -3,7 +3,7 @@
 use super::axes::{lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
+    Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::rules::{arity, batched, move_axis, zero_jvp};
@@ -47,7 +47,7 @@ pub struct ReduceAnd {
 
 impl Primitive for ReduceAnd {
     fn name(&self) -> &'static str {
-        "reduce_and"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
@@ -96,8 +96,11 @@ pub fn reduce_and(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceAnd { axes: resolve_axes("reduce_and", x, axes) }, [x])
 }
 
-pub(in crate::primitives) fn exemplars_and() -> Vec<Exemplar> {
-    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceAnd { axes }, [x])).collect()
+impl Registered for ReduceAnd {
+    const NAME: &'static str = "reduce_and";
+    fn exemplars() -> Vec<Exemplar> {
+        samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceAnd { axes }, [x])).collect()
+    }
 }
 
 /// Logical or of booleans, bitwise or of integers, along axes.
@@ -116,7 +119,7 @@ pub struct ReduceOr {
 
 impl Primitive for ReduceOr {
     fn name(&self) -> &'static str {
-        "reduce_or"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
@@ -164,8 +167,11 @@ pub fn reduce_or(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceOr { axes: resolve_axes("reduce_or", x, axes) }, [x])
 }
 
-pub(in crate::primitives) fn exemplars_or() -> Vec<Exemplar> {
-    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceOr { axes }, [x])).collect()
+impl Registered for ReduceOr {
+    const NAME: &'static str = "reduce_or";
+    fn exemplars() -> Vec<Exemplar> {
+        samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceOr { axes }, [x])).collect()
+    }
 }
 
 /// Parity of booleans, bitwise exclusive or of integers, along axes.
@@ -184,7 +190,7 @@ pub struct ReduceXor {
 
 impl Primitive for ReduceXor {
     fn name(&self) -> &'static str {
-        "reduce_xor"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_bits(operands, &self.axes)
@@ -233,6 +239,9 @@ pub fn reduce_xor(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceXor { axes: resolve_axes("reduce_xor", x, axes) }, [x])
 }
 
-pub(in crate::primitives) fn exemplars_xor() -> Vec<Exemplar> {
-    samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceXor { axes }, [x])).collect()
+impl Registered for ReduceXor {
+    const NAME: &'static str = "reduce_xor";
+    fn exemplars() -> Vec<Exemplar> {
+        samples().into_iter().map(|(axes, x)| Exemplar::new(ReduceXor { axes }, [x])).collect()
+    }
 }

@@ -8,14 +8,9 @@ mod prod;
 mod sum;
 
 pub use arg::{ArgMax, ArgMin, argmax, argmin};
+pub(crate) use axes::{highest, lowest, resolve_axes};
+pub(super) use extremum::choose;
 pub use extremum::{ReduceMax, ReduceMin, reduce_max, reduce_min};
 pub use logical::{ReduceAnd, ReduceOr, ReduceXor, reduce_and, reduce_or, reduce_xor};
 pub use prod::{ReduceProd, reduce_prod};
 pub use sum::{ReduceSum, reduce_sum};
-
-pub(super) use arg::{exemplars_argmax, exemplars_argmin};
-pub(crate) use axes::{highest, lowest, resolve_axes};
-pub(super) use extremum::{choose, exemplars_max, exemplars_min};
-pub(super) use logical::{exemplars_and, exemplars_or, exemplars_xor};
-pub(super) use prod::exemplars_prod;
-pub(super) use sum::exemplars_sum;

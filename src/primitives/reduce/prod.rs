@@ -3,7 +3,7 @@
 use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
+    Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
@@ -57,7 +57,7 @@ fn product_tangent(x: &Array, dx: &Array, axes: &[usize]) -> Array {
 
 impl Primitive for ReduceProd {
     fn name(&self) -> &'static str {
-        "reduce_prod"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -114,16 +114,20 @@ pub fn reduce_prod(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceProd { axes: resolve_axes("reduce_prod", x, axes) }, [x])
 }
 
-pub(in crate::primitives) fn exemplars_prod() -> Vec<Exemplar> {
-    let over = |axes: &[usize], sample| Exemplar::new(ReduceProd { axes: axes.to_vec() }, [sample]);
-    vec![
-        over(&[0], Sample::uniform(DType::F32, [3, 2], -2.0, 2.0)),
-        over(&[0, 2], Sample::uniform(DType::F64, [2, 2, 3], -2.0, 2.0)),
-        // One zero, two zeros, none: the cases that a division would get wrong.
-        over(&[1], Sample::listed(DType::F32, [3, 3], &[2., 0., 3., 0., 5., 0., 1., 2., 3.])),
-        over(&[0], Sample::uniform(DType::F32, [0, 2], 0.0, 1.0)),
-        over(&[0], Sample::uniform(DType::C64, [5], -1.0, 1.0)),
-        over(&[0], Sample::listed(DType::I8, [2], &[100.0, 2.0])),
-        over(&[], Sample::uniform(DType::F32, [2], -1.0, 1.0)),
-    ]
+impl Registered for ReduceProd {
+    const NAME: &'static str = "reduce_prod";
+    fn exemplars() -> Vec<Exemplar> {
+        let over =
+            |axes: &[usize], sample| Exemplar::new(ReduceProd { axes: axes.to_vec() }, [sample]);
+        vec![
+            over(&[0], Sample::uniform(DType::F32, [3, 2], -2.0, 2.0)),
+            over(&[0, 2], Sample::uniform(DType::F64, [2, 2, 3], -2.0, 2.0)),
+            // One zero, two zeros, none: the cases that a division would get wrong.
+            over(&[1], Sample::listed(DType::F32, [3, 3], &[2., 0., 3., 0., 5., 0., 1., 2., 3.])),
+            over(&[0], Sample::uniform(DType::F32, [0, 2], 0.0, 1.0)),
+            over(&[0], Sample::uniform(DType::C64, [5], -1.0, 1.0)),
+            over(&[0], Sample::listed(DType::I8, [2], &[100.0, 2.0])),
+            over(&[], Sample::uniform(DType::F32, [2], -1.0, 1.0)),
+        ]
+    }
 }

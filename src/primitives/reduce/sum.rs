@@ -3,7 +3,7 @@
 use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
+    Primitive, Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::primitives::rules::{arity, batched, linear_jvp, move_axis, one_cotangent};
 use crate::primitives::shape::broadcast_in_dim;
@@ -26,7 +26,7 @@ pub struct ReduceSum {
 
 impl Primitive for ReduceSum {
     fn name(&self) -> &'static str {
-        "reduce_sum"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -85,16 +85,20 @@ pub fn reduce_sum(x: &Array, axes: &[isize]) -> Array {
     }
 }
 
-pub(in crate::primitives) fn exemplars_sum() -> Vec<Exemplar> {
-    let over = |axes: &[usize], sample| Exemplar::new(ReduceSum { axes: axes.to_vec() }, [sample]);
-    vec![
-        over(&[0], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        over(&[0, 2], Sample::uniform(DType::F64, [2, 3, 4], -1.0, 1.0)),
-        over(&[1], Sample::uniform(DType::F32, [2, 0], -1.0, 1.0)),
-        over(&[0], Sample::listed(DType::U8, [3], &[200.0, 100.0, 1.0])),
-        over(&[], Sample::uniform(DType::C64, [], -1.0, 1.0)),
-        over(&[1], Sample::uniform(DType::BF16, [2, 1], -1.0, 1.0)),
-    ]
+impl Registered for ReduceSum {
+    const NAME: &'static str = "reduce_sum";
+    fn exemplars() -> Vec<Exemplar> {
+        let over =
+            |axes: &[usize], sample| Exemplar::new(ReduceSum { axes: axes.to_vec() }, [sample]);
+        vec![
+            over(&[0], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            over(&[0, 2], Sample::uniform(DType::F64, [2, 3, 4], -1.0, 1.0)),
+            over(&[1], Sample::uniform(DType::F32, [2, 0], -1.0, 1.0)),
+            over(&[0], Sample::listed(DType::U8, [3], &[200.0, 100.0, 1.0])),
+            over(&[], Sample::uniform(DType::C64, [], -1.0, 1.0)),
+            over(&[1], Sample::uniform(DType::BF16, [2, 1], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]

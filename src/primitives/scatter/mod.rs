@@ -3,8 +3,6 @@
 mod derivatives;
 mod exemplars;
 mod numbers;
-
-pub(super) use exemplars::exemplars_scatter;
 pub use numbers::ScatterDimensionNumbers;
 
 use super::constant::zeros_of;
@@ -13,7 +11,7 @@ use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotan
 use super::slicing::widened_indices;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
-    RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
+    Registered, RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -60,7 +58,7 @@ pub struct Scatter {
 
 impl Primitive for Scatter {
     fn name(&self) -> &'static str {
-        "scatter"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, indices, updates] = arity(operands)?;

@@ -3,7 +3,7 @@
 use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::constant::zeros_of;
@@ -39,7 +39,7 @@ impl DynamicSlice {
 
 impl Primitive for DynamicSlice {
     fn name(&self) -> &'static str {
-        "dynamic_slice"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let Some((x, starts)) = operands.split_first() else {
@@ -156,34 +156,74 @@ pub fn dynamic_slice_in_dim(x: &Array, start: impl ArrayLike, size: usize, axis:
     }
 }
 
-/// The element of `x` at `index` along one axis, which disappears; `index` as in [`dynamic_slice`].
+/// Options of [`dynamic_index_in_dim_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DynamicIndexOptions {
+    /// Keeps the indexed axis with size 1. The default is true.
+    pub keepdims: bool,
+}
+
+impl Default for DynamicIndexOptions {
+    fn default() -> Self {
+        DynamicIndexOptions { keepdims: true }
+    }
+}
+
+/// Returns the element of `x` at `index` along one axis, which stays with size 1. `index` is treated
+/// as in [`dynamic_slice`].
+///
+/// Throws `Op` (shape) if the axis is empty.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let row = |x: Array, i: Array| dynamic_index_in_dim(&x, &i, 0);
+/// let y = eval_shape(row, (Aval::new(DType::F32, [4, 3]), Aval::new(DType::I32, [])))?;
+/// assert_eq!(y.aval().to_string(), "f32[1,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn dynamic_index_in_dim(x: &Array, index: impl ArrayLike, axis: isize) -> Array {
+    dynamic_index_in_dim_with(x, index, axis, DynamicIndexOptions::default())
+}
+
+/// Returns the element of `x` at `index` along one axis, as [`dynamic_index_in_dim`] does. With
+/// `keepdims: false` the axis is dropped.
 ///
 /// Throws `Op` (shape) if the axis is empty.
 #[track_caller]
-pub fn dynamic_index_in_dim(x: &Array, index: impl ArrayLike, axis: isize) -> Array {
-    squeeze(&dynamic_slice_in_dim(x, index, 1, axis), &[axis])
+pub fn dynamic_index_in_dim_with(
+    x: &Array,
+    index: impl ArrayLike,
+    axis: isize,
+    options: DynamicIndexOptions,
+) -> Array {
+    let element = dynamic_slice_in_dim(x, index, 1, axis);
+    if options.keepdims { element } else { squeeze(&element, &[axis]) }
 }
 
-pub(in crate::primitives) fn exemplars_dynamic_slice() -> Vec<Exemplar> {
-    let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
-        let starts = starts.iter().map(|&start| match dtype {
-            // Negative, within and beyond: different in each example of a batch.
-            DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
-            _ => Sample::listed(dtype, [], &[start]),
-        });
-        let slice = DynamicSlice { slice_sizes: sizes.to_vec() };
-        Exemplar::new(slice, std::iter::once(x).chain(starts))
-    };
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    vec![
-        at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
-        at(&[2], floats(&[3]), DType::U8, &[200.0]),
-        at(&[3], floats(&[300]), DType::I8, &[100.0]),
-        at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
-        at(&[0], floats(&[3]), DType::U64, &[1.0]),
-        at(&[], floats(&[]), DType::I32, &[]),
-        at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
-    ]
+impl Registered for DynamicSlice {
+    const NAME: &'static str = "dynamic_slice";
+    fn exemplars() -> Vec<Exemplar> {
+        let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
+            let starts = starts.iter().map(|&start| match dtype {
+                // Negative, within and beyond: different in each example of a batch.
+                DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
+                _ => Sample::listed(dtype, [], &[start]),
+            });
+            let slice = DynamicSlice { slice_sizes: sizes.to_vec() };
+            Exemplar::new(slice, std::iter::once(x).chain(starts))
+        };
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        vec![
+            at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
+            at(&[2], floats(&[3]), DType::U8, &[200.0]),
+            at(&[3], floats(&[300]), DType::I8, &[100.0]),
+            at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
+            at(&[0], floats(&[3]), DType::U64, &[1.0]),
+            at(&[], floats(&[]), DType::I32, &[]),
+            at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +239,7 @@ mod tests {
         let x = tracing.input(Aval::new(DType::F32, [4]));
         let i = tracing.input(Aval::new(DType::I64, []));
         let a = dynamic_slice(&x, &[-1], &[1]);
-        let b = dynamic_index_in_dim(&x, &i, 0);
+        let b = squeeze(&dynamic_index_in_dim(&x, &i, 0), &[0]);
         let (program, _) = tracing.finish(&[a, b]);
         expect![[r#"
             { lambda ; a:f32[4] b:i64[]. let

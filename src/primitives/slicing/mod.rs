@@ -3,12 +3,11 @@
 mod dynamic;
 mod slice;
 mod update;
-
-pub(super) use dynamic::exemplars_dynamic_slice;
-pub use dynamic::{DynamicSlice, dynamic_index_in_dim, dynamic_slice, dynamic_slice_in_dim};
-pub(super) use slice::exemplars_slice;
+pub use dynamic::{
+    DynamicIndexOptions, DynamicSlice, dynamic_index_in_dim, dynamic_index_in_dim_with,
+    dynamic_slice, dynamic_slice_in_dim,
+};
 pub use slice::{Slice, slice, slice_in_dim};
-pub(super) use update::exemplars_dynamic_update_slice;
 pub use update::{DynamicUpdateSlice, dynamic_update_slice, dynamic_update_slice_in_dim};
 
 use super::arithmetic::add;

@@ -3,7 +3,7 @@
 use super::with_size;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::primitives::constant::zeros_of;
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent, resolve_axis};
@@ -32,7 +32,7 @@ pub struct Slice {
 
 impl Primitive for Slice {
     fn name(&self) -> &'static str {
-        "slice"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -165,24 +165,27 @@ pub fn slice_in_dim(x: &Array, start: isize, limit: isize, stride: usize, axis: 
     }
 }
 
-pub(in crate::primitives) fn exemplars_slice() -> Vec<Exemplar> {
-    let part = |start: &[usize], limit: &[usize], strides: &[usize], sample| {
-        let slice = Slice {
-            start_indices: start.to_vec(),
-            limit_indices: limit.to_vec(),
-            strides: strides.to_vec(),
+impl Registered for Slice {
+    const NAME: &'static str = "slice";
+    fn exemplars() -> Vec<Exemplar> {
+        let part = |start: &[usize], limit: &[usize], strides: &[usize], sample| {
+            let slice = Slice {
+                start_indices: start.to_vec(),
+                limit_indices: limit.to_vec(),
+                strides: strides.to_vec(),
+            };
+            Exemplar::new(slice, [sample])
         };
-        Exemplar::new(slice, [sample])
-    };
-    vec![
-        part(&[0, 1], &[2, 4], &[1, 2], Sample::uniform(DType::F32, [2, 5], -1.0, 1.0)),
-        part(&[1], &[1], &[1], Sample::uniform(DType::F32, [3], -1.0, 1.0)),
-        part(&[2], &[7], &[3], Sample::uniform(DType::BF16, [8], -1.0, 1.0)),
-        part(&[0], &[0], &[2], Sample::uniform(DType::I32, [0], 0.0, 1.0)),
-        part(&[], &[], &[], Sample::uniform(DType::F32, [], 0.0, 1.0)),
-        part(&[1], &[3], &[1], Sample::uniform(DType::C64, [3], 0.0, 1.0)),
-        part(&[0, 0], &[1, 1], &[1, 3], Sample::uniform(DType::F32, [2, 1], -1.0, 1.0)),
-    ]
+        vec![
+            part(&[0, 1], &[2, 4], &[1, 2], Sample::uniform(DType::F32, [2, 5], -1.0, 1.0)),
+            part(&[1], &[1], &[1], Sample::uniform(DType::F32, [3], -1.0, 1.0)),
+            part(&[2], &[7], &[3], Sample::uniform(DType::BF16, [8], -1.0, 1.0)),
+            part(&[0], &[0], &[2], Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+            part(&[], &[], &[], Sample::uniform(DType::F32, [], 0.0, 1.0)),
+            part(&[1], &[3], &[1], Sample::uniform(DType::C64, [3], 0.0, 1.0)),
+            part(&[0, 0], &[1, 1], &[1, 3], Sample::uniform(DType::F32, [2, 1], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]

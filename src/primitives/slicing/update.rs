@@ -3,7 +3,7 @@
 use super::{DynamicSlice, check_starts, index_vectors, resolve_starts, widened_indices};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Scalar, Tangent, bind, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Scalar, Tangent, bind, trace,
 };
 use crate::primitives::constant::zeros_of;
 use crate::primitives::convert::convert_to;
@@ -34,7 +34,7 @@ fn apply(x: &Array, update: &Array, starts: &[Array]) -> Array {
 
 impl Primitive for DynamicUpdateSlice {
     fn name(&self) -> &'static str {
-        "dynamic_update_slice"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, update, starts @ ..] = operands else {
@@ -194,23 +194,26 @@ pub(super) fn starts_along(start: Like<'_>, axis: usize, rank: usize) -> Vec<Sta
     starts
 }
 
-pub(in crate::primitives) fn exemplars_dynamic_update_slice() -> Vec<Exemplar> {
-    let at = |dtype, shape: &[usize], update: &[usize], index: DType, starts: &[f64]| {
-        let arrays = [shape, update].map(|shape| Sample::uniform(dtype, shape, -1.0, 1.0));
-        let starts = starts.iter().map(|&start| match index {
-            DType::I32 => Sample::uniform(index, [], -2.0, start + 2.0),
-            _ => Sample::listed(index, [], &[start]),
-        });
-        Exemplar::new(DynamicUpdateSlice, arrays.into_iter().chain(starts))
-    };
-    vec![
-        at(DType::F32, &[4, 3], &[2, 2], DType::I32, &[2.0, 1.0]),
-        at(DType::F32, &[3], &[2], DType::U8, &[200.0]),
-        at(DType::F32, &[3], &[0], DType::I64, &[1.0]),
-        at(DType::F32, &[], &[], DType::I32, &[]),
-        at(DType::C64, &[3], &[1], DType::I32, &[1.0]),
-        at(DType::I32, &[2, 2], &[2, 1], DType::U32, &[0.0, 1.0]),
-    ]
+impl Registered for DynamicUpdateSlice {
+    const NAME: &'static str = "dynamic_update_slice";
+    fn exemplars() -> Vec<Exemplar> {
+        let at = |dtype, shape: &[usize], update: &[usize], index: DType, starts: &[f64]| {
+            let arrays = [shape, update].map(|shape| Sample::uniform(dtype, shape, -1.0, 1.0));
+            let starts = starts.iter().map(|&start| match index {
+                DType::I32 => Sample::uniform(index, [], -2.0, start + 2.0),
+                _ => Sample::listed(index, [], &[start]),
+            });
+            Exemplar::new(DynamicUpdateSlice, arrays.into_iter().chain(starts))
+        };
+        vec![
+            at(DType::F32, &[4, 3], &[2, 2], DType::I32, &[2.0, 1.0]),
+            at(DType::F32, &[3], &[2], DType::U8, &[200.0]),
+            at(DType::F32, &[3], &[0], DType::I64, &[1.0]),
+            at(DType::F32, &[], &[], DType::I32, &[]),
+            at(DType::C64, &[3], &[1], DType::I32, &[1.0]),
+            at(DType::I32, &[2, 2], &[2, 1], DType::U32, &[0.0, 1.0]),
+        ]
+    }
 }
 
 #[cfg(test)]

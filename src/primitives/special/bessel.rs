@@ -1,17 +1,16 @@
 //! Modified Bessel functions of the first kind, scaled.
 
 use super::lower_chlo;
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
-};
+use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, Primitive, RuleResult, Sample, bind1};
 use crate::primitives::arithmetic::{abs, add, div, mul, sign, sqrt, sub};
 use crate::primitives::comparison::{gt, le};
 use crate::primitives::composite::lower_as_function;
 use crate::primitives::constant::full_like;
 use crate::primitives::convert::convert_element_type;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::promote::inexact;
-use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -116,27 +115,7 @@ fn scaled_i0(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BesselI0e;
 
-impl Primitive for BesselI0e {
-    fn name(&self) -> &'static str {
-        "bessel_i0e"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = bind1(BesselI0e, [x]);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, sub(bessel_i1e(x), mul(sign(x), &y))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl BesselI0e {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -150,8 +129,17 @@ impl Primitive for BesselI0e {
             vec![convert_element_type(&y, dtype)]
         })
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for BesselI0e {
+    const NAME: &'static str = "bessel_i0e";
+    const TYPE: TypeRule<BesselI0e> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<BesselI0e> =
+        Derivative::Unary(|_, x, y, dx| mul(dx, sub(bessel_i1e(x), mul(sign(x), y))));
+    const LOWERING: Lowering<BesselI0e> = Lowering::Custom(BesselI0e::lower);
+    const COST: CostRule<BesselI0e> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(BesselI0e)
     }
 }
 
@@ -183,27 +171,7 @@ pub fn bessel_i0e(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BesselI1e;
 
-impl Primitive for BesselI1e {
-    fn name(&self) -> &'static str {
-        "bessel_i1e"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = bind1(BesselI1e, [x]);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, slope_of_i1e(x, &y)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl BesselI1e {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -212,8 +180,17 @@ impl Primitive for BesselI1e {
     ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.bessel_i1e", operands, &results[0])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for BesselI1e {
+    const NAME: &'static str = "bessel_i1e";
+    const TYPE: TypeRule<BesselI1e> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<BesselI1e> =
+        Derivative::Unary(|_, x, y, dx| mul(dx, slope_of_i1e(x, y)));
+    const LOWERING: Lowering<BesselI1e> = Lowering::Custom(BesselI1e::lower);
+    const COST: CostRule<BesselI1e> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(BesselI1e)
     }
 }
 
@@ -250,14 +227,6 @@ fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
         of(Sample::listed(DType::F32, [8], &edges)).without_derivative(),
         of(Sample::listed(DType::F64, [8], &edges)).without_derivative(),
     ]
-}
-
-pub(in crate::primitives) fn exemplars_i0e() -> Vec<Exemplar> {
-    samples(BesselI0e)
-}
-
-pub(in crate::primitives) fn exemplars_i1e() -> Vec<Exemplar> {
-    samples(BesselI1e)
 }
 
 #[cfg(test)]

@@ -3,17 +3,19 @@
 use super::gamma::lgamma;
 use super::incomplete::{away_from_zero, go_on, in_float, still_open};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
+    bind1,
 };
 use crate::primitives::arithmetic::{add, div, mul, neg, sub};
 use crate::primitives::comparison::{eq, ge, gt, lt, ne};
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::constant::{full, full_like};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::exponential::{exp, log, log1p};
 use crate::primitives::logic::{bitwise_and, bitwise_not, bitwise_or};
 use crate::primitives::promote::{ArrayLike, promote_inexact};
-use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -29,13 +31,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RegularizedIncompleteBeta;
 
-impl Primitive for RegularizedIncompleteBeta {
-    fn name(&self) -> &'static str {
-        "regularized_incomplete_beta"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<3>(operands)?)?])
-    }
+impl RegularizedIncompleteBeta {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let [a, b, x] = [0, 1, 2].map(|at| &primals[at]);
         if !tangents[0].is_zero() || !tangents[1].is_zero() {
@@ -51,14 +47,6 @@ impl Primitive for RegularizedIncompleteBeta {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -67,8 +55,36 @@ impl Primitive for RegularizedIncompleteBeta {
     ) -> RuleResult<Vec<Value>> {
         lower_betainc(ctx, operands, results[0].dtype)
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for RegularizedIncompleteBeta {
+    const NAME: &'static str = "regularized_incomplete_beta";
+    const TYPE: TypeRule<RegularizedIncompleteBeta> = TypeRule::Same(3, Dtypes::Float);
+    const DERIVATIVE: Derivative<RegularizedIncompleteBeta> =
+        Derivative::Custom(RegularizedIncompleteBeta::jvp);
+    const LOWERING: Lowering<RegularizedIncompleteBeta> =
+        Lowering::Custom(RegularizedIncompleteBeta::lower);
+    const COST: CostRule<RegularizedIncompleteBeta> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let beta = || RegularizedIncompleteBeta;
+        let of = |dtype, shape: &[usize]| {
+            let shapes = || Sample::uniform(dtype, shape, 0.5, 5.0);
+            let x = Sample::uniform(dtype, shape, 0.1, 0.9);
+            // There is no derivative by the shapes; that by `x` is compared with differences below.
+            Exemplar::new(beta(), [shapes(), shapes(), x]).without_derivative()
+        };
+        let inf = f64::INFINITY;
+        let a = [0.0, 0.0, inf, 2.0, 1.0, 1.0, -1.0, f64::NAN];
+        let b = [0.0, 2.0, 2.0, 0.0, 1.0, 2.0, 1.0, 1.0];
+        let x = [0.5, 0.5, 0.5, 0.5, 0.0, 1.0, 0.5, 0.5];
+        let listed = |list: &[f64]| Sample::listed(DType::F32, [8], list);
+        vec![
+            of(DType::F32, &[2, 3]),
+            of(DType::F64, &[4]),
+            of(DType::BF16, &[]),
+            of(DType::F16, &[0, 2]),
+            Exemplar::new(beta(), [listed(&a), listed(&b), listed(&x)]).without_derivative(),
+        ]
     }
 }
 
@@ -198,28 +214,6 @@ fn lower_betainc(
             vec![select(&nan, &full_like(x, f64::NAN), &value)]
         })
     })
-}
-
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let beta = || RegularizedIncompleteBeta;
-    let of = |dtype, shape: &[usize]| {
-        let shapes = || Sample::uniform(dtype, shape, 0.5, 5.0);
-        let x = Sample::uniform(dtype, shape, 0.1, 0.9);
-        // There is no derivative by the shapes; that by `x` is compared with differences below.
-        Exemplar::new(beta(), [shapes(), shapes(), x]).without_derivative()
-    };
-    let inf = f64::INFINITY;
-    let a = [0.0, 0.0, inf, 2.0, 1.0, 1.0, -1.0, f64::NAN];
-    let b = [0.0, 2.0, 2.0, 0.0, 1.0, 2.0, 1.0, 1.0];
-    let x = [0.5, 0.5, 0.5, 0.5, 0.0, 1.0, 0.5, 0.5];
-    let listed = |list: &[f64]| Sample::listed(DType::F32, [8], list);
-    vec![
-        of(DType::F32, &[2, 3]),
-        of(DType::F64, &[4]),
-        of(DType::BF16, &[]),
-        of(DType::F16, &[0, 2]),
-        Exemplar::new(beta(), [listed(&a), listed(&b), listed(&x)]).without_derivative(),
-    ]
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The error function, its complement and its inverse.
 
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
-};
+use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
 use crate::primitives::arithmetic::{mul, neg};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::exponential::exp;
 use crate::primitives::promote::inexact;
-use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
@@ -28,37 +27,18 @@ fn erf_slope(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Erf;
 
-impl Primitive for Erf {
-    fn name(&self) -> &'static str {
-        "erf"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = erf(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, erf_slope(x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.erf", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Erf {
+    const NAME: &'static str = "erf";
+    const TYPE: TypeRule<Erf> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Erf> = Derivative::Unary(|_, x, _, dx| mul(dx, erf_slope(x)));
+    const LOWERING: Lowering<Erf> = Lowering::Op("chlo.erf");
+    const COST: CostRule<Erf> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Erf, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
+            Exemplar::new(Erf, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
+            Exemplar::new(Erf, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -66,14 +46,6 @@ impl Primitive for Erf {
 #[track_caller]
 pub fn erf(x: &Array) -> Array {
     bind1(Erf, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_erf() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Erf, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
-        Exemplar::new(Erf, [Sample::uniform(DType::BF16, [2], -1.0, 1.0)]),
-        Exemplar::new(Erf, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise complement `1 - erf(x)`, accurate where `erf(x)` nears 1.
@@ -87,27 +59,7 @@ pub(in crate::primitives) fn exemplars_erf() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Erfc;
 
-impl Primitive for Erfc {
-    fn name(&self) -> &'static str {
-        "erfc"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = erfc(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&erf_slope(x))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Erfc {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -123,8 +75,21 @@ impl Primitive for Erfc {
         let y = ctx.op("chlo.erfc", &[x]);
         Ok(vec![ctx.op_as("convert", &[y], "", &results[0].stablehlo())])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Erfc {
+    const NAME: &'static str = "erfc";
+    const TYPE: TypeRule<Erfc> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Erfc> =
+        Derivative::Unary(|_, x, _, dx| mul(dx, neg(&erf_slope(x))));
+    const LOWERING: Lowering<Erfc> = Lowering::Custom(Erfc::lower);
+    const COST: CostRule<Erfc> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Erfc, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
+            Exemplar::new(Erfc, [Sample::listed(DType::F64, [3], &[-6.0, 0.0, 6.0])]),
+            Exemplar::new(Erfc, [Sample::uniform(DType::F8E5M2, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -132,14 +97,6 @@ impl Primitive for Erfc {
 #[track_caller]
 pub fn erfc(x: &Array) -> Array {
     bind1(Erfc, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_erfc() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Erfc, [Sample::uniform(DType::F32, [2, 3], -2.0, 2.0)]),
-        Exemplar::new(Erfc, [Sample::listed(DType::F64, [3], &[-6.0, 0.0, 6.0])]),
-        Exemplar::new(Erfc, [Sample::uniform(DType::F8E5M2, [], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise inverse of the error function.
@@ -153,37 +110,20 @@ pub(in crate::primitives) fn exemplars_erfc() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErfInv;
 
-impl Primitive for ErfInv {
-    fn name(&self) -> &'static str {
-        "erf_inv"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = erf_inv(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, mul(exp(&mul(&y, &y)), PI.sqrt() / 2.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.erf_inv", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for ErfInv {
+    const NAME: &'static str = "erf_inv";
+    const TYPE: TypeRule<ErfInv> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<ErfInv> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(exp(&mul(y, y)), PI.sqrt() / 2.0)));
+    const LOWERING: Lowering<ErfInv> = Lowering::Op("chlo.erf_inv");
+    const COST: CostRule<ErfInv> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(ErfInv, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+            Exemplar::new(ErfInv, [Sample::uniform(DType::F64, [2, 1], -0.9, 0.9)]),
+            Exemplar::new(ErfInv, [Sample::listed(DType::F32, [4], &[1.0, -1.0, -0.0, 2.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -192,15 +132,6 @@ impl Primitive for ErfInv {
 #[track_caller]
 pub fn erf_inv(x: &Array) -> Array {
     bind1(ErfInv, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_erf_inv() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(ErfInv, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
-        Exemplar::new(ErfInv, [Sample::uniform(DType::F64, [2, 1], -0.9, 0.9)]),
-        Exemplar::new(ErfInv, [Sample::listed(DType::F32, [4], &[1.0, -1.0, -0.0, 2.0])])
-            .without_derivative(),
-    ]
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use super::incomplete::in_float;
 use super::lower_chlo;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
+    bind1,
 };
 use crate::primitives::arithmetic::{add, mul, neg};
 use crate::primitives::comparison::eq;
 use crate::primitives::composite::lower_by;
 use crate::primitives::constant::full_like;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
-use crate::primitives::rules::{arity, batch_elementwise, same_float_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -27,27 +29,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lgamma;
 
-impl Primitive for Lgamma {
-    fn name(&self) -> &'static str {
-        "lgamma"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = bind1(Lgamma, [x]);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, digamma(x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Lgamma {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -56,8 +38,26 @@ impl Primitive for Lgamma {
     ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.lgamma", operands, &results[0])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Lgamma {
+    const NAME: &'static str = "lgamma";
+    const TYPE: TypeRule<Lgamma> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Lgamma> = Derivative::Unary(|_, x, _, dx| mul(dx, digamma(x)));
+    const LOWERING: Lowering<Lgamma> = Lowering::Custom(Lgamma::lower);
+    const COST: CostRule<Lgamma> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let edges = [0.0, -0.0, -1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-30];
+        vec![
+            Exemplar::new(Lgamma, [Sample::uniform(DType::F32, [2, 3], 0.5, 5.0)]),
+            Exemplar::new(Lgamma, [Sample::uniform(DType::F64, [4], -0.9, -0.1)]),
+            Exemplar::new(Lgamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
+            Exemplar::new(Lgamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
+            Exemplar::new(Lgamma, [Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)]),
+            // At poles and infinities there are no differences.
+            Exemplar::new(Lgamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
+            Exemplar::new(Lgamma, [Sample::listed(DType::F64, [8], &edges)]).without_derivative(),
+        ]
     }
 }
 
@@ -88,27 +88,7 @@ pub fn lgamma(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Digamma;
 
-impl Primitive for Digamma {
-    fn name(&self) -> &'static str {
-        "digamma"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = bind1(Digamma, [x]);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, polygamma(1.0, x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Digamma {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -124,8 +104,26 @@ impl Primitive for Digamma {
             })
         })
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Digamma {
+    const NAME: &'static str = "digamma";
+    const TYPE: TypeRule<Digamma> = TypeRule::unary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Digamma> =
+        Derivative::Unary(|_, x, _, dx| mul(dx, polygamma(1.0, x)));
+    const LOWERING: Lowering<Digamma> = Lowering::Custom(Digamma::lower);
+    const COST: CostRule<Digamma> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let edges = [0.0, -0.0, -1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-30];
+        vec![
+            Exemplar::new(Digamma, [Sample::uniform(DType::F32, [2, 3], 0.5, 5.0)]),
+            Exemplar::new(Digamma, [Sample::uniform(DType::F64, [2], 0.5, 5.0)]),
+            Exemplar::new(Digamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
+            Exemplar::new(Digamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
+            Exemplar::new(Digamma, [Sample::uniform(DType::F8E4M3FN, [2, 1], 1.0, 4.0)]),
+            // At poles and infinities there are no differences.
+            Exemplar::new(Digamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
+        ]
     }
 }
 
@@ -149,13 +147,7 @@ pub fn digamma(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Polygamma;
 
-impl Primitive for Polygamma {
-    fn name(&self) -> &'static str {
-        "polygamma"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
+impl Polygamma {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (m, x) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
@@ -167,14 +159,6 @@ impl Primitive for Polygamma {
         let dy = tangents[1].map(y.aval(), |dx| mul(dx, polygamma(add(m, full_like(m, 1)), x)));
         Ok((vec![y], vec![dy]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -183,8 +167,32 @@ impl Primitive for Polygamma {
     ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.polygamma", operands, &results[0])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Polygamma {
+    const NAME: &'static str = "polygamma";
+    const TYPE: TypeRule<Polygamma> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Polygamma> = Derivative::Custom(Polygamma::jvp);
+    const LOWERING: Lowering<Polygamma> = Lowering::Custom(Polygamma::lower);
+    const COST: CostRule<Polygamma> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let order = |dtype, shape: &[usize]| Sample::listed(dtype, shape, &[0.0, 1.0, 2.0, 5.0]);
+        let of = |dtype, shape: &[usize]| {
+            let x = Sample::uniform(dtype, shape, 0.5, 5.0);
+            // There is no derivative by the order; that by the other operand is compared with JAX's.
+            Exemplar::new(Polygamma, [order(dtype, shape), x]).without_derivative()
+        };
+        let edges = [0.0, -1.5, f64::INFINITY, f64::NAN, -0.5, 3.0];
+        let orders = [1.0, 1.0, 2.0, 1.0, 1.5, -1.0];
+        let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
+        vec![
+            of(DType::F32, &[2, 4]),
+            of(DType::F64, &[4]),
+            of(DType::BF16, &[]),
+            of(DType::F16, &[0, 2]),
+            of(DType::F8E5M2, &[2, 1]),
+            Exemplar::new(Polygamma, [listed(&orders), listed(&edges)]).without_derivative(),
+        ]
     }
 }
 
@@ -209,13 +217,7 @@ pub fn polygamma(m: impl ArrayLike, x: impl ArrayLike) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Zeta;
 
-impl Primitive for Zeta {
-    fn name(&self) -> &'static str {
-        "zeta"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
+impl Zeta {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (x, q) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
@@ -230,14 +232,6 @@ impl Primitive for Zeta {
         });
         Ok((vec![y], vec![dy]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -246,8 +240,32 @@ impl Primitive for Zeta {
     ) -> RuleResult<Vec<Value>> {
         lower_chlo(ctx, "chlo.zeta", operands, &results[0])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Zeta {
+    const NAME: &'static str = "zeta";
+    const TYPE: TypeRule<Zeta> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Zeta> = Derivative::Custom(Zeta::jvp);
+    const LOWERING: Lowering<Zeta> = Lowering::Custom(Zeta::lower);
+    const COST: CostRule<Zeta> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |dtype, shape: &[usize]| {
+            let (x, q) =
+                (Sample::uniform(dtype, shape, 1.5, 5.0), Sample::uniform(dtype, shape, 0.5, 4.0));
+            // There is no derivative by the exponent; that by the other operand has a test of its own.
+            Exemplar::new(Zeta, [x, q]).without_derivative()
+        };
+        let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
+        let exponents = [1.0, 0.5, f64::INFINITY, f64::NAN, 2.0, 3.0];
+        let starts = [1.0, 1.0, 2.0, 1.0, 0.0, -1.5];
+        vec![
+            of(DType::F32, &[2, 3]),
+            of(DType::F64, &[4]),
+            of(DType::BF16, &[]),
+            of(DType::F16, &[0, 2]),
+            of(DType::F8E5M2, &[2, 1]),
+            Exemplar::new(Zeta, [listed(&exponents), listed(&starts)]).without_derivative(),
+        ]
     }
 }
 
@@ -259,73 +277,6 @@ impl Primitive for Zeta {
 pub fn zeta(x: impl ArrayLike, q: impl ArrayLike) -> Array {
     let [x, q] = promote_inexact("zeta", [x.like(), q.like()]);
     bind1(Zeta, [&x, &q])
-}
-
-pub(in crate::primitives) fn exemplars_lgamma() -> Vec<Exemplar> {
-    let edges = [0.0, -0.0, -1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-30];
-    vec![
-        Exemplar::new(Lgamma, [Sample::uniform(DType::F32, [2, 3], 0.5, 5.0)]),
-        Exemplar::new(Lgamma, [Sample::uniform(DType::F64, [4], -0.9, -0.1)]),
-        Exemplar::new(Lgamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
-        Exemplar::new(Lgamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
-        Exemplar::new(Lgamma, [Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)]),
-        // At poles and infinities there are no differences.
-        Exemplar::new(Lgamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
-        Exemplar::new(Lgamma, [Sample::listed(DType::F64, [8], &edges)]).without_derivative(),
-    ]
-}
-
-pub(in crate::primitives) fn exemplars_digamma() -> Vec<Exemplar> {
-    let edges = [0.0, -0.0, -1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-30];
-    vec![
-        Exemplar::new(Digamma, [Sample::uniform(DType::F32, [2, 3], 0.5, 5.0)]),
-        Exemplar::new(Digamma, [Sample::uniform(DType::F64, [2], 0.5, 5.0)]),
-        Exemplar::new(Digamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
-        Exemplar::new(Digamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
-        Exemplar::new(Digamma, [Sample::uniform(DType::F8E4M3FN, [2, 1], 1.0, 4.0)]),
-        // At poles and infinities there are no differences.
-        Exemplar::new(Digamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
-    ]
-}
-
-pub(in crate::primitives) fn exemplars_polygamma() -> Vec<Exemplar> {
-    let order = |dtype, shape: &[usize]| Sample::listed(dtype, shape, &[0.0, 1.0, 2.0, 5.0]);
-    let of = |dtype, shape: &[usize]| {
-        let x = Sample::uniform(dtype, shape, 0.5, 5.0);
-        // There is no derivative by the order; that by the other operand is compared with JAX's.
-        Exemplar::new(Polygamma, [order(dtype, shape), x]).without_derivative()
-    };
-    let edges = [0.0, -1.5, f64::INFINITY, f64::NAN, -0.5, 3.0];
-    let orders = [1.0, 1.0, 2.0, 1.0, 1.5, -1.0];
-    let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
-    vec![
-        of(DType::F32, &[2, 4]),
-        of(DType::F64, &[4]),
-        of(DType::BF16, &[]),
-        of(DType::F16, &[0, 2]),
-        of(DType::F8E5M2, &[2, 1]),
-        Exemplar::new(Polygamma, [listed(&orders), listed(&edges)]).without_derivative(),
-    ]
-}
-
-pub(in crate::primitives) fn exemplars_zeta() -> Vec<Exemplar> {
-    let of = |dtype, shape: &[usize]| {
-        let (x, q) =
-            (Sample::uniform(dtype, shape, 1.5, 5.0), Sample::uniform(dtype, shape, 0.5, 4.0));
-        // There is no derivative by the exponent; that by the other operand has a test of its own.
-        Exemplar::new(Zeta, [x, q]).without_derivative()
-    };
-    let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
-    let exponents = [1.0, 0.5, f64::INFINITY, f64::NAN, 2.0, 3.0];
-    let starts = [1.0, 1.0, 2.0, 1.0, 0.0, -1.5];
-    vec![
-        of(DType::F32, &[2, 3]),
-        of(DType::F64, &[4]),
-        of(DType::BF16, &[]),
-        of(DType::F16, &[0, 2]),
-        of(DType::F8E5M2, &[2, 1]),
-        Exemplar::new(Zeta, [listed(&exponents), listed(&starts)]).without_derivative(),
-    ]
 }
 
 #[cfg(test)]

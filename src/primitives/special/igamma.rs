@@ -3,14 +3,16 @@
 use super::gamma::lgamma;
 use super::incomplete::{Wanted, lower_incomplete};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, Primitive, RuleError, RuleResult, Sample,
+    Tangent, bind1,
 };
 use crate::primitives::arithmetic::{mul, neg, sub};
 use crate::primitives::constant::full_like;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::exponential::{exp, log};
 use crate::primitives::promote::{ArrayLike, promote_inexact};
-use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_float_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -31,28 +33,7 @@ fn density(a: &Array, x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Igamma;
 
-impl Primitive for Igamma {
-    fn name(&self) -> &'static str {
-        "igamma"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (a, x) = (&primals[0], &primals[1]);
-        let y = bind1(Igamma, [a, x]);
-        let by_a = tangents[0].map(y.aval(), |da| mul(da, igamma_grad_a(a, x)));
-        let by_x = tangents[1].map(y.aval(), |dx| mul(dx, density(a, x)));
-        Ok((vec![y], vec![add_tangents(&by_a, &by_x)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Igamma {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -61,8 +42,19 @@ impl Primitive for Igamma {
     ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Lower, operands, results[0].dtype)
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Igamma {
+    const NAME: &'static str = "igamma";
+    const TYPE: TypeRule<Igamma> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Igamma> = Derivative::Binary(
+        |_, a, x, _, da| mul(da, igamma_grad_a(a, x)),
+        |_, a, x, _, dx| mul(dx, density(a, x)),
+    );
+    const LOWERING: Lowering<Igamma> = Lowering::Custom(Igamma::lower);
+    const COST: CostRule<Igamma> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(Igamma)
     }
 }
 
@@ -97,28 +89,7 @@ pub fn igamma(a: impl ArrayLike, x: impl ArrayLike) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Igammac;
 
-impl Primitive for Igammac {
-    fn name(&self) -> &'static str {
-        "igammac"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let (a, x) = (&primals[0], &primals[1]);
-        let y = bind1(Igammac, [a, x]);
-        let by_a = tangents[0].map(y.aval(), |da| mul(da, neg(&igamma_grad_a(a, x))));
-        let by_x = tangents[1].map(y.aval(), |dx| mul(dx, neg(&density(a, x))));
-        Ok((vec![y], vec![add_tangents(&by_a, &by_x)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Igammac {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -127,8 +98,19 @@ impl Primitive for Igammac {
     ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Upper, operands, results[0].dtype)
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Igammac {
+    const NAME: &'static str = "igammac";
+    const TYPE: TypeRule<Igammac> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<Igammac> = Derivative::Binary(
+        |_, a, x, _, da| mul(da, neg(&igamma_grad_a(a, x))),
+        |_, a, x, _, dx| mul(dx, neg(&density(a, x))),
+    );
+    const LOWERING: Lowering<Igammac> = Lowering::Custom(Igammac::lower);
+    const COST: CostRule<Igammac> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(Igammac)
     }
 }
 
@@ -152,13 +134,7 @@ pub fn igammac(a: impl ArrayLike, x: impl ArrayLike) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IgammaGradA;
 
-impl Primitive for IgammaGradA {
-    fn name(&self) -> &'static str {
-        "igamma_grad_a"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
+impl IgammaGradA {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (a, x) = (&primals[0], &primals[1]);
         if !tangents[0].is_zero() {
@@ -171,14 +147,6 @@ impl Primitive for IgammaGradA {
         });
         Ok((vec![y], vec![by_x]))
     }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -187,8 +155,16 @@ impl Primitive for IgammaGradA {
     ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::ByShape, operands, results[0].dtype)
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for IgammaGradA {
+    const NAME: &'static str = "igamma_grad_a";
+    const TYPE: TypeRule<IgammaGradA> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<IgammaGradA> = Derivative::Custom(IgammaGradA::jvp);
+    const LOWERING: Lowering<IgammaGradA> = Lowering::Custom(IgammaGradA::lower);
+    const COST: CostRule<IgammaGradA> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(IgammaGradA)
     }
 }
 
@@ -210,24 +186,10 @@ pub fn igamma_grad_a(a: impl ArrayLike, x: impl ArrayLike) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RandomGammaGrad;
 
-impl Primitive for RandomGammaGrad {
-    fn name(&self) -> &'static str {
-        "random_gamma_grad"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_float_type(arity::<2>(operands)?)?])
-    }
+impl RandomGammaGrad {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let _ = (primals, tangents);
         Err(RuleError::unsupported("has no derivative"))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -237,8 +199,16 @@ impl Primitive for RandomGammaGrad {
     ) -> RuleResult<Vec<Value>> {
         lower_incomplete(ctx, Wanted::Sample, operands, results[0].dtype)
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for RandomGammaGrad {
+    const NAME: &'static str = "random_gamma_grad";
+    const TYPE: TypeRule<RandomGammaGrad> = TypeRule::binary(Dtypes::Float);
+    const DERIVATIVE: Derivative<RandomGammaGrad> = Derivative::Custom(RandomGammaGrad::jvp);
+    const LOWERING: Lowering<RandomGammaGrad> = Lowering::Custom(RandomGammaGrad::lower);
+    const COST: CostRule<RandomGammaGrad> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        samples(RandomGammaGrad)
     }
 }
 
@@ -272,22 +242,6 @@ fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
         of(DType::F16, &[0, 2], (1.0, 2.0), (1.0, 2.0)),
         Exemplar::new(primitive.clone(), [listed(&a), listed(&x)]).without_derivative(),
     ]
-}
-
-pub(in crate::primitives) fn exemplars_igamma() -> Vec<Exemplar> {
-    samples(Igamma)
-}
-
-pub(in crate::primitives) fn exemplars_igammac() -> Vec<Exemplar> {
-    samples(Igammac)
-}
-
-pub(in crate::primitives) fn exemplars_igamma_grad_a() -> Vec<Exemplar> {
-    samples(IgammaGradA)
-}
-
-pub(in crate::primitives) fn exemplars_random_gamma_grad() -> Vec<Exemplar> {
-    samples(RandomGammaGrad)
 }
 
 #[cfg(test)]

@@ -18,14 +18,6 @@ pub use igamma::{
 
 pub(crate) use incomplete::{go_on, still_open};
 
-pub(super) use bessel::{exemplars_i0e, exemplars_i1e};
-pub(super) use betainc::exemplars as exemplars_regularized_incomplete_beta;
-pub(super) use erf::{exemplars_erf, exemplars_erf_inv, exemplars_erfc};
-pub(super) use gamma::{exemplars_digamma, exemplars_lgamma, exemplars_polygamma, exemplars_zeta};
-pub(super) use igamma::{
-    exemplars_igamma, exemplars_igamma_grad_a, exemplars_igammac, exemplars_random_gamma_grad,
-};
-
 use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::Value;
 

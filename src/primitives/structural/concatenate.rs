@@ -2,7 +2,7 @@
 
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Tangent, bind, promote, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, promote, trace,
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::convert::convert_to;
@@ -36,7 +36,7 @@ impl Concatenate {
 
 impl Primitive for Concatenate {
     fn name(&self) -> &'static str {
-        "concatenate"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let axis = self.dimension;
@@ -163,19 +163,22 @@ pub fn concatenate(xs: &[impl Borrow<Array>], axis: isize) -> Array {
     }
 }
 
-pub(in crate::primitives) fn exemplars_concatenate() -> Vec<Exemplar> {
-    let along = |dimension, dtype, shapes: &[&[usize]]| {
-        let samples = shapes.iter().map(|&shape| Sample::uniform(dtype, shape, -1.0, 1.0));
-        Exemplar::new(Concatenate { dimension }, samples)
-    };
-    vec![
-        along(0, DType::F32, &[&[2, 3], &[1, 3]]),
-        along(1, DType::F32, &[&[2, 3], &[2, 0], &[2, 1]]),
-        along(0, DType::F64, &[&[4]]),
-        along(0, DType::I32, &[&[0], &[0]]),
-        along(2, DType::C64, &[&[1, 2, 1], &[1, 2, 2]]),
-        along(0, DType::BF16, &[&[1], &[2]]),
-    ]
+impl Registered for Concatenate {
+    const NAME: &'static str = "concatenate";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |dimension, dtype, shapes: &[&[usize]]| {
+            let samples = shapes.iter().map(|&shape| Sample::uniform(dtype, shape, -1.0, 1.0));
+            Exemplar::new(Concatenate { dimension }, samples)
+        };
+        vec![
+            along(0, DType::F32, &[&[2, 3], &[1, 3]]),
+            along(1, DType::F32, &[&[2, 3], &[2, 0], &[2, 1]]),
+            along(0, DType::F64, &[&[4]]),
+            along(0, DType::I32, &[&[0], &[0]]),
+            along(2, DType::C64, &[&[1, 2, 1], &[1, 2, 2]]),
+            along(0, DType::BF16, &[&[1], &[2]]),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,9 @@
 mod concatenate;
 mod pad;
 mod rev;
-
-pub(super) use concatenate::exemplars_concatenate;
 pub use concatenate::{Concatenate, concatenate};
-pub(super) use pad::exemplars_pad;
 pub(crate) use pad::resize_axis;
-pub use pad::{Pad, PaddingDim, pad};
-pub(super) use rev::exemplars_rev;
+pub use pad::{Pad, PaddingDim, lax_pad};
 pub use rev::{Rev, rev};
 
 use super::rules::resolve_axis;

@@ -2,7 +2,7 @@
 
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::primitives::arithmetic::sub;
 use crate::primitives::constant::{fill_of, zeros_of};
@@ -51,7 +51,7 @@ pub struct Pad {
 
 impl Primitive for Pad {
     fn name(&self) -> &'static str {
-        "pad"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x, value] = arity(operands)?;
@@ -159,7 +159,7 @@ impl Pad {
 pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
     let mut dims = vec![PaddingDim::default(); x.rank()];
     dims[axis].high = size as isize - x.shape()[axis] as isize;
-    pad(x, 0, &dims)
+    lax_pad(x, 0, &dims)
 }
 
 /// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per axis.
@@ -167,21 +167,22 @@ pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax::primitives::{PaddingDim, pad};
+/// use oxidax::primitives::{PaddingDim, lax_pad};
 /// let border = PaddingDim { low: 1, high: 1, interior: 0 };
-/// let y = eval_shape(move |x: Array| pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// let y = eval_shape(move |x: Array| lax_pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
 /// assert_eq!(y.aval().to_string(), "f32[4,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "lax.pad")]
 #[track_caller]
-pub fn pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDim]) -> Array {
+pub fn lax_pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDim]) -> Array {
     let value = match padding_value.like() {
         Like::Scalar(number) => {
             let aval = x.aval().with_shape(Shape::scalar());
             if x.dtype().is_integer() && number.default_dtype().is_inexact() {
                 let message =
                     format!("{} does not hold the padding value {}", x.dtype(), number.as_f64());
-                trace::throw_operands("pad", RuleError::dtype(message), &[x]);
+                trace::throw_operands("lax_pad", RuleError::dtype(message), &[x]);
             }
             fill_of(number, &aval)
         }
@@ -191,25 +192,29 @@ pub fn pad(x: &Array, padding_value: impl ArrayLike, padding_config: &[PaddingDi
     bind1(Pad { padding_config: padding_config.to_vec() }, [x, &value])
 }
 
-pub(in crate::primitives) fn exemplars_pad() -> Vec<Exemplar> {
-    let by = |config: &[(isize, isize, usize)], x: Sample| {
-        let value = Sample::uniform(x.aval.dtype, [], 1.0, 2.0);
-        let dims = config.iter().map(|&(low, high, interior)| PaddingDim { low, high, interior });
-        Exemplar::new(Pad { padding_config: dims.collect() }, [x, value])
-    };
-    let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-    vec![
-        by(&[(1, 2, 0), (0, 1, 2)], floats(&[2, 3])),
-        by(&[(-1, 2, 1), (3, -2, 0)], floats(&[3, 2])),
-        by(&[(-2, 2, 0)], floats(&[1])),
-        by(&[(-4, 4, 3)], floats(&[3])),
-        by(&[(1, 1, 5)], floats(&[0])),
-        by(&[(-1, -1, 0)], floats(&[2])),
-        by(&[], floats(&[])),
-        by(&[(1, 0, 1)], Sample::uniform(DType::I8, [3], -9.0, 9.0)),
-        by(&[(0, 1, 0)], Sample::listed(DType::Bool, [2], &[0.0, 1.0])),
-        by(&[(1, 1, 1)], Sample::uniform(DType::C64, [2], -1.0, 1.0)),
-    ]
+impl Registered for Pad {
+    const NAME: &'static str = "pad";
+    fn exemplars() -> Vec<Exemplar> {
+        let by = |config: &[(isize, isize, usize)], x: Sample| {
+            let value = Sample::uniform(x.aval.dtype, [], 1.0, 2.0);
+            let dims =
+                config.iter().map(|&(low, high, interior)| PaddingDim { low, high, interior });
+            Exemplar::new(Pad { padding_config: dims.collect() }, [x, value])
+        };
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        vec![
+            by(&[(1, 2, 0), (0, 1, 2)], floats(&[2, 3])),
+            by(&[(-1, 2, 1), (3, -2, 0)], floats(&[3, 2])),
+            by(&[(-2, 2, 0)], floats(&[1])),
+            by(&[(-4, 4, 3)], floats(&[3])),
+            by(&[(1, 1, 5)], floats(&[0])),
+            by(&[(-1, -1, 0)], floats(&[2])),
+            by(&[], floats(&[])),
+            by(&[(1, 0, 1)], Sample::uniform(DType::I8, [3], -9.0, 9.0)),
+            by(&[(0, 1, 0)], Sample::listed(DType::Bool, [2], &[0.0, 1.0])),
+            by(&[(1, 1, 1)], Sample::uniform(DType::C64, [2], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -234,7 +239,7 @@ mod tests {
         fn padding_crops_dilates_and_moves_out() {
             let padded = |x: &[f32], low, high, interior| {
                 let x = Array::from_slice(x, [x.len()]).unwrap();
-                pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
+                lax_pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()
             };
             assert_eq!(padded(&[1.0, 2.0, 3.0], -1, 2, 1), [9.0, 2.0, 9.0, 3.0, 9.0, 9.0]);
             assert_eq!(padded(&[1.0], -2, 2, 0), [9.0]);

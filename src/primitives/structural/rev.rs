@@ -3,7 +3,7 @@
 use super::distinct_axes;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Tangent, bind1, trace,
+    Primitive, Registered, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
@@ -26,7 +26,7 @@ pub struct Rev {
 
 impl Primitive for Rev {
     fn name(&self) -> &'static str {
-        "rev"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -83,17 +83,20 @@ pub fn rev(x: &Array, axes: &[isize]) -> Array {
     }
 }
 
-pub(in crate::primitives) fn exemplars_rev() -> Vec<Exemplar> {
-    let along = |dimensions: &[usize], sample| {
-        Exemplar::new(Rev { dimensions: dimensions.to_vec() }, [sample])
-    };
-    vec![
-        along(&[1], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-        along(&[0, 2], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
-        along(&[0], Sample::uniform(DType::I32, [0], 0.0, 1.0)),
-        along(&[0], Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
-        along(&[], Sample::uniform(DType::C64, [], -1.0, 1.0)),
-    ]
+impl Registered for Rev {
+    const NAME: &'static str = "rev";
+    fn exemplars() -> Vec<Exemplar> {
+        let along = |dimensions: &[usize], sample| {
+            Exemplar::new(Rev { dimensions: dimensions.to_vec() }, [sample])
+        };
+        vec![
+            along(&[1], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            along(&[0, 2], Sample::uniform(DType::F32, [2, 3, 4], -1.0, 1.0)),
+            along(&[0], Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+            along(&[0], Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
+            along(&[], Sample::uniform(DType::C64, [], -1.0, 1.0)),
+        ]
+    }
 }
 
 #[cfg(test)]

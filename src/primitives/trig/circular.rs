@@ -1,14 +1,12 @@
 //! Sine, cosine and tangent.
 
 use super::complex::{Wave, lower_wave};
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
-};
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
 use crate::primitives::arithmetic::{add, mul, neg};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::promote::inexact;
-use crate::primitives::rules::{arity, batch_elementwise, same_inexact_type};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Elementwise sine of an angle in radians.
@@ -22,38 +20,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sin;
 
-impl Primitive for Sin {
-    fn name(&self) -> &'static str {
-        "sin"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        Ok((vec![sin(x)], vec![tangents[0].map(x.aval(), |dx| mul(dx, cos(x)))]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![match results[0].dtype.is_complex() {
-            true => lower_wave(ctx, Wave::Sin, &operands[0], &results[0]),
-            false => ctx.op("sine", operands),
-        }])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Sin {
+    const NAME: &'static str = "sin";
+    const TYPE: TypeRule<Sin> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Sin> = Derivative::Unary(|_, x, _, dx| mul(dx, cos(x)));
+    const LOWERING: Lowering<Sin> =
+        Lowering::Custom(|_, ctx, x, y| lower_wave(ctx, Wave::Sin, x, y));
+    const COST: CostRule<Sin> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Sin, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Sin, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -61,13 +39,6 @@ impl Primitive for Sin {
 #[track_caller]
 pub fn sin(x: &Array) -> Array {
     bind1(Sin, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_sin() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Sin, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Sin, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise cosine of an angle in radians.
@@ -81,38 +52,19 @@ pub(in crate::primitives) fn exemplars_sin() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cos;
 
-impl Primitive for Cos {
-    fn name(&self) -> &'static str {
-        "cos"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        Ok((vec![cos(x)], vec![tangents[0].map(x.aval(), |dx| mul(dx, neg(&sin(x))))]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![match results[0].dtype.is_complex() {
-            true => lower_wave(ctx, Wave::Cos, &operands[0], &results[0]),
-            false => ctx.op("cosine", operands),
-        }])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Cos {
+    const NAME: &'static str = "cos";
+    const TYPE: TypeRule<Cos> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Cos> = Derivative::Unary(|_, x, _, dx| mul(dx, neg(&sin(x))));
+    const LOWERING: Lowering<Cos> =
+        Lowering::Custom(|_, ctx, x, y| lower_wave(ctx, Wave::Cos, x, y));
+    const COST: CostRule<Cos> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Cos, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Cos, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Cos, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -120,14 +72,6 @@ impl Primitive for Cos {
 #[track_caller]
 pub fn cos(x: &Array) -> Array {
     bind1(Cos, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_cos() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Cos, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Cos, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Cos, [Sample::uniform(DType::F64, [0], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise tangent of an angle in radians.
@@ -141,37 +85,19 @@ pub(in crate::primitives) fn exemplars_cos() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tan;
 
-impl Primitive for Tan {
-    fn name(&self) -> &'static str {
-        "tan"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = tan(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, add(mul(&y, &y), 1.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("tan", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Tan {
+    const NAME: &'static str = "tan";
+    const TYPE: TypeRule<Tan> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Tan> =
+        Derivative::Unary(|_, _, y, dx| mul(dx, add(mul(y, y), 1.0)));
+    const LOWERING: Lowering<Tan> = Lowering::Op("tan");
+    const COST: CostRule<Tan> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Tan, [Sample::uniform(DType::F32, [2, 3], -1.2, 1.2)]),
+            Exemplar::new(Tan, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Tan, [Sample::uniform(DType::F16, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -181,17 +107,10 @@ pub fn tan(x: &Array) -> Array {
     bind1(Tan, [&inexact(x)])
 }
 
-pub(in crate::primitives) fn exemplars_tan() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Tan, [Sample::uniform(DType::F32, [2, 3], -1.2, 1.2)]),
-        Exemplar::new(Tan, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Tan, [Sample::uniform(DType::F16, [], -1.0, 1.0)]),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

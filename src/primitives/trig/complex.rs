@@ -1,14 +1,14 @@
 //! Sine and cosine of complex numbers, circular and hyperbolic, by real functions of the parts.
 //!
-//! All four are made of products of a sine or cosine of one part and a hyperbolic sine or cosine of the
-//! other, by the addition theorems. The plugins' own expansions take a hyperbolic sine as a difference
-//! of exponentials, which leaves three digits of seven near 0.
+//! By the addition theorems, all four are products of a sine or cosine of one part and a hyperbolic
+//! sine or cosine of the other. The expansions of the plugins compute a hyperbolic sine as a
+//! difference of exponentials, which loses four of seven digits near 0.
 
-use crate::core::{Aval, DType, LowerCtx};
+use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::primitives::comparison::{ComparisonDirection, compare_attributes};
 use crate::stablehlo::{TensorType, Value};
 
-/// The functions.
+/// A circular or hyperbolic function.
 #[derive(Clone, Copy)]
 pub(super) enum Wave {
     Sin,
@@ -17,7 +17,7 @@ pub(super) enum Wave {
     Cosh,
 }
 
-/// The product of the angle's sine with a factor, or `at_zero` where the angle is 0: the factor may have
+/// Writes `product` with `at_zero` where the angle is 0. The other factor of the product may have
 /// overflowed, and 0 · ∞ is NaN.
 fn unless_zero(
     ctx: &mut LowerCtx<'_>,
@@ -34,12 +34,32 @@ fn unless_zero(
     ctx.op_as("select", &[is_zero, at_zero, product], "", &part)
 }
 
-/// Writes a function of `z`, whose complex aval the result shares.
-pub(super) fn lower_wave(ctx: &mut LowerCtx<'_>, wave: Wave, z: &Value, result: &Aval) -> Value {
+/// Writes a real function as one operation and a complex one by functions of its parts.
+pub(super) fn lower_wave(
+    ctx: &mut LowerCtx<'_>,
+    wave: Wave,
+    operands: &[Value],
+    results: &[Aval],
+) -> RuleResult<Vec<Value>> {
+    let name = match wave {
+        Wave::Sin => "sine",
+        Wave::Cos => "cosine",
+        Wave::Sinh => "chlo.sinh",
+        Wave::Cosh => "chlo.cosh",
+    };
+    Ok(vec![if results[0].dtype.is_complex() {
+        lower_complex(ctx, wave, &operands[0], &results[0])
+    } else {
+        ctx.op(name, operands)
+    }])
+}
+
+/// Writes a function of complex `z`, whose type the result shares.
+fn lower_complex(ctx: &mut LowerCtx<'_>, wave: Wave, z: &Value, result: &Aval) -> Value {
     let dtype = result.dtype.real();
     let part = Aval { dtype, ..result.clone() }.stablehlo();
     let [re, im] = ["real", "imag"].map(|name| ctx.op_as(name, std::slice::from_ref(z), "", &part));
-    // Along the angle the function swings, along the other part it grows.
+    // The function oscillates along the angle and grows along the other part.
     let (angle, growth) = match wave {
         Wave::Sin | Wave::Cos => (re, im),
         Wave::Sinh | Wave::Cosh => (im, re),

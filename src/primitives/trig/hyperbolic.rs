@@ -1,14 +1,12 @@
 //! Hyperbolic functions and their inverses.
 
 use super::complex::{Wave, lower_wave};
-use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
-};
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
 use crate::primitives::arithmetic::{add, div, mul, rsqrt, sub};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::promote::inexact;
-use crate::primitives::rules::{arity, batch_elementwise, same_inexact_type};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Elementwise hyperbolic sine.
@@ -22,40 +20,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sinh;
 
-impl Primitive for Sinh {
-    fn name(&self) -> &'static str {
-        "sinh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = sinh(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, cosh(x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![match results[0].dtype.is_complex() {
-            true => lower_wave(ctx, Wave::Sinh, &operands[0], &results[0]),
-            false => ctx.op("chlo.sinh", operands),
-        }])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Sinh {
+    const NAME: &'static str = "sinh";
+    const TYPE: TypeRule<Sinh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Sinh> = Derivative::Unary(|_, x, _, dx| mul(dx, cosh(x)));
+    const LOWERING: Lowering<Sinh> =
+        Lowering::Custom(|_, ctx, x, y| lower_wave(ctx, Wave::Sinh, x, y));
+    const COST: CostRule<Sinh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Sinh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Sinh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Sinh, [Sample::uniform(DType::BF16, [2, 0], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -63,14 +40,6 @@ impl Primitive for Sinh {
 #[track_caller]
 pub fn sinh(x: &Array) -> Array {
     bind1(Sinh, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_sinh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Sinh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Sinh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Sinh, [Sample::uniform(DType::BF16, [2, 0], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise hyperbolic cosine.
@@ -84,40 +53,19 @@ pub(in crate::primitives) fn exemplars_sinh() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cosh;
 
-impl Primitive for Cosh {
-    fn name(&self) -> &'static str {
-        "cosh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = cosh(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, sinh(x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        results: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![match results[0].dtype.is_complex() {
-            true => lower_wave(ctx, Wave::Cosh, &operands[0], &results[0]),
-            false => ctx.op("chlo.cosh", operands),
-        }])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Cosh {
+    const NAME: &'static str = "cosh";
+    const TYPE: TypeRule<Cosh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Cosh> = Derivative::Unary(|_, x, _, dx| mul(dx, sinh(x)));
+    const LOWERING: Lowering<Cosh> =
+        Lowering::Custom(|_, ctx, x, y| lower_wave(ctx, Wave::Cosh, x, y));
+    const COST: CostRule<Cosh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Cosh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Cosh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
+            Exemplar::new(Cosh, [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
+        ]
     }
 }
 
@@ -125,14 +73,6 @@ impl Primitive for Cosh {
 #[track_caller]
 pub fn cosh(x: &Array) -> Array {
     bind1(Cosh, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_cosh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Cosh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Cosh, [Sample::uniform(DType::C64, [2], -1.0, 1.0)]),
-        Exemplar::new(Cosh, [Sample::uniform(DType::F64, [], -1.0, 1.0)]),
-    ]
 }
 
 /// Elementwise inverse hyperbolic sine.
@@ -146,37 +86,19 @@ pub(in crate::primitives) fn exemplars_cosh() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asinh;
 
-impl Primitive for Asinh {
-    fn name(&self) -> &'static str {
-        "asinh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = asinh(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, rsqrt(&add(mul(x, x), 1.0))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.asinh", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Asinh {
+    const NAME: &'static str = "asinh";
+    const TYPE: TypeRule<Asinh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Asinh> =
+        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(&add(mul(x, x), 1.0))));
+    const LOWERING: Lowering<Asinh> = Lowering::Op("chlo.asinh");
+    const COST: CostRule<Asinh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Asinh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Asinh, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+            Exemplar::new(Asinh, [Sample::uniform(DType::F64, [1], -99.0, 99.0)]),
+        ]
     }
 }
 
@@ -185,14 +107,6 @@ impl Primitive for Asinh {
 #[track_caller]
 pub fn asinh(x: &Array) -> Array {
     bind1(Asinh, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_asinh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Asinh, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Asinh, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
-        Exemplar::new(Asinh, [Sample::uniform(DType::F64, [1], -99.0, 99.0)]),
-    ]
 }
 
 /// The slope of [`acosh`]. The product under one root is exact near 1, where `x² - 1` cancels; over the
@@ -216,37 +130,19 @@ fn acosh_slope(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acosh;
 
-impl Primitive for Acosh {
-    fn name(&self) -> &'static str {
-        "acosh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = acosh(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, acosh_slope(x)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.acosh", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Acosh {
+    const NAME: &'static str = "acosh";
+    const TYPE: TypeRule<Acosh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Acosh> = Derivative::Unary(|_, x, _, dx| mul(dx, acosh_slope(x)));
+    const LOWERING: Lowering<Acosh> = Lowering::Op("chlo.acosh");
+    const COST: CostRule<Acosh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Acosh, [Sample::uniform(DType::F32, [2, 3], 1.1, 3.0)]),
+            Exemplar::new(Acosh, [Sample::uniform(DType::C64, [2], -2.0, 2.0)]),
+            Exemplar::new(Acosh, [Sample::listed(DType::F32, [3], &[1.0, 0.5, f64::NAN])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -256,15 +152,6 @@ impl Primitive for Acosh {
 #[track_caller]
 pub fn acosh(x: &Array) -> Array {
     bind1(Acosh, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_acosh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Acosh, [Sample::uniform(DType::F32, [2, 3], 1.1, 3.0)]),
-        Exemplar::new(Acosh, [Sample::uniform(DType::C64, [2], -2.0, 2.0)]),
-        Exemplar::new(Acosh, [Sample::listed(DType::F32, [3], &[1.0, 0.5, f64::NAN])])
-            .without_derivative(),
-    ]
 }
 
 /// Elementwise inverse hyperbolic tangent.
@@ -278,37 +165,20 @@ pub(in crate::primitives) fn exemplars_acosh() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atanh;
 
-impl Primitive for Atanh {
-    fn name(&self) -> &'static str {
-        "atanh"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = atanh(x);
-        let dy = tangents[0].map(y.aval(), |dx| div(dx, mul(sub(1.0, x), add(x, 1.0))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.atanh", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Atanh {
+    const NAME: &'static str = "atanh";
+    const TYPE: TypeRule<Atanh> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Atanh> =
+        Derivative::Unary(|_, x, _, dx| div(dx, mul(sub(1.0, x), add(x, 1.0))));
+    const LOWERING: Lowering<Atanh> = Lowering::Op("chlo.atanh");
+    const COST: CostRule<Atanh> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Atanh, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+            Exemplar::new(Atanh, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+            Exemplar::new(Atanh, [Sample::listed(DType::F32, [3], &[1.0, -1.0, 2.0])])
+                .without_derivative(),
+        ]
     }
 }
 
@@ -320,18 +190,10 @@ pub fn atanh(x: &Array) -> Array {
     bind1(Atanh, [&inexact(x)])
 }
 
-pub(in crate::primitives) fn exemplars_atanh() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Atanh, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
-        Exemplar::new(Atanh, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
-        Exemplar::new(Atanh, [Sample::listed(DType::F32, [3], &[1.0, -1.0, 2.0])])
-            .without_derivative(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Aval;
     use crate::primitives::snapshot::{error_of, module_of};
     use expect_test::expect;
 

@@ -1,14 +1,16 @@
 //! Inverse trigonometric functions. Results are angles in radians.
 
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Tangent, bind1,
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleResult, Sample, Tangent, bind1,
 };
 use crate::primitives::arithmetic::{abs, add, div, minimum, mul, neg, rsqrt, sub};
 use crate::primitives::composite::lower_by;
 use crate::primitives::constant::full_like;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
+};
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
-use crate::primitives::rules::{add_tangents, arity, batch_elementwise, same_inexact_type};
+use crate::primitives::rules::add_tangents;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -31,37 +33,19 @@ fn one_minus_square(x: &Array) -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asin;
 
-impl Primitive for Asin {
-    fn name(&self) -> &'static str {
-        "asin"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = asin(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, rsqrt(&one_minus_square(x))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.asin", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Asin {
+    const NAME: &'static str = "asin";
+    const TYPE: TypeRule<Asin> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Asin> =
+        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(&one_minus_square(x))));
+    const LOWERING: Lowering<Asin> = Lowering::Op("chlo.asin");
+    const COST: CostRule<Asin> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Asin, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+            Exemplar::new(Asin, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+            Exemplar::new(Asin, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
+        ]
     }
 }
 
@@ -71,14 +55,6 @@ impl Primitive for Asin {
 #[track_caller]
 pub fn asin(x: &Array) -> Array {
     bind1(Asin, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_asin() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Asin, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
-        Exemplar::new(Asin, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
-        Exemplar::new(Asin, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
-    ]
 }
 
 /// Elementwise inverse cosine.
@@ -92,37 +68,19 @@ pub(in crate::primitives) fn exemplars_asin() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acos;
 
-impl Primitive for Acos {
-    fn name(&self) -> &'static str {
-        "acos"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = acos(x);
-        let dy = tangents[0].map(y.aval(), |dx| mul(dx, neg(&rsqrt(&one_minus_square(x)))));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
-    fn lower(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(vec![ctx.op("chlo.acos", operands)])
-    }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+impl Elementwise for Acos {
+    const NAME: &'static str = "acos";
+    const TYPE: TypeRule<Acos> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Acos> =
+        Derivative::Unary(|_, x, _, dx| mul(dx, neg(&rsqrt(&one_minus_square(x)))));
+    const LOWERING: Lowering<Acos> = Lowering::Op("chlo.acos");
+    const COST: CostRule<Acos> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Acos, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
+            Exemplar::new(Acos, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+            Exemplar::new(Acos, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
+        ]
     }
 }
 
@@ -132,14 +90,6 @@ impl Primitive for Acos {
 #[track_caller]
 pub fn acos(x: &Array) -> Array {
     bind1(Acos, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_acos() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Acos, [Sample::uniform(DType::F32, [2, 3], -0.9, 0.9)]),
-        Exemplar::new(Acos, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
-        Exemplar::new(Acos, [Sample::listed(DType::F32, [5], &ENDS)]).without_derivative(),
-    ]
 }
 
 /// Elementwise inverse tangent.
@@ -153,27 +103,7 @@ pub(in crate::primitives) fn exemplars_acos() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atan;
 
-impl Primitive for Atan {
-    fn name(&self) -> &'static str {
-        "atan"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<1>(operands)?)?])
-    }
-    fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let x = &primals[0];
-        let y = atan(x);
-        let dy = tangents[0].map(y.aval(), |dx| div(dx, add(mul(x, x), 1.0)));
-        Ok((vec![y], vec![dy]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
-    }
+impl Atan {
     fn lower(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -185,8 +115,26 @@ impl Primitive for Atan {
         }
         lower_by(ctx, operands, |x| vec![atan2(&x[0], full_like(&x[0], 1))])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Atan {
+    const NAME: &'static str = "atan";
+    const TYPE: TypeRule<Atan> = TypeRule::unary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Atan> =
+        Derivative::Unary(|_, x, _, dx| div(dx, add(mul(x, x), 1.0)));
+    const LOWERING: Lowering<Atan> = Lowering::Custom(Atan::lower);
+    const COST: CostRule<Atan> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(Atan, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
+            Exemplar::new(Atan, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
+            Exemplar::new(
+                Atan,
+                [Sample::listed(DType::F32, [3], &[f64::INFINITY, f64::NEG_INFINITY, -0.0])],
+            )
+            // No difference quotient at infinity.
+            .without_derivative(),
+        ]
     }
 }
 
@@ -196,19 +144,6 @@ impl Primitive for Atan {
 #[track_caller]
 pub fn atan(x: &Array) -> Array {
     bind1(Atan, [&inexact(x)])
-}
-
-pub(in crate::primitives) fn exemplars_atan() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(Atan, [Sample::uniform(DType::F32, [2, 3], -3.0, 3.0)]),
-        Exemplar::new(Atan, [Sample::uniform(DType::C64, [2], -0.7, 0.7)]),
-        Exemplar::new(
-            Atan,
-            [Sample::listed(DType::F32, [3], &[f64::INFINITY, f64::NEG_INFINITY, -0.0])],
-        )
-        // No difference quotient at infinity.
-        .without_derivative(),
-    ]
 }
 
 /// Elementwise angle of the point with ordinate `y` and abscissa `x`.
@@ -222,13 +157,7 @@ pub(in crate::primitives) fn exemplars_atan() -> Vec<Exemplar> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Atan2;
 
-impl Primitive for Atan2 {
-    fn name(&self) -> &'static str {
-        "atan2"
-    }
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        Ok(vec![same_inexact_type(arity::<2>(operands)?)?])
-    }
+impl Atan2 {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (y, x) = (&primals[0], &primals[1]);
         let z = atan2(y, x);
@@ -236,14 +165,6 @@ impl Primitive for Atan2 {
         let left = tangents[0].map(z.aval(), |dy| mul(dy, div(x, &squares)));
         let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(&div(y, &squares))));
         Ok((vec![z], vec![add_tangents(&left, &right)]))
-    }
-    fn batch(
-        &self,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> RuleResult<Batched> {
-        batch_elementwise(self, operands, axes, axis)
     }
     fn lower(
         &self,
@@ -262,8 +183,33 @@ impl Primitive for Atan2 {
         })?;
         Ok(vec![ctx.op("atan2", &[operands[0].clone(), abscissa[0].clone()])])
     }
-    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        Cost::transcendental(operands, results)
+}
+
+impl Elementwise for Atan2 {
+    const NAME: &'static str = "atan2";
+    const TYPE: TypeRule<Atan2> = TypeRule::binary(Dtypes::Inexact);
+    const DERIVATIVE: Derivative<Atan2> = Derivative::Custom(Atan2::jvp);
+    const LOWERING: Lowering<Atan2> = Lowering::Custom(Atan2::lower);
+    const COST: CostRule<Atan2> = CostRule::Transcendental;
+    fn exemplars() -> Vec<Exemplar> {
+        vec![
+            Exemplar::new(
+                Atan2,
+                [
+                    Sample::uniform(DType::F32, [2, 3], -2.0, 2.0),
+                    Sample::uniform(DType::F32, [2, 3], 0.5, 2.0),
+                ],
+            ),
+            Exemplar::new(
+                Atan2,
+                [
+                    Sample::listed(DType::F32, [4], &[0.0, -0.0, 0.0, -0.0]),
+                    Sample::listed(DType::F32, [4], &[0.0, 0.0, -0.0, -0.0]),
+                ],
+            )
+            // The angle of the origin jumps.
+            .without_derivative(),
+        ]
     }
 }
 
@@ -274,27 +220,6 @@ impl Primitive for Atan2 {
 pub fn atan2(y: impl ArrayLike, x: impl ArrayLike) -> Array {
     let [y, x] = promote_inexact("atan2", [y.like(), x.like()]);
     bind1(Atan2, [&y, &x])
-}
-
-pub(in crate::primitives) fn exemplars_atan2() -> Vec<Exemplar> {
-    vec![
-        Exemplar::new(
-            Atan2,
-            [
-                Sample::uniform(DType::F32, [2, 3], -2.0, 2.0),
-                Sample::uniform(DType::F32, [2, 3], 0.5, 2.0),
-            ],
-        ),
-        Exemplar::new(
-            Atan2,
-            [
-                Sample::listed(DType::F32, [4], &[0.0, -0.0, 0.0, -0.0]),
-                Sample::listed(DType::F32, [4], &[0.0, 0.0, -0.0, -0.0]),
-            ],
-        )
-        // The angle of the origin jumps.
-        .without_derivative(),
-    ]
 }
 
 #[cfg(test)]

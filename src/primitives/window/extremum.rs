@@ -6,7 +6,7 @@ use super::lowering::Monoid;
 use super::reduced;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Shape, Tangent, bind1, trace,
+    Registered, RuleResult, Sample, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{maximum, minimum};
@@ -53,7 +53,7 @@ pub struct ReduceWindowMax {
 
 impl Primitive for ReduceWindowMax {
     fn name(&self) -> &'static str {
-        "reduce_window_max"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_real(&self.window, operands)
@@ -123,7 +123,7 @@ pub struct ReduceWindowMin {
 
 impl Primitive for ReduceWindowMin {
     fn name(&self) -> &'static str {
-        "reduce_window_min"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         reduced_real(&self.window, operands)
@@ -207,14 +207,20 @@ fn exemplar(reduce: impl Primitive, x: Sample, differentiable: bool) -> Exemplar
     if differentiable { exemplar } else { exemplar.without_derivative() }
 }
 
-pub(in crate::primitives) fn exemplars_max() -> Vec<Exemplar> {
-    let of = |(window, x, smooth)| exemplar(ReduceWindowMax { window }, x, smooth);
-    samples().into_iter().map(of).collect()
+impl Registered for ReduceWindowMax {
+    const NAME: &'static str = "reduce_window_max";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(window, x, smooth)| exemplar(ReduceWindowMax { window }, x, smooth);
+        samples().into_iter().map(of).collect()
+    }
 }
 
-pub(in crate::primitives) fn exemplars_min() -> Vec<Exemplar> {
-    let of = |(window, x, smooth)| exemplar(ReduceWindowMin { window }, x, smooth);
-    samples().into_iter().map(of).collect()
+impl Registered for ReduceWindowMin {
+    const NAME: &'static str = "reduce_window_min";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(window, x, smooth)| exemplar(ReduceWindowMin { window }, x, smooth);
+        samples().into_iter().map(of).collect()
+    }
 }
 
 #[cfg(test)]

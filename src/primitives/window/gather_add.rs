@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::{SelectAndScatterAdd, reduced};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Scalar, Shape, Tangent, bind1,
+    Primitive, Registered, RuleError, RuleResult, Sample, Scalar, Shape, Tangent, bind1,
 };
 use crate::primitives::comparison::{ge, le};
 use crate::primitives::composite::lower_as_function;
@@ -89,7 +89,7 @@ pub struct SelectAndGatherAdd {
 
 impl Primitive for SelectAndGatherAdd {
     fn name(&self) -> &'static str {
-        "select_and_gather_add"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [tangents, operand] = arity(operands)?;
@@ -162,16 +162,20 @@ pub(super) fn samples() -> Vec<(Window, Extremum, Sample)> {
     all
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
-        let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
-        let tangents = Sample::uniform(dtype, &operand.aval.shape, -2.0, 2.0);
-        let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
-        let exemplar = Exemplar::new(SelectAndGatherAdd { window, extremum }, [tangents, operand]);
-        // Which of several equal numbers is chosen changes when they are moved.
-        if ties { exemplar.without_derivative() } else { exemplar }
-    };
-    samples().into_iter().map(of).collect()
+impl Registered for SelectAndGatherAdd {
+    const NAME: &'static str = "select_and_gather_add";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
+            let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
+            let tangents = Sample::uniform(dtype, &operand.aval.shape, -2.0, 2.0);
+            let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
+            let exemplar =
+                Exemplar::new(SelectAndGatherAdd { window, extremum }, [tangents, operand]);
+            // Which of several equal numbers is chosen changes when they are moved.
+            if ties { exemplar.without_derivative() } else { exemplar }
+        };
+        samples().into_iter().map(of).collect()
+    }
 }
 
 #[cfg(test)]

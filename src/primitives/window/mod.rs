@@ -22,11 +22,6 @@ pub use scatter_add::SelectAndScatterAdd;
 pub use sum::{ReduceWindowSum, reduce_window_sum};
 
 pub(super) use dims::{WindowAxis, dilated, meetings, places};
-pub(super) use extremum::{exemplars_max, exemplars_min};
-pub(super) use gather_add::exemplars as exemplars_gather_add;
-pub(super) use prod::exemplars as exemplars_prod;
-pub(super) use scatter_add::exemplars as exemplars_scatter_add;
-pub(super) use sum::exemplars as exemplars_sum;
 
 use crate::core::{Aval, RuleResult};
 

@@ -10,7 +10,7 @@ use crate::primitives::composite::Combine;
 use crate::primitives::constant::zeros_of;
 use crate::primitives::select::select;
 use crate::primitives::slicing::slice;
-use crate::primitives::structural::{PaddingDim, pad};
+use crate::primitives::structural::{PaddingDim, lax_pad};
 
 /// A part of an array.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Plan {
             let next = match step {
                 Step::Pad(of, config) => {
                     let pairs = made[*of].iter().zip(fills);
-                    pairs.map(|(x, fill)| pad(x, fill, config)).collect()
+                    pairs.map(|(x, fill)| lax_pad(x, fill, config)).collect()
                 }
                 Step::Slice(of, part) => made[*of].iter().map(|x| part.of(x)).collect(),
                 Step::Combine(left, right) => combine(&made[*left], &made[*right]),
@@ -158,7 +158,7 @@ impl Plan {
         let mut masks = Vec::new();
         for step in &self.steps {
             let (next, mask) = match step {
-                Step::Pad(of, config) => (pad(&made[*of], fill, config), None),
+                Step::Pad(of, config) => (lax_pad(&made[*of], fill, config), None),
                 Step::Slice(of, part) => (part.of(&made[*of]), None),
                 Step::Combine(left, right) => {
                     let mask = wins(&made[*left], &made[*right]);
@@ -190,7 +190,7 @@ impl Part {
                 }
             })
             .collect();
-        pad(ct, &zero, &config)
+        lax_pad(ct, &zero, &config)
     }
 }
 
@@ -214,7 +214,7 @@ impl Choice<'_> {
         let mut made = vec![t.clone()];
         for (_, (step, mask)) in self.steps() {
             let next = match (step, mask) {
-                (Step::Pad(of, config), _) => pad(&made[*of], &zero, config),
+                (Step::Pad(of, config), _) => lax_pad(&made[*of], &zero, config),
                 (Step::Slice(of, part), _) => part.of(&made[*of]),
                 (Step::Combine(left, right), Some(mask)) => {
                     select(mask, &made[*left], &made[*right])
@@ -242,7 +242,7 @@ impl Choice<'_> {
                         .map(|dim| PaddingDim { low: -dim.low, high: -dim.high, interior: 0 })
                         .collect();
                     let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
-                    let bare = pad(&ct, &zero, &inside);
+                    let bare = lax_pad(&ct, &zero, &inside);
                     let strides: Vec<usize> = config.iter().map(|dim| dim.interior + 1).collect();
                     let starts = vec![0; strides.len()];
                     sum(&mut cts[*of], slice(&bare, &starts, bare.shape(), &strides));

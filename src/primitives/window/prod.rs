@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::reduced;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
+    Registered, RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::{add, mul};
@@ -39,7 +39,7 @@ pub struct ReduceWindowProd {
 
 impl Primitive for ReduceWindowProd {
     fn name(&self) -> &'static str {
-        "reduce_window_prod"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -103,23 +103,26 @@ pub fn reduce_window_prod(x: &Array, window: &Window) -> Array {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowProd { window }, [x]);
-    let mut all: Vec<Exemplar> = super::sum::windows()
-        .into_iter()
-        .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
-        .collect();
-    let three = || Window { dimensions: vec![3], ..Window::default() };
-    let edges = [2.0, f64::INFINITY, -2.0, 0.0, 3.0, f64::NAN, -0.0];
-    // Infinities have no differences.
-    all.push(of(three(), Sample::listed(DType::F32, [7], &edges)).without_derivative());
-    // The derivative is right at zeros.
-    all.push(of(three(), Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])));
-    all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 3.0, -128.0, 5.0])));
-    for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::U4, DType::U32] {
-        all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 3.0)));
+impl Registered for ReduceWindowProd {
+    const NAME: &'static str = "reduce_window_prod";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowProd { window }, [x]);
+        let mut all: Vec<Exemplar> = super::sum::windows()
+            .into_iter()
+            .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
+            .collect();
+        let three = || Window { dimensions: vec![3], ..Window::default() };
+        let edges = [2.0, f64::INFINITY, -2.0, 0.0, 3.0, f64::NAN, -0.0];
+        // Infinities have no differences.
+        all.push(of(three(), Sample::listed(DType::F32, [7], &edges)).without_derivative());
+        // The derivative is right at zeros.
+        all.push(of(three(), Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])));
+        all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 3.0, -128.0, 5.0])));
+        for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::U4, DType::U32] {
+            all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 3.0)));
+        }
+        all
     }
-    all
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::reduced;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Shape, Tangent, bind1,
+    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1,
 };
 use crate::primitives::composite::lower_as_function;
 use crate::primitives::rules::{arity, batch_at_front, batched, element_dtype, one_cotangent};
@@ -33,7 +33,7 @@ pub struct SelectAndScatterAdd {
 
 impl Primitive for SelectAndScatterAdd {
     fn name(&self) -> &'static str {
-        "select_and_scatter_add"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [source, operand] = arity(operands)?;
@@ -128,17 +128,21 @@ impl SelectAndScatterAdd {
     }
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
-        let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
-        let places = reduced(&window, &operand.aval).map(|aval| aval.shape).unwrap_or_default();
-        let source = Sample::uniform(dtype, places, -2.0, 2.0);
-        let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
-        let exemplar = Exemplar::new(SelectAndScatterAdd { window, extremum }, [source, operand]);
-        // Which of several equal numbers is chosen changes when they are moved.
-        if ties { exemplar.without_derivative() } else { exemplar }
-    };
-    super::gather_add::samples().into_iter().map(of).collect()
+impl Registered for SelectAndScatterAdd {
+    const NAME: &'static str = "select_and_scatter_add";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
+            let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
+            let places = reduced(&window, &operand.aval).map(|aval| aval.shape).unwrap_or_default();
+            let source = Sample::uniform(dtype, places, -2.0, 2.0);
+            let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
+            let exemplar =
+                Exemplar::new(SelectAndScatterAdd { window, extremum }, [source, operand]);
+            // Which of several equal numbers is chosen changes when they are moved.
+            if ties { exemplar.without_derivative() } else { exemplar }
+        };
+        super::gather_add::samples().into_iter().map(of).collect()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::lowering::Monoid;
 use super::reduced;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
+    Primitive, Registered, RuleResult, Sample, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::ensure_dtype;
 use crate::primitives::arithmetic::add;
@@ -37,7 +37,7 @@ pub struct ReduceWindowSum {
 
 impl Primitive for ReduceWindowSum {
     fn name(&self) -> &'static str {
-        "reduce_window_sum"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
@@ -148,22 +148,25 @@ pub(super) fn windows() -> Vec<(Window, Vec<usize>)> {
     ]
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowSum { window }, [x]);
-    let mut all: Vec<Exemplar> = windows()
-        .into_iter()
-        .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
-        .collect();
-    let three = || Window { dimensions: vec![3], ..Window::default() };
-    let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0, -0.0];
-    // Infinities have no differences.
-    all.push(of(three(), Sample::listed(DType::F32, [9], &edges)).without_derivative());
-    all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 1.0, -128.0, 5.0])));
-    all.push(of(three(), Sample::listed(DType::U64, [4], &[1.8e19, 1e18, 1e18, 5.0])));
-    for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::I4, DType::I32] {
-        all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 2.0)));
+impl Registered for ReduceWindowSum {
+    const NAME: &'static str = "reduce_window_sum";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowSum { window }, [x]);
+        let mut all: Vec<Exemplar> = windows()
+            .into_iter()
+            .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
+            .collect();
+        let three = || Window { dimensions: vec![3], ..Window::default() };
+        let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0, -0.0];
+        // Infinities have no differences.
+        all.push(of(three(), Sample::listed(DType::F32, [9], &edges)).without_derivative());
+        all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 1.0, -128.0, 5.0])));
+        all.push(of(three(), Sample::listed(DType::U64, [4], &[1.8e19, 1e18, 1e18, 5.0])));
+        for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::I4, DType::I32] {
+            all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 2.0)));
+        }
+        all
     }
-    all
 }
 
 #[cfg(test)]

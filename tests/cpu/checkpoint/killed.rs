@@ -44,7 +44,7 @@ mod on_cpu {
         let y = sin(&x).sum_axes(axes(-1).keepdims());
         let loss = |(hidden, head): &(nn::Linear, nn::Linear)| {
             let h = nn::Dropout::new(0.25).forward(&relu(&hidden.forward(&x)), Some(now.clone()));
-            nn::mse(&head.forward(&h), &y)
+            nn::mean_squared_error(&head.forward(&h), &y)
         };
         let model = (run.hidden, run.head);
         let (loss, gradients) = value_and_grad(loss)(&model);

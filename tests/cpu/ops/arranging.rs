@@ -17,7 +17,7 @@ mod on_cpu {
         assert_eq!(f32s(&stack([&x, &y], -1)), [1., 3., 2., 4.]);
         let parts = split(&counting(&[2, 4]), 2, -1);
         assert_eq!(f32s(&parts[1]), [2., 3., 6., 7.]);
-        let parts = split_at(&counting(&[5]), &[1, 1, 4], 0);
+        let parts = split(&counting(&[5]), [1, 1, 4], 0);
         assert_eq!(parts.iter().map(|part| part.size()).collect::<Vec<_>>(), [1, 0, 3, 1]);
         assert_eq!(f32s(&parts[2]), [1., 2., 3.]);
     }
@@ -52,16 +52,47 @@ mod on_cpu {
     #[test]
     fn diagonals_and_triangles() {
         let x = counting(&[3, 4]);
-        assert_eq!(f32s(&diagonal(&x, 0)), [0., 5., 10.]);
-        assert_eq!(f32s(&diagonal(&x, 2)), [2., 7.]);
-        assert_eq!(f32s(&diagonal(&x, -1)), [4., 9.]);
-        assert_eq!(diagonal(&x, -3).size(), 0);
-        assert_eq!(f32s(&trace(&x, 0)), [15.]);
+        let at = |offset| diagonal_with(&x, DiagonalOptions { offset, ..Default::default() });
+        assert_eq!(f32s(&diagonal(&x)), [0., 5., 10.]);
+        assert_eq!(f32s(&at(2)), [2., 7.]);
+        assert_eq!(f32s(&at(-1)), [4., 9.]);
+        assert_eq!(at(-3).size(), 0);
+        assert_eq!(f32s(&trace(&x)), [15.]);
         assert_eq!(f32s(&tril(&x, 0)), [0., 0., 0., 0., 4., 5., 0., 0., 8., 9., 10., 0.]);
         assert_eq!(f32s(&triu(&x, 1)), [0., 1., 2., 3., 0., 0., 6., 7., 0., 0., 0., 11.]);
         assert_eq!(f32s(&tri(2, 3, 1, DType::F32)), [1., 1., 0., 1., 1., 1.]);
         assert_eq!(f32s(&eye(2, DType::F32)), [1., 0., 0., 1.]);
         assert_eq!(f32s(&eye_offset(2, 3, 1, DType::F32)), [0., 1., 0., 0., 0., 1.]);
+    }
+
+    #[test]
+    fn diagonal_and_trace_default_to_the_first_two_axes() {
+        let x = counting(&[2, 3, 4]);
+        assert_eq!(dims(&diagonal(&x)), [4, 2]);
+        assert_eq!(f32s(&diagonal(&x)), [0., 16., 1., 17., 2., 18., 3., 19.]);
+        assert_eq!(f32s(&trace(&x)), [16., 18., 20., 22.]);
+        let last = DiagonalOptions { offset: 1, axis1: -2, axis2: -1 };
+        assert_eq!(f32s(&diagonal_with(&x, last)), [1., 6., 11., 13., 18., 23.]);
+        assert_eq!(f32s(&trace_with(&x, last)), [18., 54.]);
+    }
+
+    #[test]
+    fn pad_has_the_modes_of_numpy() {
+        let x = counting(&[4]) + 1.0;
+        let padded = |mode| f32s(&pad_with(&x, (3, 2), PadOptions { mode }));
+        assert_eq!(f32s(&pad(&x, (1, 2))), [0., 1., 2., 3., 4., 0., 0.]);
+        let fives = PadMode::Constant(Scalar::Float(5.0));
+        assert_eq!(padded(fives), [5., 5., 5., 1., 2., 3., 4., 5., 5.]);
+        assert_eq!(padded(PadMode::Edge), [1., 1., 1., 1., 2., 3., 4., 4., 4.]);
+        assert_eq!(padded(PadMode::Reflect), [4., 3., 2., 1., 2., 3., 4., 3., 2.]);
+        assert_eq!(padded(PadMode::Symmetric), [3., 2., 1., 1., 2., 3., 4., 4., 3.]);
+        assert_eq!(padded(PadMode::Wrap), [2., 3., 4., 1., 2., 3., 4., 1., 2.]);
+        // Mirror images repeat when the padding exceeds the axis.
+        let long = pad_with(&counting(&[2]), (0, 5), PadOptions { mode: PadMode::Reflect });
+        assert_eq!(f32s(&long), [0., 1., 0., 1., 0., 1., 0.]);
+        let rows =
+            pad_with(&counting(&[2, 2]), [(1, 0), (0, 1)], PadOptions { mode: PadMode::Edge });
+        assert_eq!(f32s(&rows), [0., 1., 1., 0., 1., 1., 2., 3., 3.]);
     }
 
     #[test]

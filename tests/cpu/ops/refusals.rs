@@ -65,10 +65,7 @@ fn dtypes_that_do_not_fit() {
     refused(|x| ldexp(x, x), &["ldexp: exponents must be integers, got f32[3,4]"]);
     refused(|x| packbits(x, 0, BitOrder::Big), &["packbits: needs booleans or integers, got f32"]);
     refused(|x| bincount(x, 4), &["bincount: counts integers, got f32"]);
-    refused(
-        |x| unravel_index(x, &[3]).swap_remove(0),
-        &["positions must be integers, got f32[3,4]"],
-    );
+    refused(|x| unravel_index(x, &[3]).swap_remove(0), &["indices must be integers, got f32[3,4]"]);
     refused(|x| hypot(x.astype(DType::C64), 1.0), &["hypot: needs real operands, got c64"]);
     refused(
         |x| {
@@ -92,13 +89,13 @@ fn heads_that_do_not_group() {
 
 #[test]
 fn options_of_reductions_that_do_not_fit() {
-    fn first(x: &Array) -> Over {
+    fn first(x: &Array) -> Reduction {
         axes(1).where_(&gt(x, 0.0))
     }
-    refused(|x| x.max_axes(first(x)), &["max: nothing is the max where no element", "initial(…)"]);
+    refused(|x| x.max_axes(first(x)), &["max: a masked max needs an initial value", "initial(…)"]);
     refused(
         |x| x.mean_axes(axes(1).initial(1.0)),
-        &["mean: begins with nothing", "`sum_axes`, `prod_axes`"],
+        &["mean: does not take an initial value", "`sum_axes`, `prod_axes`"],
     );
     refused(
         |x| x.any_axes(first(&x.t())),

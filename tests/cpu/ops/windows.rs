@@ -100,7 +100,7 @@ fn operands_that_do_not_fit_are_named() {
         "error[shape]: convolve: needs two vectors that are not empty, got f32[0] and f32[3]"
     );
     let scalar = Aval::new(DType::F32, []);
-    let error = eval_shape(|x: Array| cumulative_sum(&x, 0, true), scalar).unwrap_err();
+    let error = eval_shape(|x: Array| cumulative_sum(&x, 0), scalar).unwrap_err();
     assert_eq!(
         line(error),
         "error[shape]: cumulative_sum: needs an array with an axis, got a scalar"

@@ -394,7 +394,7 @@ fn counts(x: &[Array]) -> Vec<Array> {
 
 fn trees(x: &[Array]) -> Vec<Array> {
     let each = |x: Array| {
-        let tree = (x.clone(), vec![sin(&x), dynamic_index_in_dim(&x, 0, 0)]);
+        let tree = (x.clone(), vec![sin(&x), squeeze(&dynamic_index_in_dim(&x, 0, 0), &[0])]);
         let mut all = tree::leaves(&psum(&tree, "i"));
         all.extend(tree::leaves(&all_gather(&tree, "i", 0, PLAIN)));
         all

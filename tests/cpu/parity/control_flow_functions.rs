@@ -123,7 +123,7 @@ fn unrolled(operands: &[Array]) -> Vec<Array> {
 fn counted(operands: &[Array]) -> Vec<Array> {
     let table = &operands[0];
     let step = |(i, total): (Array, Array), ()| {
-        let x = dynamic_index_in_dim(table, &i, 0);
+        let x = squeeze(&dynamic_index_in_dim(table, &i, 0), &[0]);
         ((i + 1, &total + sin(&x) * x), total)
     };
     let init = (scalar(0), zeros_like(&row(table, 0)));
@@ -282,7 +282,7 @@ fn fixed_power_iteration(operands: &[Array]) -> Vec<Array> {
 
 fn indexed_loop(operands: &[Array]) -> Vec<Array> {
     let x = &operands[0];
-    let step = |i: Array, y: Array| y * dynamic_index_in_dim(x, &i, 0) + i;
+    let step = |i: Array, y: Array| y * squeeze(&dynamic_index_in_dim(x, &i, 0), &[0]) + i;
     vec![fori_loop(1, 4, step, row(x, 0))]
 }
 

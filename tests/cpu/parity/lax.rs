@@ -82,9 +82,10 @@ fn running(op: &str, x: &Array, params: &Value) -> Option<Array> {
         "cummin" => cummin,
         "cumlogsumexp" => cumlogsumexp,
         "cumulative_sum" | "cumulative_prod" => {
-            let initial = params["include_initial"].as_bool().unwrap();
-            let function = if op == "cumulative_sum" { cumulative_sum } else { cumulative_prod };
-            return Some(function(x, axis(params), initial));
+            let include_initial = params["include_initial"].as_bool().unwrap();
+            let function =
+                if op == "cumulative_sum" { cumulative_sum_with } else { cumulative_prod_with };
+            return Some(function(x, axis(params), CumulativeOptions { include_initial }));
         }
         _ => {
             let name = op.strip_prefix("jnp.")?;

@@ -146,20 +146,24 @@ fn layer(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
             let state = nn::LstmState { c: x[1].clone(), h: x[2].clone() };
             let [input, recurrent, bias] = [3, 4, 5].map(|at| x[at].clone());
             let cell = nn::LstmCell { input, recurrent, bias };
+            let rnn_options =
+                nn::RnnOptions { reverse: op == "lstm_scan" && flag(params, "reverse") };
             if op == "lstm" {
                 let next = cell.forward(&state, &x[0]);
                 return vec![next.c, next.h];
             }
-            let (last, ys) = cell.scan(state, &x[0], flag(params, "reverse"));
+            let (last, ys) = cell.scan_with(state, &x[0], rnn_options);
             return vec![last.c, last.h, ys];
         }
         "gru" | "gru_scan" => {
             let [input, recurrent, bias, recurrent_bias] = [2, 3, 4, 5].map(|at| x[at].clone());
             let cell = nn::GruCell { input, recurrent, bias, recurrent_bias };
+            let rnn_options =
+                nn::RnnOptions { reverse: op == "gru_scan" && flag(params, "reverse") };
             if op == "gru" {
                 return vec![cell.forward(&x[1], &x[0])];
             }
-            let (last, ys) = cell.scan(x[1].clone(), &x[0], flag(params, "reverse"));
+            let (last, ys) = cell.scan_with(x[1].clone(), &x[0], rnn_options);
             return vec![last, ys];
         }
         "mlp" => {
@@ -175,9 +179,18 @@ fn layer(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
             nn::smoothed_cross_entropy(&x[0], &x[1], number(params, "alpha"))
         }
         "kl_divergence" => nn::kl_divergence(&x[0], &x[1]),
-        "cosine_distance" => nn::cosine_distance(&x[0], &x[1], number(params, "epsilon")),
-        "cosine_similarity" => nn::cosine_similarity(&x[0], &x[1], number(params, "epsilon")),
-        "ctc_loss" => nn::ctc_loss(&x[0], &x[1], &x[2], &x[3], size(params, "blank")),
+        "cosine_distance" => {
+            let options = nn::CosineOptions { epsilon: number(params, "epsilon") };
+            nn::cosine_distance_with(&x[0], &x[1], options)
+        }
+        "cosine_similarity" => {
+            let options = nn::CosineOptions { epsilon: number(params, "epsilon") };
+            nn::cosine_similarity_with(&x[0], &x[1], options)
+        }
+        "ctc_loss" => {
+            let options = nn::CtcLossOptions { blank_id: size(params, "blank") };
+            nn::ctc_loss_with(&x[0], &x[1], &x[2], &x[3], options)
+        }
         other => panic!("no layer for {other}"),
     }]
 }
@@ -186,7 +199,13 @@ fn initial(case: Case<'_>) -> Array {
     let key = Key::from_data(case.input(0));
     let (shape, dtype) = (case.dims("shape"), case.dtype());
     match case.op() {
-        "init_orthogonal" => init::orthogonal(key, shape, dtype, case.number("scale")),
+        "init_orthogonal" => {
+            let options = init::OrthogonalOptions {
+                scale: case.number("scale"),
+                ..init::OrthogonalOptions::default()
+            };
+            init::orthogonal_with(key, shape, dtype, options)
+        }
         "init_delta_orthogonal" => init::delta_orthogonal(key, shape, dtype, case.number("scale")),
         "init_constant" => init::constant(shape, dtype, case.number("value")),
         "init_variance_scaling" => {
@@ -203,7 +222,7 @@ fn initial(case: Case<'_>) -> Array {
             let numbers = VarianceScaling { scale: case.number("scale"), fan, distribution };
             let [inputs, outputs, batch] = ["in", "out", "batch"].map(|name| case.dims(name));
             let axes = FanAxes { inputs, outputs, batch };
-            init::variance_scaling_along(key, shape, dtype, numbers, &axes)
+            init::variance_scaling_with(key, shape, dtype, numbers, &axes)
         }
         other => panic!("no initializer for {other}"),
     }

@@ -32,7 +32,11 @@ fn train(sizes: &[usize], batch_size: usize, epochs: u32) -> (Vec<f32>, f32) {
     let mut state = optimizer.init(&model);
     let step = jit(move |model: Mlp, state: optim::State, batch: data::Batch| {
         let loss = |model: &Mlp| {
-            nn::softmax_cross_entropy(&model.forward(&batch.images), &batch.labels).mean()
+            nn::softmax_cross_entropy_with_integer_labels(
+                &model.forward(&batch.images),
+                &batch.labels,
+            )
+            .mean()
         };
         let (loss, gradients) = value_and_grad(loss)(&model);
         let (updates, state) = optimizer.update(&gradients, &state, &model);

@@ -43,18 +43,20 @@ fn loss(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
     let number = |name: &str| params[name].as_f64().unwrap();
     let (x, y, more) = (&x[0], &x[1], &x[2..]);
     vec![match op {
-        "softmax_cross_entropy_labels" | "softmax_cross_entropy" => nn::softmax_cross_entropy(x, y),
-        "mean(softmax_cross_entropy_labels)" => nn::softmax_cross_entropy(x, y).mean(),
+        "softmax_cross_entropy_labels" => nn::softmax_cross_entropy_with_integer_labels(x, y),
+        "softmax_cross_entropy" => nn::softmax_cross_entropy(x, y),
+        "mean(softmax_cross_entropy_labels)" => {
+            nn::softmax_cross_entropy_with_integer_labels(x, y).mean()
+        }
         "softmax_cross_entropy_smoothed" => {
-            let (alpha, classes) = (number("alpha"), *y.shape().last().unwrap() as f64);
-            nn::softmax_cross_entropy(x, &(y * (1.0 - alpha) + alpha / classes))
+            nn::softmax_cross_entropy(x, &nn::smooth_labels(y, number("alpha")))
         }
         "sigmoid_binary_cross_entropy" => nn::sigmoid_binary_cross_entropy(x, y),
         "squared_error" => nn::squared_error(x, y),
-        "mean(squared_error)" => nn::mse(x, y),
-        "l2_loss" => nn::squared_error(x, y) * 0.5,
-        "huber_loss" => nn::huber(x, y, number("delta")),
-        "cosine_similarity" => nn::cosine_similarity(x, y, 0.0),
+        "mean(squared_error)" => nn::mean_squared_error(x, y),
+        "l2_loss" => nn::l2_loss(x, y),
+        "huber_loss" => nn::huber_loss_with(x, y, nn::HuberLossOptions { delta: number("delta") }),
+        "cosine_similarity" => nn::cosine_similarity(x, y),
         "layer_norm" => nn::LayerNorm {
             scale: Some(y.clone()),
             bias: Some(more[0].clone()),

@@ -97,8 +97,8 @@ fn unary(op: &str, x: &Array, params: &Value) -> Option<Array> {
         "min" => x.min_axes(along(params)),
         "any" => x.any_axes(along(params)),
         "all" => x.all_axes(along(params)),
-        "var" => x.var_axes(along(params), params["ddof"].as_f64().unwrap()),
-        "std" => x.std_axes(along(params), params["ddof"].as_f64().unwrap()),
+        "var" => x.var_axes(along(params).ddof(params["ddof"].as_f64().unwrap())),
+        "std" => x.std_axes(along(params).ddof(params["ddof"].as_f64().unwrap())),
         "norm" => normed(x, params),
         "argmax" | "argmin" => match (op, &params["axis"]) {
             ("argmax", Value::Null) => x.argmax(),

@@ -103,7 +103,7 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<
                     usize::try_from(whole(&params["sections"])).unwrap(),
                     axis(&params["axis"]),
                 ),
-                at => split_at(x, &list(at), axis(&params["axis"])),
+                indices => split(x, list(indices), axis(&params["axis"])),
             });
         }
         ("tile", [x]) => tile(x, &list(&params["reps"])),
@@ -130,14 +130,16 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<
         ("ravel", [x]) => x.flatten(),
         ("reshape", [x]) => x.reshape(signed(&params["shape"])),
         ("pad", [x]) => {
-            let dim =
-                |dim: &Value| PaddingDim { low: axis(&dim[0]), high: axis(&dim[1]), interior: 0 };
-            let config: Vec<PaddingDim> =
-                params["pad_width"].as_array().unwrap().iter().map(dim).collect();
-            pad(x, params["constant_values"].as_i64().unwrap() as i32, &config)
+            let side = |width: &Value| usize::try_from(whole(width)).unwrap();
+            let pair = |width: &Value| (side(&width[0]), side(&width[1]));
+            let widths: Vec<(usize, usize)> =
+                params["pad_width"].as_array().unwrap().iter().map(pair).collect();
+            let value = params["constant_values"].as_i64().unwrap();
+            let mode = PadMode::Constant(Scalar::Int(value.into()));
+            pad_with(x, widths, PadOptions { mode })
         }
-        ("diagonal", [x]) => diagonal(x, 0),
-        ("trace", [x]) => trace(x, 0),
+        ("diagonal", [x]) => diagonal(x),
+        ("trace", [x]) => trace(x),
         ("sort", [x]) => match params["descending"] == true {
             true => sort_descending(x, axis(&params["axis"])),
             false => sort(x, axis(&params["axis"])),

@@ -79,7 +79,7 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<
             let dimension = usize::try_from(whole(&params["dimension"])).unwrap();
             broadcasted_iota(dtype(&params["dtype"]), list(&params["shape"]), dimension)
         }
-        ("pad", [x, value]) => pad(x, value, &padding(&params["padding_config"])),
+        ("pad", [x, value]) => lax_pad(x, value, &padding(&params["padding_config"])),
         ("concatenate", xs) => {
             concatenate(xs, isize::try_from(whole(&params["dimension"])).unwrap())
         }

@@ -2,7 +2,7 @@
 
 use oxidax::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Entry, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
+    Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use oxidax::primitives::{mul, rev, stop_gradient};
 use oxidax::stablehlo::Value;
@@ -162,9 +162,17 @@ impl Spmd for Product {
     }
 }
 
-/// The numbers of the laws in a report, each once, and the report.
+impl Registered for Product {
+    const NAME: &'static str = "product";
+
+    fn exemplars() -> Vec<Exemplar> {
+        Vec::new()
+    }
+}
+
+/// Returns the numbers of the laws that a report names, each once, and the report.
 fn report(name: &'static str, exemplars: fn() -> Vec<Exemplar>) -> (Vec<String>, String) {
-    let report = check_primitive(&Entry::of::<Product>(name, exemplars));
+    let report = check_primitive(&Entry { name, exemplars, ..Entry::of::<Product>() });
     let report = report.err().unwrap_or_default();
     let mut laws: Vec<String> = report
         .match_indices(": law ")

@@ -135,7 +135,7 @@ impl Step {
             Along::Mean => x.mean_axes(at),
             Along::Max => x.max_axes(at),
             Along::Min => x.min_axes(at),
-            Along::Var => x.var_axes(at, 0.0),
+            Along::Var => x.var_axes(at),
             Along::Logsumexp => logsumexp(x, at),
             Along::Argmax => {
                 let best = expand_dims(&x.argmax_axis(at), &[at]);
@@ -179,7 +179,7 @@ impl Step {
                 if size < 2 {
                     dims[axis] = PaddingDim { low: 1, high: 0, interior }
                 }
-                pad(x, 0.25, &dims)
+                lax_pad(x, 0.25, &dims)
             }
             Move::Slice => {
                 slice_in_dim(x, (size / 2) as isize, size as isize, 1 + number / 8 % 2, at)

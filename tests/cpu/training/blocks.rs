@@ -82,7 +82,7 @@ fn errors_name_layer_leaf_and_sizes() {
         |key, x| nn::MultiHeadAttention::grouped(key, 8, 4, 3).forward(&x),
         f32s(&[2, 5, 8]),
         expect![
-            "error[shape]: MultiHeadAttention: 4 heads of queries are no multiple of 3 heads of keys"
+            "error[shape]: MultiHeadAttention: 4 query heads are not a multiple of 3 key heads"
         ],
     );
     refused(
@@ -98,7 +98,7 @@ fn errors_name_layer_leaf_and_sizes() {
     refused(
         |key, x| {
             let cell = nn::LstmCell::new(key, 3, 4);
-            cell.scan(cell.start([2]), &x, false).1
+            cell.scan(cell.start([2]), &x).1
         },
         f32s(&[2, 5, 2]),
         expect![
@@ -140,7 +140,7 @@ fn layers_compute_in_the_promoted_dtype() {
         types(
             |key, x, p| {
                 let cell = p.cast_to_param(&nn::GruCell::new(key, 6, 4));
-                cell.scan(cell.start([1]), x, false).1
+                cell.scan(cell.start([1]), x).1
             },
             &[1, 2, 6],
         ),
@@ -307,7 +307,7 @@ mod on_cpu {
         let length = |n: i32| Array::from_slice(&[n], [1]).unwrap();
         let loss = |frames: usize| {
             let logits = zeros([1, frames, 2], DType::F32);
-            let loss = nn::ctc_loss(&logits, &length(frames as i32), &labels, &length(2), 0);
+            let loss = nn::ctc_loss(&logits, &length(frames as i32), &labels, &length(2));
             values(&loss)[0]
         };
         assert!(loss(2) > 9e4);

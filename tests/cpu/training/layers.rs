@@ -20,13 +20,14 @@ fn refused(f: fn(Array, Array) -> Array, x: Aval, y: Aval, expected: Expect) {
 #[test]
 fn losses_refuse_what_does_not_fit() {
     let cross_entropy = |x: Array, y: Array| nn::softmax_cross_entropy(&x, &y);
+    let integer_labels = |x: Array, y: Array| nn::softmax_cross_entropy_with_integer_labels(&x, &y);
     let (f32s, i32s) = (DType::F32, DType::I32);
     refused(
-        cross_entropy,
+        integer_labels,
         aval(f32s, &[8, 10]),
         aval(i32s, &[7]),
         expect![[r#"
-            error[shape]: softmax_cross_entropy: logits [8,10] take classes of shape [8], got i32[7]
+            error[shape]: softmax_cross_entropy_with_integer_labels: logits [8,10] take classes of shape [8], got i32[7]
               lhs: f32[8,10]
               rhs: i32[7]"#]],
     );
@@ -40,11 +41,11 @@ fn losses_refuse_what_does_not_fit() {
               rhs: f32[8,9]"#]],
     );
     refused(
-        cross_entropy,
+        integer_labels,
         aval(i32s, &[8, 10]),
         aval(i32s, &[8]),
         expect![[r#"
-            error[dtype]: softmax_cross_entropy: logits must be floats, got i32[8,10]
+            error[dtype]: softmax_cross_entropy_with_integer_labels: logits must be floats, got i32[8,10]
               lhs: i32[8,10]
               rhs: i32[8]"#]],
     );
@@ -53,22 +54,23 @@ fn losses_refuse_what_does_not_fit() {
         aval(f32s, &[8, 10]),
         aval(DType::Bool, &[8, 10]),
         expect![[r#"
-            error[dtype]: softmax_cross_entropy: labels are classes (int) or distributions (float), got bool[8,10]
+            error[dtype]: softmax_cross_entropy: labels must be distributions, floats, got bool[8,10]
               lhs: f32[8,10]
-              rhs: bool[8,10]"#]],
+              rhs: bool[8,10]
+              help: classes go to `softmax_cross_entropy_with_integer_labels`"#]],
     );
     refused(
-        cross_entropy,
+        integer_labels,
         aval(f32s, &[]),
         aval(i32s, &[]),
         expect![[r#"
-            error[shape]: softmax_cross_entropy: logits need an axis of classes, got []
+            error[shape]: softmax_cross_entropy_with_integer_labels: logits need an axis of classes, got []
               lhs: f32[]
               rhs: i32[]"#]],
     );
-    let mse = |x: Array, y: Array| nn::mse(&x, &y);
+    let mean_squared_error = |x: Array, y: Array| nn::mean_squared_error(&x, &y);
     refused(
-        mse,
+        mean_squared_error,
         aval(f32s, &[8, 1]),
         aval(f32s, &[8]),
         expect![[r#"
@@ -122,7 +124,8 @@ mod on_cpu {
     #[test]
     fn a_class_that_does_not_exist_gives_nan() {
         let labels = Array::from_slice(&[3i32, 2], [2]).unwrap();
-        let loss = nn::softmax_cross_entropy(&zeros([2, 3], DType::F32), &labels);
+        let loss =
+            nn::softmax_cross_entropy_with_integer_labels(&zeros([2, 3], DType::F32), &labels);
         let loss = loss.to_vec::<f32>().unwrap();
         assert!(loss[0].is_nan() && (loss[1] - 3f32.ln()).abs() < 1e-6, "{loss:?}");
     }

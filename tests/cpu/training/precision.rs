@@ -9,7 +9,7 @@ fn policies_print_and_parse() {
     assert_eq!(policy.to_string().parse::<nn::DTypePolicy>().unwrap(), policy);
     assert_eq!("f32".parse::<nn::DTypePolicy>().unwrap(), nn::DTypePolicy::full());
     for (text, wrong) in [
-        ("i32", "`i32` in `i32` is no float dtype"),
+        ("i32", "`i32` in `i32` is not a float dtype"),
         ("param=f32", "does not name all of"),
         ("param=f32,compute=bf16,outputs=f32", "`outputs` in"),
     ] {

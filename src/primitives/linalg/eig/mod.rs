@@ -8,7 +8,7 @@ mod vectors;
 use super::matrices::{diagonal, expect_square, sizes};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    RuleError, RuleResult, Sample, Tangent, bind,
+    Registered, RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis, zero_jvp};
@@ -42,7 +42,7 @@ pub struct Eig {
 
 impl Primitive for Eig {
     fn name(&self) -> &'static str {
-        "eig"
+        Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [a] = arity(operands)?;
@@ -155,20 +155,23 @@ pub fn eig(a: &Array) -> (Array, Array) {
     (w, v)
 }
 
-pub(in crate::primitives) fn exemplars() -> Vec<Exemplar> {
-    let of = |eigenvectors, dtype, shape: &[usize], list: &[f64]| {
-        Exemplar::new(Eig { eigenvectors }, [Sample::listed(dtype, shape, list)])
-    };
-    let nine = [1.0, 2.0, -0.5, 4.0, 0.3, 1.2, -2.0, 3.0, 0.7];
-    let two = [0.5, 1.0, -2.0, 0.1, 3.0, 1.5, -1.0, 2.0];
-    vec![
-        of(true, DType::F32, &[3, 3], &nine),
-        of(false, DType::F64, &[2, 2, 2], &two),
-        of(true, DType::C64, &[2, 2], &two),
-        of(true, DType::F32, &[0, 0], &[]),
-        of(false, DType::F32, &[1, 1], &[-3.0]),
-        // A Jordan block, whose eigenvalues coincide, beside a matrix that has none.
-        of(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
-            .without_derivative(),
-    ]
+impl Registered for Eig {
+    const NAME: &'static str = "eig";
+    fn exemplars() -> Vec<Exemplar> {
+        let of = |eigenvectors, dtype, shape: &[usize], list: &[f64]| {
+            Exemplar::new(Eig { eigenvectors }, [Sample::listed(dtype, shape, list)])
+        };
+        let nine = [1.0, 2.0, -0.5, 4.0, 0.3, 1.2, -2.0, 3.0, 0.7];
+        let two = [0.5, 1.0, -2.0, 0.1, 3.0, 1.5, -1.0, 2.0];
+        vec![
+            of(true, DType::F32, &[3, 3], &nine),
+            of(false, DType::F64, &[2, 2, 2], &two),
+            of(true, DType::C64, &[2, 2], &two),
+            of(true, DType::F32, &[0, 0], &[]),
+            of(false, DType::F32, &[1, 1], &[-3.0]),
+            // A Jordan block, whose eigenvalues coincide, beside a matrix that has none.
+            of(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
+                .without_derivative(),
+        ]
+    }
 }

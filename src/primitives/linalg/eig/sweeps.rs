@@ -8,7 +8,7 @@ use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::{
     PaddingDim, abs, add, bitwise_and, bitwise_not, broadcast_in_dim, broadcasted_iota,
     concatenate, conj, convert_element_type, div, dynamic_slice, dynamic_update_slice, eq, ge, gt,
-    le, lt, maximum, mul, ne, pad, real, reduce_and, reduce_max, reduce_min, reduce_sum, rem,
+    lax_pad, le, lt, maximum, mul, ne, real, reduce_and, reduce_max, reduce_min, reduce_sum, rem,
     reshape, slice_in_dim, sqrt, sub, where_, zeros,
 };
 use crate::stablehlo::{TensorType, Value};
@@ -88,7 +88,7 @@ fn clear(m: &Array) -> Array {
     let epsilon = m.dtype().real().epsilon();
     let small = le(abs(&diagonal(m, 1)), near * epsilon);
     // Element i is that of row i + 1, column i.
-    let small = pad(&small, false, &[none(), PaddingDim { low: 0, high: 1, interior: 0 }]);
+    let small = lax_pad(&small, false, &[none(), PaddingDim { low: 0, high: 1, interior: 0 }]);
     let small = broadcast_in_dim(&small, [b, rows, n], &[0, 2]);
     let row = broadcasted_iota(DType::I32, [b, rows, n], 1);
     let column = broadcasted_iota(DType::I32, [b, rows, n], 2);

@@ -203,7 +203,7 @@ fn pipeline(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let (rank, w) = (axis_index("i"), first(&x[1]));
         let step = |carry: Array, t: Array| {
-            let own = dynamic_index_in_dim(&x[0], minimum(&t, 3), 0);
+            let own = squeeze(&dynamic_index_in_dim(&x[0], minimum(&t, 3), 0), &[0]);
             let came = where_(&eq(&rank, 0), &own, &carry);
             let out = tanh(&(came.dot(&w) + &came));
             (ppermute(&out, "i", &ring()), out)
@@ -225,7 +225,8 @@ fn convolution_with_halos(x: &[Array]) -> Vec<Array> {
         let wide = concatenate(&[left, x[0].clone(), right], 0);
         let term = |k: usize| {
             let at = k as isize;
-            dynamic_index_in_dim(&x[1], at as i32, 0) * slice_in_dim(&wide, at, at + 2, 1, 0)
+            squeeze(&dynamic_index_in_dim(&x[1], at as i32, 0), &[0])
+                * slice_in_dim(&wide, at, at + 2, 1, 0)
         };
         vec![term(0) + term(1) + term(2)]
     };
@@ -237,7 +238,8 @@ fn recurrence_in_parts(x: &[Array]) -> Vec<Array> {
         type Pair = (Array, Array);
         let join = |x: Pair, y: Pair| (&x.0 * &y.0, &x.1 * &y.0 + &y.1);
         let (factors, sums) = associative_scan(join, (x[0].clone(), x[1].clone()));
-        let last = |y: &Array| all_gather(&dynamic_index_in_dim(y, 1, 0), "i", 0, PLAIN);
+        let last =
+            |y: &Array| all_gather(&squeeze(&dynamic_index_in_dim(y, 1, 0), &[0]), "i", 0, PLAIN);
         let rank = axis_index("i");
         let fold = |h: Array, (k, factor, sum): (Array, Array, Array)| {
             (where_(&lt(&k, &rank), &(&h * &factor + &sum), &h), ())

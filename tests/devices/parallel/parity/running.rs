@@ -30,7 +30,7 @@ pub(super) fn ring() -> Vec<(usize, usize)> {
 
 /// The first row.
 pub(super) fn first(x: &Array) -> Array {
-    dynamic_index_in_dim(x, 0, 0)
+    squeeze(&dynamic_index_in_dim(x, 0, 0), &[0])
 }
 
 /// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or

@@ -211,7 +211,7 @@ fn sliced_dynamically(x: &[Array]) -> Vec<Array> {
 fn padded(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a"]], |x| {
         let around = |low, high| PaddingDim { low, high, interior: 0 };
-        let wider = pad(&x[0], 0.0, &[around(0, 0), around(1, 2)]);
+        let wider = lax_pad(&x[0], 0.0, &[around(0, 0), around(1, 2)]);
         vec![wider, roll(&x[0], 1, 0), roll(&x[0], 1, 1)]
     })
 }
@@ -246,7 +246,7 @@ fn scanned_layers(x: &[Array]) -> Vec<Array> {
 fn scanned_rows(x: &[Array]) -> Vec<Array> {
     follow(x, &[p![None, ["a", "b"]]], |x| {
         let step = |h: Array, x: Array| (sin(&h) + &x, h);
-        let (last, all) = scan(step, dynamic_index_in_dim(&x[0], 0, 0), &x[0]);
+        let (last, all) = scan(step, squeeze(&dynamic_index_in_dim(&x[0], 0, 0), &[0]), &x[0]);
         vec![last, all]
     })
 }

@@ -117,7 +117,7 @@ impl Transformer {
     pub(super) fn loss(&self, ids: &Array, labels: &Array) -> Array {
         let x = self.tokens.forward(ids);
         let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
-        nn::softmax_cross_entropy(&self.head.forward(&x), labels).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&self.head.forward(&x), labels).mean()
     }
 }
 
@@ -149,7 +149,7 @@ impl Pictures {
         let middle = silu(&self.down.forward(&stem));
         let middle = silu(&self.wide.forward(&middle));
         let up = silu(&self.up.forward(&middle));
-        nn::mse(&self.out.forward(&concatenate(&[&stem, &up], -1)), y)
+        nn::mean_squared_error(&self.out.forward(&concatenate(&[&stem, &up], -1)), y)
     }
 }
 
@@ -186,7 +186,7 @@ impl Residual {
             x = relu(&(second.forward(&inner) + shortcut.forward(&x)));
         }
         let x = x.mean_axes([1, 2]);
-        nn::softmax_cross_entropy(&self.head.forward(&x), labels).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&self.head.forward(&x), labels).mean()
     }
 }
 
@@ -194,7 +194,7 @@ impl Residual {
 fn flops_of_a_perceptron() {
     let mlp = |key| nn::Mlp::new(key, &[784, 1024, 1024, 10]);
     let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
-        nn::softmax_cross_entropy(&model.forward(x), y).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&model.forward(x), y).mean()
     };
     agree("mlp", &step(mlp, loss, f32s([256, 784]), ids([256])));
 }

@@ -90,7 +90,7 @@ fn gpt() -> Model<Transformer> {
 
 fn perceptron() -> Model<nn::Mlp> {
     let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
-        nn::softmax_cross_entropy(&model.forward(x), y).mean()
+        nn::softmax_cross_entropy_with_integer_labels(&model.forward(x), y).mean()
     };
     (|key| nn::Mlp::new(key, &[784, 1024, 1024, 10]), loss)
 }

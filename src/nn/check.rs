@@ -1,0 +1,37 @@
+//! Checks of a layer's operands. Errors name the layer, the leaf and the sizes.
+
+use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::ops::promote_types;
+
+/// Throws unless the last axis of `x` has the `n` features that a leaf takes.
+#[track_caller]
+pub(super) fn expect_features(layer: &str, x: &Array, leaf: &str, array: &Array, n: usize) {
+    let n_features = x.shape().last().copied();
+    if n_features == Some(n) {
+        return;
+    }
+    let has = match n_features {
+        Some(n_features) => format!("has {n_features} features in its last axis"),
+        None => "has no axis of features".into(),
+    };
+    let message = format!("x {} {has}, `{leaf}` {} takes {n}", x.aval(), array.aval());
+    throw_operands(layer, RuleError::shape(message), &[x, array]);
+}
+
+/// Returns the dtype that `x` and a layer's leaves promote to.
+#[track_caller]
+pub(super) fn promoted_dtype(layer: &str, x: &Array, leaves: &[(&str, &Array)]) -> DType {
+    leaves.iter().fold(x.dtype(), |dtype, (name, leaf)| {
+        promote_types(dtype, leaf.dtype()).unwrap_or_else(|| {
+            let message =
+                format!("{dtype} and `{name}` {} have no implicit promotion", leaf.aval());
+            let error = RuleError::dtype(message).help("convert one of them with `astype`");
+            throw_operands(layer, error, &[x, leaf])
+        })
+    })
+}
+
+/// Returns the dtype in which statistics are computed: `f32` at least.
+pub(super) fn wide(dtype: DType) -> DType {
+    if dtype.bits() < 32 { DType::F32 } else { dtype }
+}

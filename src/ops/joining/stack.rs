@@ -1,0 +1,211 @@
+//! Stacking and joining of arrays.
+
+use super::super::axis_slice::expect_axis;
+use crate::core::{Array, RuleError, Shape, trace};
+use crate::primitives::{broadcast_to, concatenate, reshape};
+
+/// Joins arrays of one shape along a new axis, which becomes `axis` of the result. Dtypes are
+/// promoted. Throws `Op` if there are no arrays or their shapes differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = Aval::new(DType::F32, [2, 3]);
+/// let y = eval_shape(|x: Array| stack([&x, &x, &x], -1), x)?;
+/// assert_eq!(y.aval().to_string(), "f32[2,3,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn stack<'a>(arrays: impl AsRef<[&'a Array]>, axis: isize) -> Array {
+    let arrays = arrays.as_ref();
+    let Some(first) = arrays.first() else {
+        trace::throw_operands("stack", RuleError::value("takes at least one array, got 0"), &[]);
+    };
+    if let Some(other) = arrays.iter().find(|other| other.shape() != first.shape()) {
+        let message = format!("shapes differ: {} and {}", first.shape(), other.shape());
+        trace::throw_operands("stack", RuleError::shape(message), arrays);
+    }
+    let axis = expect_axis("stack", axis, first.rank() + 1, first);
+    let mut layers = Vec::with_capacity(arrays.len());
+    for x in arrays {
+        layers.push(reshape(x, x.shape().insert(axis, 1)));
+    }
+    concatenate(&layers.iter().collect::<Vec<_>>(), axis as isize)
+}
+
+/// Returns `x` with at least one axis: a scalar becomes `[1]`.
+#[track_caller]
+pub fn atleast_1d(x: &Array) -> Array {
+    match x.rank() {
+        0 => reshape(x, [1]),
+        _ => x.clone(),
+    }
+}
+
+/// Returns `x` with at least two axes: a scalar becomes `[1, 1]`, a vector `[n]` a row `[1, n]`.
+#[track_caller]
+pub fn atleast_2d(x: &Array) -> Array {
+    match x.rank() {
+        0 | 1 => reshape(x, [1, x.size()]),
+        _ => x.clone(),
+    }
+}
+
+/// Returns `x` with at least three axes: `[n]` becomes `[1, n, 1]` and `[m, n]` becomes `[m, n, 1]`.
+#[track_caller]
+pub fn atleast_3d(x: &Array) -> Array {
+    match x.rank() {
+        0 | 1 => reshape(x, [1, x.size(), 1]),
+        2 => reshape(x, x.shape().insert(2, 1)),
+        _ => x.clone(),
+    }
+}
+
+#[track_caller]
+fn expect_arrays<'a>(name: &str, arrays: &'a [&'a Array]) {
+    if arrays.is_empty() {
+        trace::throw_operands(name, RuleError::value("takes at least one array, got 0"), &[]);
+    }
+}
+
+/// Joins `values` to the end of `x` along `axis`. NumPy flattens both by default. Dtypes are
+/// promoted. Throws `Op` (shape) if the other axes differ.
+#[track_caller]
+pub fn append(x: &Array, values: &Array, axis: isize) -> Array {
+    concatenate(&[x, values], axis)
+}
+
+/// Joins arrays along axis 1, and vectors along axis 0. Throws `Op` (shape) if the other axes differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, y) = (Aval::new(DType::F32, [2, 3]), Aval::new(DType::F32, [2, 1]));
+/// let z = eval_shape(|x: Array, y: Array| hstack([&x, &y]), (x, y))?;
+/// assert_eq!(z.aval().to_string(), "f32[2,4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn hstack<'a>(arrays: impl AsRef<[&'a Array]>) -> Array {
+    expect_arrays("hstack", arrays.as_ref());
+    let mut ranked = Vec::new();
+    for x in arrays.as_ref() {
+        ranked.push(atleast_1d(x));
+    }
+    let axis = if ranked[0].rank() == 1 { 0 } else { 1 };
+    concatenate(&ranked, axis)
+}
+
+/// Joins arrays along axis 0, vectors as rows. Throws `Op` (shape) if the other axes differ.
+#[doc(alias = "row_stack")]
+#[track_caller]
+pub fn vstack<'a>(arrays: impl AsRef<[&'a Array]>) -> Array {
+    expect_arrays("vstack", arrays.as_ref());
+    let mut ranked = Vec::new();
+    for x in arrays.as_ref() {
+        ranked.push(atleast_2d(x));
+    }
+    concatenate(&ranked, 0)
+}
+
+/// Joins arrays along axis 2, vectors `[n]` as `[1, n, 1]`. Throws `Op` (shape) if the other axes
+/// differ.
+#[track_caller]
+pub fn dstack<'a>(arrays: impl AsRef<[&'a Array]>) -> Array {
+    expect_arrays("dstack", arrays.as_ref());
+    let mut ranked = Vec::new();
+    for x in arrays.as_ref() {
+        ranked.push(atleast_3d(x));
+    }
+    concatenate(&ranked, 2)
+}
+
+/// Joins vectors as the columns of a matrix, and matrices along axis 1. Throws `Op` (shape) if the
+/// numbers of rows differ.
+#[track_caller]
+pub fn column_stack<'a>(arrays: impl AsRef<[&'a Array]>) -> Array {
+    expect_arrays("column_stack", arrays.as_ref());
+    let mut columns = Vec::new();
+    for x in arrays.as_ref() {
+        columns.push(match x.rank() {
+            0 | 1 => reshape(x, [x.size(), 1]),
+            _ => (*x).clone(),
+        });
+    }
+    concatenate(&columns, 1)
+}
+
+/// Assembles a matrix from blocks: each row is joined along the last axis, then the rows along the
+/// second to last. Blocks of rank below 2 count as rows. Throws `Op` if there are no blocks or sizes
+/// do not fit.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (a, b) = (Aval::new(DType::F32, [2, 2]), Aval::new(DType::F32, [2, 3]));
+/// let m = eval_shape(|a: Array, b: Array| block(&[&[&a, &b], &[&a, &b]]), (a, b))?;
+/// assert_eq!(m.aval().to_string(), "f32[4,5]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn block(rows: &[&[&Array]]) -> Array {
+    if rows.is_empty() || rows.iter().any(|row| row.is_empty()) {
+        let counts: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        let message = format!("takes rows of at least one array, got rows of {counts:?}");
+        trace::throw_operands("block", RuleError::value(message), &[]);
+    }
+    let rank = rows.iter().flat_map(|row| row.iter()).map(|x| x.rank()).fold(2, usize::max);
+    let mut joined = Vec::new();
+    for row in rows {
+        let mut blocks = Vec::new();
+        for x in *row {
+            let mut shape = vec![1; rank - x.rank()];
+            shape.extend_from_slice(x.shape());
+            blocks.push(reshape(x, shape));
+        }
+        joined.push(concatenate(&blocks, -1));
+    }
+    concatenate(&joined, -2)
+}
+
+/// Returns the shape that all `shapes` broadcast to; the shape of a scalar if there are none. Throws
+/// `Op` (shape) if they do not broadcast.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let shape = broadcast_shapes([[8, 1].into(), [3].into(), Shape::scalar()]);
+/// assert_eq!(shape.dims(), [8, 3]);
+/// ```
+#[track_caller]
+pub fn broadcast_shapes(shapes: impl AsRef<[Shape]>) -> Shape {
+    joint_shape("broadcast_shapes", shapes.as_ref().iter(), &[])
+}
+
+/// Broadcasts all arrays to one shape. Each keeps its dtype. Throws `Op` (shape) if they do not
+/// broadcast.
+#[track_caller]
+pub fn broadcast_arrays<'a>(arrays: impl AsRef<[&'a Array]>) -> Vec<Array> {
+    let arrays = arrays.as_ref();
+    let joint = joint_shape("broadcast_arrays", arrays.iter().map(|x| x.shape()), arrays);
+    let mut results = Vec::with_capacity(arrays.len());
+    for x in arrays {
+        results.push(broadcast_to(x, &joint));
+    }
+    results
+}
+
+#[track_caller]
+fn joint_shape<'a>(
+    name: &str,
+    shapes: impl Iterator<Item = &'a Shape>,
+    operands: &[&Array],
+) -> Shape {
+    let mut joint = Shape::scalar();
+    for shape in shapes {
+        joint = match joint.broadcast(shape) {
+            Some(joint) => joint,
+            None => {
+                let message = format!("shapes {joint} and {shape} do not broadcast");
+                trace::throw_operands(name, RuleError::shape(message), operands)
+            }
+        };
+    }
+    joint
+}

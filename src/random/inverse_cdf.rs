@@ -1,0 +1,190 @@
+//! Samplers that send a uniform number through the inverse of a distribution function.
+
+use super::gumbel::tiny;
+use super::key::Key;
+use super::parameters::{Prepared, SampleShape, expect_castable, exponent};
+use super::sampler::{cast, constant, draw, expect_float, parameter};
+use super::uniform::{raw_uniform, raw_unit};
+use crate::core::{Array, DType, Shape};
+use crate::primitives::{
+    ArrayLike, abs, broadcast_to, div, exp, log, log1p, lt, mul, neg, pow, select, sign, sqrt, sub,
+    tan,
+};
+use std::f64::consts::PI;
+
+/// Exponentially distributed numbers of mean 1.
+///
+/// `dtype` as in [`uniform`](super::uniform()).
+#[track_caller]
+pub fn exponential(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    plain("exponential", key, shape, dtype, raw_exponential)
+}
+
+/// A sampler of floats without parameters.
+#[track_caller]
+fn plain(
+    name: &str,
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    raw: fn(&[Array; 2], &Shape, DType) -> Array,
+) -> Array {
+    expect_float(name, dtype);
+    let shape = shape.into();
+    let words = key.words(name);
+    draw(|| raw(&words, &shape, dtype))
+}
+
+/// Exponential numbers under the words of a key, inside a sampler.
+#[track_caller]
+pub(super) fn raw_exponential(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    // log1p keeps the digits of small numbers, and never meets a 0.
+    neg(&log1p(&neg(&raw_unit(key, shape, dtype))))
+}
+
+/// Numbers with the standard Cauchy distribution, of density `1 / (π (x² + 1))`.
+///
+/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::cauchy(random::key(0), [3], DType::F32);
+/// ```
+#[track_caller]
+pub fn cauchy(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    plain("cauchy", key, shape, dtype, |key, shape, dtype| {
+        let least = constant(dtype.epsilon(), dtype);
+        let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
+        tan(&mul(constant(PI, dtype), sub(unit, constant(0.5, dtype))))
+    })
+}
+
+/// Numbers with the standard Laplace distribution, of density `e^-|x| / 2`.
+///
+/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::laplace(random::key(0), [3], DType::F32);
+/// ```
+#[track_caller]
+pub fn laplace(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    plain("laplace", key, shape, dtype, |key, shape, dtype| {
+        // The next number above -1, whose logarithm is finite.
+        let least = constant(dtype.epsilon() / 2.0 - 1.0, dtype);
+        let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
+        mul(sign(&unit), log1p(&neg(&abs(&unit))))
+    })
+}
+
+/// Numbers with the standard logistic distribution, of density `e^-x / (1 + e^-x)²`.
+///
+/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::logistic(random::key(0), [3], DType::F32);
+/// ```
+#[track_caller]
+pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    plain("logistic", key, shape, dtype, |key, shape, dtype| {
+        let least = constant(tiny(dtype), dtype);
+        let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
+        sub(log(&unit), log1p(&neg(&unit)))
+    })
+}
+
+/// Numbers with the Pareto distribution of shape parameter `b`, of density `b / x^(b + 1)` for `x ≥ 1`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `b`, above 0, is a number or an array that broadcasts to
+/// `shape`, or gives it where `shape` is `..`.
+///
+/// Throws `Op` for another dtype, and for a `b` that does not broadcast or promotes to a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let incomes = random::pareto(random::key(0), [1000], DType::F32, 1.16);
+/// ```
+#[track_caller]
+pub fn pareto(key: Key, shape: impl SampleShape, dtype: DType, b: impl ArrayLike) -> Array {
+    let Prepared { words, shape, parameters: [b] } =
+        Prepared::floats("pareto", &key, shape, dtype, [b.like()]);
+    draw(|| exp(&div(raw_exponential(&words, &shape, dtype), cast(&b, dtype))))
+}
+
+/// Numbers with the Rayleigh distribution: lengths of vectors of two normal numbers of deviation `scale`.
+///
+/// Parameters and errors as in [`pareto`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::rayleigh(random::key(0), [3], DType::F32, 2.0);
+/// ```
+#[track_caller]
+pub fn rayleigh(key: Key, shape: impl SampleShape, dtype: DType, scale: impl ArrayLike) -> Array {
+    let Prepared { words, shape, parameters: [scale] } =
+        Prepared::floats("rayleigh", &key, shape, dtype, [scale.like()]);
+    draw(|| {
+        let exponents = mul(log(&raw_unit(&words, &shape, dtype)), constant(-2, dtype));
+        mul(cast(&scale, dtype), sqrt(&exponents))
+    })
+}
+
+/// Numbers with the Weibull distribution of `scale` σ and `concentration` c, of density
+/// `c/σ (x/σ)^(c-1) e^-(x/σ)^c` for `x ≥ 0`.
+///
+/// Parameters and errors as in [`pareto`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let hours = random::weibull_min(random::key(0), [1000], DType::F32, 900.0, 1.5);
+/// ```
+#[track_caller]
+pub fn weibull_min(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    scale: impl ArrayLike,
+    concentration: impl ArrayLike,
+) -> Array {
+    expect_float("weibull_min", dtype);
+    let scale = parameter(scale.like(), dtype);
+    expect_castable("weibull_min", dtype, std::slice::from_ref(&scale));
+    let concentration = exponent("weibull_min", dtype, concentration.like());
+    let Prepared { words, shape, parameters: [scale, concentration] } =
+        Prepared::new("weibull_min", &key, shape, [scale, concentration]);
+    draw(|| {
+        let waits = raw_exponential(&words, &shape, dtype);
+        mul(pow(waits, cast(&(1.0 / concentration), dtype)), cast(&scale, dtype))
+    })
+}
+
+/// Numbers with a triangular density, which rises from 0 at `left` to `mode` and falls to 0 at `right`.
+///
+/// Needs `left ≤ mode ≤ right` and `left < right`. Parameters and errors as in [`pareto`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = random::triangular(random::key(0), [100], DType::F32, 0.0, 0.25, 1.0);
+/// ```
+#[track_caller]
+pub fn triangular(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    left: impl ArrayLike,
+    mode: impl ArrayLike,
+    right: impl ArrayLike,
+) -> Array {
+    let parameters = [left.like(), mode.like(), right.like()];
+    let Prepared { words, shape, parameters } =
+        Prepared::floats("triangular", &key, shape, dtype, parameters);
+    draw(|| {
+        let [left, mode, right] = parameters.map(|x| broadcast_to(&cast(&x, dtype), &shape));
+        let unit = raw_unit(&words, &shape, dtype);
+        let (width, rise, fall) = (&right - &left, &mode - &left, &right - &mode);
+        let rising = &left + sqrt(&(&unit * &width * &rise));
+        let falling = &right - sqrt(&((1 - &unit) * &width * fall));
+        select(&lt(&unit, &rise / &width), &rising, &falling)
+    })
+}

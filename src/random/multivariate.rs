@@ -1,0 +1,143 @@
+//! Random vectors and matrices made with linear algebra.
+
+use super::key::Key;
+use super::normal::{raw_any_normal, raw_normal};
+use super::parameters::{SampleShape, batch_shape, expect_castable};
+use super::sampler::{cast, draw, expect_float};
+use crate::core::{Array, DType, RuleError, Shape, throw_operands};
+use crate::ops::{DiagonalOptions, diagonal_with, einsum, linalg, result_type};
+use crate::primitives::{ArrayLike, add, inexact, mul, sign, sqrt};
+
+/// How [`multivariate_normal_by`] finds a square root of a covariance matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CovarianceRoot {
+    /// The triangular factor: the fastest, and NaN of a singular matrix.
+    #[default]
+    Cholesky,
+    /// Eigenvectors by the roots of eigenvalues; right for singular matrices too.
+    Eigh,
+    /// Singular vectors by the roots of singular values; right for singular matrices too.
+    Svd,
+}
+
+/// Normal vectors of mean `mean` and covariance `cov`.
+///
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`; `mean` is `[…, n]`, `cov` symmetric `[…, n, n]` and positive
+/// definite. The result is `[shape…, n]`; the axes of `mean` and of `cov` in front broadcast to `shape`, or
+/// give it where that is `..`. It has derivatives by both. Linear algebra is done in `f32` or `f64`: in the
+/// dtype that `mean` and `cov` promote to.
+///
+/// Throws `Op` for another dtype, for shapes that do not fit, and for `mean` or `cov` of a wider dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let mean = Array::from_slice(&[1.0f32, -1.0], [2])?;
+/// let cov = Array::from_slice(&[2.0f32, 0.5, 0.5, 1.0], [2, 2])?;
+/// let x = random::multivariate_normal(random::key(0), [1000], DType::F32, &mean, &cov);
+/// assert_eq!(x.shape().dims(), [1000, 2]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn multivariate_normal(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    mean: &Array,
+    cov: &Array,
+) -> Array {
+    multivariate_normal_by(key, shape, dtype, mean, cov, CovarianceRoot::Cholesky)
+}
+
+/// As [`multivariate_normal`], with a choice of the root of `cov`: other roots give other numbers of the same
+/// distribution.
+#[track_caller]
+pub fn multivariate_normal_by(
+    key: Key,
+    shape: impl SampleShape,
+    dtype: DType,
+    mean: &Array,
+    cov: &Array,
+    root: CovarianceRoot,
+) -> Array {
+    const NAME: &str = "multivariate_normal";
+    expect_float(NAME, dtype);
+    let n = mean.shape().last().copied().unwrap_or(0);
+    if mean.rank() == 0 || cov.rank() < 2 || cov.shape()[cov.rank() - 2..] != [n, n] {
+        let message = format!(
+            "needs a mean […, n] and a covariance […, n, n], got {} and {}",
+            mean.aval(),
+            cov.aval()
+        );
+        throw_operands(NAME, RuleError::shape(message), &[mean, cov]);
+    }
+    expect_castable(NAME, dtype, &[mean.clone(), cov.clone()]);
+    let batches =
+        [Shape::new(&mean.shape()[..mean.rank() - 1]), Shape::new(&cov.shape()[..cov.rank() - 2])];
+    let shape = batch_shape(NAME, shape, &batches, &[mean, cov]);
+    let (shape, words) = (shape.insert(shape.rank(), n), key.words(NAME));
+    draw(|| {
+        let joint = result_type([mean.like(), cov.like()]);
+        let [mean, cov] = [mean, cov].map(|x| inexact(&cast(x, joint)));
+        let factor = match root {
+            CovarianceRoot::Cholesky => linalg::cholesky(&cov),
+            CovarianceRoot::Eigh => {
+                let eigh = linalg::eigh(&cov);
+                mul(eigh.eigenvectors, sqrt(&eigh.eigenvalues).expand_dims(-2))
+            }
+            CovarianceRoot::Svd => {
+                let svd = linalg::svd(&cov);
+                mul(svd.u, sqrt(&svd.s).expand_dims(-2))
+            }
+        };
+        let normal = raw_normal(&words, &shape, dtype);
+        add(mean, einsum("...ij,...j->...i", [&factor, &normal]))
+    })
+}
+
+/// Orthogonal matrices, all alike probable: `[shape…, n, n]`.
+///
+/// `dtype` is `f32`, `f64`, `c64` or `c128`; complex ones are unitary. Throws `Op` (dtype) for another.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let q = random::orthogonal(random::key(0), [5], DType::F32, 3);
+/// assert_eq!(q.shape().dims(), [5, 3, 3]);
+/// ```
+///
+/// # Reference
+/// Mezzadri: How to generate random matrices from the classical compact groups (2007).
+#[track_caller]
+pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, n: usize) -> Array {
+    semi_orthogonal(key, shape, dtype, n, n)
+}
+
+/// Matrices `[shape…, n, m]` with orthonormal columns, or with orthonormal rows where `n` is below `m`, all
+/// alike probable. Dtypes and errors as for [`orthogonal`].
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let q = random::semi_orthogonal(random::key(0), [], DType::F32, 2, 3);
+/// let identity = q.matmul(&q.swapaxes(0, 1));
+/// ```
+#[doc(alias = "orthogonal")]
+#[track_caller]
+pub fn semi_orthogonal(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    n: usize,
+    m: usize,
+) -> Array {
+    if !matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) {
+        let error = RuleError::dtype(format!("draws f32, f64, c64 or c128, not {dtype}"));
+        throw_operands("orthogonal", error, &[]);
+    }
+    let (mut dims, words) = (shape.into().to_vec(), key.words("orthogonal"));
+    dims.extend([n.max(m), n.min(m)]);
+    draw(|| {
+        let linalg::Qr { q, r } = linalg::qr(&raw_any_normal(&words, &Shape::new(&dims), dtype));
+        // A decomposition is free in the signs of the diagonal; a fair one has none.
+        let tall = mul(q, sign(&diagonal_with(&r, DiagonalOptions::LAST_AXES)).expand_dims(-2));
+        if n < m { tall.swapaxes(-1, -2) } else { tall }
+    })
+}
