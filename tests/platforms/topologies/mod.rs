@@ -1,7 +1,7 @@
-//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts',
-//! several slices.
+//! Programs compiled for TPU topologies without a TPU: one chip, one host, several hosts, several
+//! slices.
 //!
-//! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
+//! The tests need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 
 mod tpu {
     mod doctor;
@@ -16,7 +16,8 @@ mod tpu {
         Aval::new(DType::F32, shape)
     }
 
-    /// A step of a network with fully sharded parameters and batches, over all devices of a mesh.
+    /// Compiles a training step with fully sharded parameters and batches, over all devices of a
+    /// mesh.
     fn sharded_step(mesh: &Mesh, topology: &Topology) -> CompilerReport {
         let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
         let step = jit(|w: Array, x: Array| {
@@ -29,7 +30,7 @@ mod tpu {
         lowered.compile_for(topology).unwrap().report()
     }
 
-    /// Every collective in one `shard_map`.
+    /// Compiles every collective in one `shard_map`.
     fn collectives(mesh: &Mesh, topology: &Topology) -> CompilerReport {
         let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
         let n = mesh.size("model").unwrap();
@@ -51,7 +52,7 @@ mod tpu {
     }
 
     #[test]
-    fn one_host_and_several() {
+    fn sharded_steps_compile_for_one_and_several_hosts() {
         for (slice, data, model) in [
             ("v3:2x2", 4, 2),
             ("v4:2x2x2", 4, 2),
@@ -73,7 +74,7 @@ mod tpu {
     }
 
     #[test]
-    fn a_part_of_the_axes_and_loops() {
+    fn partial_axes_and_loops_compile() {
         let topology = Topology::named("v5e:4x4").unwrap();
         let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
         let mapped = shard_map(
@@ -91,7 +92,7 @@ mod tpu {
     }
 
     #[test]
-    fn several_slices() {
+    fn several_slices_compile() {
         let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
         let slice = |device: &Device| device.slice_index();
         assert_eq!(
@@ -103,8 +104,8 @@ mod tpu {
     }
 
     #[test]
-    fn what_a_topology_says() {
-        // A v4 chip is one device, as on Cloud TPU VMs; one of v3 or 7x is two.
+    fn topology_reports_its_devices() {
+        // A v4 chip is one device, as on Cloud TPU VMs. A v3 or 7x chip is two.
         for (name, kind, devices, per_chip, processes, gib) in [
             ("v3:2x2", "TPU v3", 8, 2, 1, 15.5),
             ("v4:2x2x2", "TPU v4", 8, 1, 2, 30.7),
@@ -135,7 +136,7 @@ mod tpu {
     }
 
     #[test]
-    fn the_compilers_word_on_a_program() {
+    fn report_serialize_and_debug() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let square = jit(|x: Array| x.matmul(&x)).name("square");
         let x = Aval::new(DType::BF16, [1024, 1024]);
@@ -154,14 +155,14 @@ mod tpu {
         assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
     }
 
-    /// Twelve layers whose activations the derivative keeps.
+    /// Twelve layers whose activations are saved for the derivative.
     fn deep(w: Array, x: Array) -> Array {
         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
         grad(loss)(&w)
     }
 
     #[test]
-    fn a_step_too_large_says_by_how_much_and_which_lines() {
+    fn too_large_step_names_the_overrun_and_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
         let error = lowered.compile_for(&topology).unwrap_err();
@@ -182,7 +183,7 @@ mod tpu {
     }
 
     #[test]
-    fn meshes_that_do_not_fit() {
+    fn mesh_with_too_many_devices_is_an_error() {
         let topology = Topology::named("v5e:2x2").unwrap();
         let mesh = Mesh::without_devices([("data", 8)]).unwrap();
         let f = jit(|x: Array| tanh(&x)).in_shardings(mesh.sharding(p!["data"]).unwrap());
