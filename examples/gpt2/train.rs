@@ -56,8 +56,9 @@ impl Recipe {
 
     pub(crate) fn optimizer(&self) -> optim::Optimizer {
         let Recipe { b1, b2, weight_decay, .. } = *self;
-        let adam = optim::Adam { b1, b2, weight_decay, ..optim::Adam::new(self.schedule()) };
-        optim::clip_by_global_norm(self.clip).chain(adam.decay_where(matrices()))
+        let mask = matrices();
+        let options = optim::AdamWOptions { b1, b2, weight_decay, mask, ..Default::default() };
+        optim::clip_by_global_norm(self.clip).chain(optim::adamw_with(self.schedule(), options))
     }
 
     /// The step: the new model and state, and the loss before. It is given away what it is called with by value.

@@ -3,6 +3,7 @@
 use super::model::Batch;
 use anyhow::ensure;
 use oxidax::jit::Collectives;
+use oxidax::optim::AdamWOptions;
 use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct Recipe<P> {
 type Step<P> = Jit<(P, optim::State, Batch), (P, optim::State, Array)>;
 
 pub(crate) fn optimizer() -> optim::Optimizer {
-    optim::Adam { weight_decay: 0.1, ..optim::Adam::new(1e-3) }.optimizer()
+    optim::adamw_with(1e-3, AdamWOptions { weight_decay: 0.1, ..AdamWOptions::default() })
 }
 
 fn step<P: Tree>(loss: Loss<P>) -> Step<P> {

@@ -1,23 +1,24 @@
-//! Bounds on gradients.
+//! Gradient clipping.
 
 use super::adam::absolute_square;
-use super::basic::stateless;
 use super::leaves::Leaf;
-use super::memory::{Memory, Rule, Step};
 use super::optimizer::Optimizer;
+use super::sgd::stateless;
+use super::slots::{Slots, Step, Transformation};
 use crate::core::{Array, DType};
 use crate::ops::axes;
 use crate::primitives::{clamp, convert_element_type, full_like, lt, maximum, sqrt, where_};
 
-/// Every element between `-max_delta` and `max_delta`.
+/// Clips every element to `-max_delta..=max_delta`.
 pub fn clip(max_delta: f64) -> Optimizer {
     stateless(move |_, update, _| {
         clamp(full_like(update, -max_delta), update, full_like(update, max_delta))
     })
 }
 
-/// The gradient, all leaves seen as one vector, no longer than `max_norm`: in front of a chain, or anywhere.
-/// The norm is taken in `f32` at least.
+/// Scales updates so that the norm of all leaves together is at most `max_norm`.
+///
+/// The norm is computed in `f32` at least.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -25,16 +26,17 @@ pub fn clip(max_delta: f64) -> Optimizer {
 /// ```
 ///
 /// # Reference
-/// Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks (2013), section 3.2.
+/// Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks (2013),
+/// section 3.2.
 pub fn clip_by_global_norm(max_norm: f64) -> Optimizer {
-    Optimizer::one(GlobalNorm(max_norm))
+    Optimizer::one(ClipByGlobalNorm(max_norm))
 }
 
 #[derive(Debug)]
-struct GlobalNorm(f64);
+struct ClipByGlobalNorm(f64);
 
-impl Rule for GlobalNorm {
-    fn update(&self, _: &Step<'_>, leaves: &mut [Leaf], _: &mut Memory<'_>) {
+impl Transformation for ClipByGlobalNorm {
+    fn update(&self, _: &Step<'_>, leaves: &mut [Leaf], _: &mut Slots<'_>) {
         let sums = leaves.iter().map(|leaf| wide(&absolute_square(&leaf.update)).sum());
         let Some(sum) = sums.reduce(|a, b| a + b) else { return };
         let norm = sqrt(&sum);
@@ -47,10 +49,10 @@ impl Rule for GlobalNorm {
     }
 }
 
-/// Each leaf's root mean square at most `threshold`.
+/// Scales the update of each leaf so that its root mean square is at most `threshold`.
 ///
 /// # Reference
-/// Shazeer, Stern: Adafactor: adaptive learning rates with sublinear memory cost (2018), section 6.
+/// Shazeer, Stern: Adafactor: adaptive learning rates with sublinear slots cost (2018), section 6.
 pub fn clip_by_block_rms(threshold: f64) -> Optimizer {
     stateless(move |_, update, _| {
         let excess = maximum(root_mean_square(update) / threshold, 1.0);
@@ -58,45 +60,66 @@ pub fn clip_by_block_rms(threshold: f64) -> Optimizer {
     })
 }
 
-/// For each unit of a leaf, the gradient's norm at most `clipping` times the parameter's, which counts as
-/// `eps` if it is less. A unit is all of a vector; of more axes it is what leads to one output: `axis 0` of two
-/// or three axes, all but the last of four or more. Leaves of a single row count as vectors.
+/// Options of [`adaptive_grad_clip_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptiveGradClipOptions {
+    /// The least norm of a parameter. 1e-3 by default.
+    pub eps: f64,
+}
+
+impl Default for AdaptiveGradClipOptions {
+    fn default() -> AdaptiveGradClipOptions {
+        AdaptiveGradClipOptions { eps: 1e-3 }
+    }
+}
+
+/// Scales the update of each unit so that its norm is at most `clipping` times that of the
+/// parameter.
+///
+/// The unit of a vector is the whole vector. The units of a leaf with two or three axes are along
+/// axis 0, those of a leaf with more axes along all axes but the last. Leaves with one axis of size
+/// above 1 count as vectors.
 ///
 /// # Reference
-/// Brock, De, Smith, Simonyan: High-performance large-scale image recognition without normalization (2021),
-/// equation 3.
-pub fn adaptive_grad_clip(clipping: f64, eps: f64) -> Optimizer {
+/// Brock, De, Smith, Simonyan: High-performance large-scale image recognition without normalization
+/// (2021), equation 3.
+pub fn adaptive_grad_clip(clipping: f64) -> Optimizer {
+    adaptive_grad_clip_with(clipping, AdaptiveGradClipOptions::default())
+}
+
+/// Scales the update of each unit as [`adaptive_grad_clip`], with options.
+pub fn adaptive_grad_clip_with(clipping: f64, options: AdaptiveGradClipOptions) -> Optimizer {
     stateless(move |_, update, parameter| {
-        let most = maximum(unit_norm(parameter), eps) * clipping;
+        let max_norm = maximum(unit_norm(parameter), options.eps) * clipping;
         let norm = unit_norm(update);
-        let factor = &most / maximum(&norm, 1e-6);
+        let factor = &max_norm / maximum(&norm, 1e-6);
         let clipped = update * convert_element_type(&factor, update.dtype());
-        where_(&lt(&norm, &most), update, &clipped)
+        where_(&lt(&norm, &max_norm), update, &clipped)
     })
 }
 
-/// The norm of each unit, which broadcasts against `x`.
+/// Returns the norm of each unit, in a shape that broadcasts against `x`.
 fn unit_norm(x: &Array) -> Array {
-    let long = x.shape().dims().iter().filter(|size| **size != 1).count();
-    let over: Vec<isize> = match x.rank() {
-        rank if long <= 1 => (0..rank as isize).collect(),
+    let n_long_axes = x.shape().dims().iter().filter(|size| **size != 1).count();
+    let reduced: Vec<isize> = match x.rank() {
+        rank if n_long_axes <= 1 => (0..rank as isize).collect(),
         2 | 3 => vec![0],
         rank => (0..rank as isize - 1).collect(),
     };
-    sqrt(&wide(&absolute_square(x)).sum_axes(axes(over).keepdims()))
+    sqrt(&wide(&absolute_square(x)).sum_axes(axes(reduced).keepdims()))
 }
 
-/// The length of all elements seen as one vector, in `f32` at least.
+/// Returns the norm of all elements, in `f32` at least.
 pub(super) fn norm(x: &Array) -> Array {
     sqrt(&wide(&absolute_square(x)).sum())
 }
 
-/// The root of the mean of the squares, in `f32` at least.
+/// Returns the root mean square, in `f32` at least.
 pub(super) fn root_mean_square(x: &Array) -> Array {
     sqrt(&wide(&absolute_square(x)).mean())
 }
 
-/// At least `f32`.
+/// Converts to `f32` at least.
 fn wide(x: &Array) -> Array {
     match x.dtype() {
         DType::F64 => x.clone(),

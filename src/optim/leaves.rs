@@ -1,14 +1,14 @@
-//! The leaves of models, gradients and states, matched by path.
+//! Leaves of models, gradients and states, matched by path.
 
 use super::state::Paths;
 use crate::core::{Array, Error, TreeError, throw};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
 use std::panic::Location;
 
-/// Where the user called.
-pub(super) type Place = &'static Location<'static>;
+/// The source location of the caller.
+pub(super) type CallerLoc = &'static Location<'static>;
 
-/// A trained leaf of a model, with its gradient: on its way through a chain, its update.
+/// A trained leaf of a model with its update, which is the gradient at the start of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) path: String,
@@ -16,7 +16,7 @@ pub(super) struct Leaf {
     pub(super) update: Array,
 }
 
-/// All trained leaves, as a tree that does not depend on the model's type.
+/// All trained leaves, as a tree whose type does not depend on that of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Leaves {
     pub(super) paths: Paths,
@@ -44,25 +44,24 @@ impl Tree for Leaves {
     }
 }
 
-/// The leaves of a model that are trained, each beside its leaf of `updates`; and for every leaf of
-/// the model whether it is one of them.
-pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, at: Place) -> (Vec<Leaf>, Vec<bool>) {
+/// Pairs the trained leaves of a model with their updates. Also returns, for every leaf of the
+/// model, true if it is trained.
+pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, loc: CallerLoc) -> (Vec<Leaf>, Vec<bool>) {
     let (mut paired, mut trained) = (Vec::new(), Vec::new());
-    // Structure first: the leaves are zipped below.
     let paths = tree::paths(parameters);
-    expect_same_paths(&paths, &tree::paths(updates), "the updates", at);
+    expect_same_paths(&paths, &tree::paths(updates), "the updates", loc);
     for ((path, parameter), update) in
         paths.into_iter().zip(tree::leaves(parameters)).zip(tree::leaves(updates))
     {
-        // An update may be wider or narrower than its parameter, but of the same kind.
-        let (kind, other) = (parameter.dtype(), update.dtype());
-        let fits = kind == other
-            || kind.is_float() && other.is_float()
-            || kind.is_complex() && other.is_complex();
-        if parameter.shape() != update.shape() || !fits {
+        // The widths of the dtypes may differ.
+        let (dtype, other) = (parameter.dtype(), update.dtype());
+        let same_kind = dtype == other
+            || dtype.is_float() && other.is_float()
+            || dtype.is_complex() && other.is_complex();
+        if parameter.shape() != update.shape() || !same_kind {
             let message =
                 format!("the parameter is {}, its update {}", parameter.aval(), update.aval());
-            throw_tree(&path, message, "take the gradient with respect to this very model", at);
+            throw_tree(&path, message, "take the gradient with respect to this model", loc);
         }
         trained.push(parameter.dtype().is_inexact());
         if parameter.dtype().is_inexact() {
@@ -72,41 +71,44 @@ pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, at: Place) -> (Vec<Leaf
     (paired, trained)
 }
 
-/// The structure of `template` with these leaves.
+/// Returns the structure of `template` with these leaves.
 pub(super) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
     let mut leaves = leaves.into_iter();
     tree::map(template, |_| leaves.next().expect("as many leaves as the template has"))
 }
 
-/// Throws if the two lists differ, naming the first leaf at which they do.
-pub(super) fn expect_same_paths(expected: &[String], found: &[String], what: &str, place: Place) {
-    if expected == found {
+/// Throws if the two lists differ. The error names the first leaf that differs.
+pub(super) fn expect_same_paths(
+    expected: &[String],
+    actual: &[String],
+    actual_name: &str,
+    loc: CallerLoc,
+) {
+    if expected == actual {
         return;
     }
-    let both = expected.len().min(found.len());
-    let at = (0..both).find(|&at| expected[at] != found[at]).unwrap_or(both);
-    let say = |paths: &[String]| match paths.get(at) {
-        Some(path) => format!("`{}`", shown(path)),
-        None => format!("no leaf {at}"),
+    let common = expected.len().min(actual.len());
+    let index = (0..common).find(|&i| expected[i] != actual[i]).unwrap_or(common);
+    let describe = |paths: &[String]| match paths.get(index) {
+        Some(path) => format!("`{}`", json_path(path)),
+        None => format!("no leaf {index}"),
     };
-    let path = expected.get(at).or(found.get(at)).cloned().unwrap_or_default();
-    let message = format!("the model has {}, {what} {}", say(expected), say(found));
-    throw_tree(&path, message, "make both from the model that is trained", place);
+    let path = expected.get(index).or(actual.get(index)).cloned().unwrap_or_default();
+    let (expected, actual) = (describe(expected), describe(actual));
+    let message = format!("the model has {expected}, {actual_name} {actual}");
+    throw_tree(&path, message, "create both from the model that is trained", loc);
 }
 
-fn shown(path: &str) -> String {
-    match path.is_empty() || path.starts_with('[') {
-        true => format!("${path}"),
-        false => format!("$.{path}"),
-    }
+fn json_path(path: &str) -> String {
+    if path.is_empty() || path.starts_with('[') { format!("${path}") } else { format!("$.{path}") }
 }
 
-/// Throws `Tree`, about the leaf at `path`.
-pub(super) fn throw_tree(path: &str, message: String, help: &str, place: Place) -> ! {
+/// Throws `Tree` for the leaf at `path`.
+pub(super) fn throw_tree(path: &str, message: String, help: &str, loc: CallerLoc) -> ! {
     throw(Error::Tree(Box::new(TreeError {
-        path: shown(path),
+        path: json_path(path),
         message,
-        location: Some(place),
+        location: Some(loc),
         help: Some(help.into()),
     })))
 }

@@ -1,27 +1,27 @@
-//! Which leaves a transformation is for.
+//! Masks and partitions of leaves.
 
 use super::leaves::{Leaf, throw_tree};
-use super::memory::{Memory, Rule, Rules, Step};
 use super::optimizer::{Optimizer, init_all, update_all};
 use super::schedule::Schedule;
+use super::slots::{Links, Slots, Step, Transformation};
 use crate::core::Aval;
 use crate::tree;
 use std::fmt;
 use std::sync::Arc;
 
-/// Which leaves of a model, by path and type.
+/// A set of leaves of a model, chosen by path and type.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let bias = optim::Mask::paths(["*.bias", "*norm*"]);
-/// let numbers = optim::Adam { weight_decay: 0.1, ..optim::Adam::new(3e-4) };
-/// let optimizer = numbers.decay_where(bias.not().and(optim::Mask::min_rank(2)));
+/// let mask = bias.not().and(optim::Mask::min_rank(2));
+/// let optimizer = optim::adamw_with(3e-4, optim::AdamWOptions { mask, ..Default::default() });
 /// ```
 #[derive(Clone)]
-pub struct Mask(Arc<Pick>);
+pub struct Mask(Arc<Predicate>);
 
-/// Whether a leaf of this path and type belongs to a mask.
-type Pick = dyn Fn(&str, &Aval) -> bool + Send + Sync;
+/// Returns true if a leaf of this path and type belongs to a mask.
+type Predicate = dyn Fn(&str, &Aval) -> bool + Send + Sync;
 
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,18 +30,19 @@ impl fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// The leaves for which `f`, given path and type, is true.
+    /// Creates the mask of leaves for whose path and type `f` returns true.
     pub fn new(f: impl Fn(&str, &Aval) -> bool + Send + Sync + 'static) -> Mask {
         Mask(Arc::new(f))
     }
 
-    /// Every leaf.
+    /// Returns the mask of all leaves.
     pub fn all() -> Mask {
         Mask::new(|_, _| true)
     }
 
-    /// The leaves whose path fits one of the patterns: `*` stands for any text, dots and brackets
-    /// included, or none; everything else for itself.
+    /// Creates the mask of leaves whose paths match one of the patterns.
+    ///
+    /// `*` matches any text, including dots, brackets and the empty text.
     pub fn paths<S: Into<String>>(patterns: impl IntoIterator<Item = S>) -> Mask {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
         Mask::new(move |path, _| {
@@ -49,56 +50,59 @@ impl Mask {
         })
     }
 
-    /// The leaves with at least `rank` axes: `min_rank(2)` leaves out biases and scales.
+    /// Creates the mask of leaves with at least `rank` axes. `min_rank(2)` excludes biases and
+    /// scales.
     pub fn min_rank(rank: usize) -> Mask {
         Mask::new(move |_, aval| aval.rank() >= rank)
     }
 
-    /// The other leaves.
-    #[allow(clippy::should_implement_trait, reason = "a chain of words reads better than `!mask`")]
+    /// Returns the mask of all other leaves.
+    #[allow(clippy::should_implement_trait, reason = "`mask.not().and(other)` reads in order")]
     pub fn not(self) -> Mask {
         Mask::new(move |path, aval| !(self.0)(path, aval))
     }
 
-    /// The leaves of both.
+    /// Returns the intersection of two masks.
     pub fn and(self, other: Mask) -> Mask {
         Mask::new(move |path, aval| (self.0)(path, aval) && (other.0)(path, aval))
     }
 
-    /// The leaves of either.
+    /// Returns the union of two masks.
     pub fn or(self, other: Mask) -> Mask {
         Mask::new(move |path, aval| (self.0)(path, aval) || (other.0)(path, aval))
     }
 
-    /// Whether a leaf is one of them.
+    /// Returns true if the mask contains a leaf.
     pub fn contains(&self, path: &str, aval: &Aval) -> bool {
         (self.0)(path, aval)
     }
 
-    pub(super) fn picks(&self, leaf: &Leaf) -> bool {
+    pub(super) fn contains_leaf(&self, leaf: &Leaf) -> bool {
         self.contains(&leaf.path, leaf.parameter.aval())
     }
 }
 
-/// `inner` for the leaves that `mask` picks; the updates of the others pass through unchanged, and nothing
-/// is remembered for them.
+/// Applies `inner` to the leaves in `mask`. Other updates are unchanged and have no state.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// // The embedding stays as it is.
+/// // Freeze the embedding.
 /// let frozen = optim::masked(optim::set_to_zero(), optim::Mask::paths(["embed.*"]));
 /// let optimizer = optim::adamw(1e-3).chain(frozen);
 /// ```
 pub fn masked(inner: Optimizer, mask: Mask) -> Optimizer {
-    let rules = inner.rules().clone();
-    Optimizer::one(Partition { parts: vec![Part { name: None, mask, rules }], complete: false })
+    let links = inner.links().clone();
+    let parts = vec![PartitionPart { name: None, mask, links }];
+    Optimizer::one(Partition { parts, is_complete: false })
 }
 
-/// An optimizer for each group of leaves: a leaf goes to the first part whose mask picks it. The parts' names
-/// begin the names of their accumulators.
+/// Applies an optimizer to each group of leaves. A leaf belongs to the first part whose mask
+/// contains it.
 ///
-/// `init` and `update` throw `Tree`, naming the leaf, if no part picks a trained leaf; let the last be for
-/// [`Mask::all`].
+/// The name of a part is the prefix of the names of its accumulators.
+///
+/// `init` and `update` throw `Tree`, naming the leaf, if no part contains a trained leaf. Use
+/// [`Mask::all`] for the last part.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -113,51 +117,51 @@ pub fn masked(inner: Optimizer, mask: Mask) -> Optimizer {
 pub fn partition<S: Into<String>>(
     parts: impl IntoIterator<Item = (S, Mask, Optimizer)>,
 ) -> Optimizer {
-    let parts = parts.into_iter().map(|(name, mask, optimizer)| Part {
+    let parts = parts.into_iter().map(|(name, mask, optimizer)| PartitionPart {
         name: Some(name.into()),
         mask,
-        rules: optimizer.rules().clone(),
+        links: optimizer.links().clone(),
     });
-    Optimizer::one(Partition { parts: parts.collect(), complete: true })
+    Optimizer::one(Partition { parts: parts.collect(), is_complete: true })
 }
 
 #[derive(Debug)]
 struct Partition {
-    parts: Vec<Part>,
-    /// Whether every leaf must have a part.
-    complete: bool,
+    parts: Vec<PartitionPart>,
+    /// Every leaf must belong to a part.
+    is_complete: bool,
 }
 
 #[derive(Debug)]
-struct Part {
+struct PartitionPart {
     name: Option<String>,
     mask: Mask,
-    rules: Rules,
+    links: Links,
 }
 
-impl Part {
-    /// Runs `f` with the names of slots that are this part's.
-    fn within<R>(&self, memory: &mut Memory<'_>, f: impl FnOnce(&mut Memory<'_>) -> R) -> R {
+impl PartitionPart {
+    /// Runs `f` with the name of this part as the prefix of slots.
+    fn within<R>(&self, slots: &mut Slots<'_>, f: impl FnOnce(&mut Slots<'_>) -> R) -> R {
         match &self.name {
-            Some(name) => memory.within(name, |memory| f(memory)),
-            None => f(memory),
+            Some(name) => slots.within(name, |slots| f(slots)),
+            None => f(slots),
         }
     }
 }
 
 impl Partition {
-    /// The positions of each part's leaves.
-    fn groups(&self, leaves: &[Leaf], memory: &Memory<'_>) -> Vec<Vec<usize>> {
+    /// Returns the positions of the leaves of each part.
+    fn groups(&self, leaves: &[Leaf], slots: &Slots<'_>) -> Vec<Vec<usize>> {
         let mut groups = vec![Vec::new(); self.parts.len()];
-        for (at, leaf) in leaves.iter().enumerate() {
-            match self.parts.iter().position(|part| part.mask.picks(leaf)) {
-                Some(part) => groups[part].push(at),
-                None if self.complete => {
+        for (i, leaf) in leaves.iter().enumerate() {
+            match self.parts.iter().position(|part| part.mask.contains_leaf(leaf)) {
+                Some(part) => groups[part].push(i),
+                None if self.is_complete => {
                     let names = self.parts.iter().flat_map(|part| part.name.as_deref());
                     let names = names.collect::<Vec<_>>().join(", ");
-                    let message = format!("no part of the partition takes it: [{names}]");
-                    let help = "let the last part be for `Mask::all()`";
-                    throw_tree(&leaf.path, message, help, memory.place);
+                    let message = format!("no part of the partition contains it: [{names}]");
+                    let help = "use `Mask::all()` for the last part";
+                    throw_tree(&leaf.path, message, help, slots.loc);
                 }
                 None => {}
             }
@@ -166,29 +170,29 @@ impl Partition {
     }
 }
 
-impl Rule for Partition {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        let groups = self.groups(leaves, memory);
+impl Transformation for Partition {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        let groups = self.groups(leaves, slots);
         for (part, group) in self.parts.iter().zip(groups) {
-            let some: Vec<Leaf> = group.iter().map(|&at| leaves[at].clone()).collect();
-            part.within(memory, |memory| init_all(&part.rules, &some, memory));
+            let members: Vec<Leaf> = group.iter().map(|&i| leaves[i].clone()).collect();
+            part.within(slots, |slots| init_all(&part.links, &members, slots));
         }
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let groups = self.groups(leaves, memory);
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let groups = self.groups(leaves, slots);
         for (part, group) in self.parts.iter().zip(groups) {
-            let mut some: Vec<Leaf> = group.iter().map(|&at| leaves[at].clone()).collect();
-            part.within(memory, |memory| update_all(&part.rules, step, &mut some, memory));
-            for (at, leaf) in group.into_iter().zip(some) {
-                leaves[at] = leaf;
+            let mut members: Vec<Leaf> = group.iter().map(|&i| leaves[i].clone()).collect();
+            part.within(slots, |slots| update_all(&part.links, step, &mut members, slots));
+            for (i, leaf) in group.into_iter().zip(members) {
+                leaves[i] = leaf;
             }
         }
     }
 
     fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
-        for rule in self.parts.iter().flat_map(|part| part.rules.iter()) {
-            rule.schedules(visit);
+        for link in self.parts.iter().flat_map(|part| part.links.iter()) {
+            link.schedules(visit);
         }
     }
 }

@@ -1,15 +1,20 @@
-//! Optimizers: from gradients to updates, as chains of small gradient transformations.
+//! Optimizers: chains of gradient transformations.
 //!
-//! An [`Optimizer`] is a value without arrays; what it remembers between steps is a [`State`], a tree
-//! that is passed in and out of the training step like the model. Both work on any tree: leaves are
-//! matched by their paths, so a state does not carry the model's type. Leaves of integer or boolean
-//! dtype are not trained: their updates are zero.
+//! An [`Optimizer`] is a value without arrays. Its [`State`] is a tree that a training step takes
+//! and returns, like the model. Both work on any tree: leaves are matched by their paths, so the
+//! type of a state does not depend on that of the model. Integer and boolean leaves are not
+//! trained: their updates are zero.
 //!
-//! The definitions, and on the same platform the numbers, are those of Optax, and so are the names.
-//! An optimizer is a chain: [`chain()`] puts [`scale_by_adam`], [`clip_by_global_norm`],
-//! [`add_decayed_weights`] and their kin one after the other, [`partition()`] gives groups of leaves optimizers of
-//! their own, [`multi_steps`] and [`apply_if_finite`] go around a whole. Wherever a learning rate is
-//! taken it may be a number, a [`Schedule`], or a [`hyperparam()`] that is changed between steps.
+//! Definitions and names are those of Optax, and on the same platform the results are too.
+//!
+//! - [`chain()`] applies transformations in order, such as [`clip_by_global_norm`],
+//!   [`scale_by_adam`] and [`add_decayed_weights`].
+//! - [`partition()`] applies different optimizers to groups of leaves.
+//! - [`multi_steps`] and [`apply_if_finite`] wrap an optimizer.
+//! - [`stateless`] and [`stateful`] create transformations from functions.
+//! - A learning rate is a number, a [`Schedule`], or a [`hyperparam()`] that changes between steps.
+//! - `adam(…)` has Optax's defaults, and `adam_with(…, AdamOptions { .. })` has options. The other
+//!   functions have the same form.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;
@@ -29,44 +34,61 @@
 
 mod adafactor;
 mod adam;
-mod basic;
+mod adam_variants;
 mod clip;
-mod kin;
 mod leaves;
 mod mask;
-mod memory;
 mod muon;
 mod optimizer;
 mod rms;
 mod schedule;
-mod schedules;
+mod sgd;
+mod slots;
 mod state;
 mod wrappers;
 
-pub use adafactor::{Adafactor, adafactor};
-pub use adam::{Adam, adam, adamw, nadam, nadamw, scale_by_adam};
-pub use basic::{
-    Trace, add_decayed_weights, identity, momentum, nesterov, scale, scale_by_learning_rate,
-    scale_by_sign, set_to_zero, sgd, sign_sgd, stateless, trace,
+pub use adafactor::{
+    AdafactorOptions, FactoredRmsOptions, adafactor, adafactor_with, scale_by_factored_rms,
+    scale_by_factored_rms_with,
 };
-pub use clip::{adaptive_grad_clip, clip, clip_by_block_rms, clip_by_global_norm};
-pub use kin::{
-    Lion, adabelief, adamax, lion, radam, scale_by_adamax, scale_by_belief, scale_by_lion,
-    scale_by_radam,
+pub use adam::{
+    AdamOptions, AdamWOptions, adam, adam_with, adamw, adamw_with, nadam, nadamw, scale_by_adam,
+    scale_by_adam_with,
+};
+pub use adam_variants::{
+    AdabeliefOptions, AdamaxOptions, LionOptions, RadamOptions, ScaleByLionOptions, adabelief,
+    adabelief_with, adamax, adamax_with, lion, lion_with, radam, radam_with, scale_by_adamax,
+    scale_by_adamax_with, scale_by_belief, scale_by_belief_with, scale_by_lion, scale_by_lion_with,
+    scale_by_radam, scale_by_radam_with,
+};
+pub use clip::{
+    AdaptiveGradClipOptions, adaptive_grad_clip, adaptive_grad_clip_with, clip, clip_by_block_rms,
+    clip_by_global_norm,
 };
 pub use mask::{Mask, masked, partition};
-pub use muon::{Muon, muon, orthogonalize_via_newton_schulz};
+pub use muon::{
+    MuonOptions, ScaleByMuonOptions, muon, muon_with, orthogonalize_via_newton_schulz,
+    scale_by_muon, scale_by_muon_with,
+};
 pub use optimizer::{Optimizer, apply_updates, chain, incremental_update};
 pub use rms::{
-    RmsProp, adagrad, lamb, rmsprop, scale_by_param_block_rms, scale_by_rss, scale_by_trust_ratio,
+    AdagradOptions, LambOptions, RmsPropOptions, ScaleByRmsOptions, TrustRatioOptions, adagrad,
+    adagrad_with, lamb, lamb_with, rmsprop, rmsprop_with, scale_by_param_block_rms, scale_by_rms,
+    scale_by_rms_with, scale_by_rss, scale_by_rss_with, scale_by_trust_ratio,
+    scale_by_trust_ratio_with,
 };
-pub use schedule::{Schedule, hyperparam};
-pub use schedules::{
-    ExponentialDecay, Interpolation, WarmupCosineDecay, constant_schedule, cosine_decay_schedule,
-    cosine_onecycle_schedule, exponential_decay, join_schedules, linear_onecycle_schedule,
-    linear_schedule, piecewise_constant_schedule, piecewise_interpolate_schedule,
-    polynomial_schedule, sgdr_schedule, warmup_constant_schedule, warmup_cosine_decay_schedule,
+pub use schedule::{
+    ExponentialDecayOptions, Interpolation, Schedule, WarmupCosineDecay, constant_schedule,
+    cosine_decay_schedule, cosine_onecycle_schedule, exponential_decay, exponential_decay_with,
+    hyperparam, join_schedules, linear_onecycle_schedule, linear_schedule,
+    piecewise_constant_schedule, piecewise_interpolate_schedule, polynomial_schedule,
+    sgdr_schedule, warmup_constant_schedule, warmup_cosine_decay_schedule,
     warmup_exponential_decay_schedule, warmup_stable_decay_schedule,
 };
+pub use sgd::{
+    AddDecayedWeightsOptions, LeafUpdate, SgdOptions, TraceOptions, add_decayed_weights,
+    add_decayed_weights_with, identity, momentum, nesterov, scale, scale_by_learning_rate,
+    scale_by_sign, set_to_zero, sgd, sgd_with, sign_sgd, stateful, stateless, trace, trace_with,
+};
 pub use state::State;
-pub use wrappers::{Ema, apply_if_finite, ema, multi_steps, params_ema};
+pub use wrappers::{EmaOptions, apply_if_finite, ema, ema_with, multi_steps, params_ema};

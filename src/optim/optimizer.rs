@@ -1,8 +1,8 @@
-//! The optimizer: a chain of transformations, run as one program.
+//! Optimizers: chains of transformations, run as one program.
 
-use super::leaves::{Leaf, Leaves, Place, pair, rebuild, throw_tree};
-use super::memory::{Memory, Rule, Rules, Step};
+use super::leaves::{CallerLoc, Leaf, Leaves, pair, rebuild, throw_tree};
 use super::schedule::Hyperparams;
+use super::slots::{Links, Slots, Step, Transformation};
 use super::state::{Paths, State, number};
 use crate::core::{Array, DType, Error, from_caller, throw};
 use crate::jit::{Jit, jit};
@@ -12,56 +12,59 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-/// Turns gradients into updates: a transformation, or a chain of them.
+/// A transformation of gradients to updates, or a chain of them.
 ///
-/// Made by [`adamw`](super::adamw()), [`sgd`](super::sgd) and the like, or put together with
-/// [`chain`](super::chain()) from parts such as [`scale_by_adam`](super::scale_by_adam). Holds numbers only,
-/// so a training step may capture it.
+/// Create one with [`adamw`](super::adamw()), [`sgd`](super::sgd) and so on, or with
+/// [`chain`](super::chain()) from transformations such as [`scale_by_adam`](super::scale_by_adam).
+/// It holds no arrays, so a training step may capture it.
 #[derive(Clone)]
 #[doc(alias = "GradientTransformation")]
 pub struct Optimizer {
-    rules: Rules,
-    program: Arc<OnceLock<Program>>,
+    links: Links,
+    compiled: Arc<OnceLock<UpdateStep>>,
 }
 
-type Program = Jit<(Leaves, State), (Vec<Array>, State)>;
+/// The update of all leaves, compiled for calls outside of a trace.
+type UpdateStep = Jit<(Leaves, State), (Vec<Array>, State)>;
 
 impl fmt::Debug for Optimizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Optimizer ")?;
-        f.debug_list().entries(self.rules.iter()).finish()
+        f.debug_list().entries(self.links.iter()).finish()
     }
 }
 
-/// One transformation after the other, each on the updates of the one before.
+/// Chains transformations: each one takes the updates of the one before.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let optimizer = optim::chain([
 ///     optim::clip_by_global_norm(1.0),
-///     optim::scale_by_adam(0.9, 0.95, 1e-8),
+///     optim::scale_by_adam(),
 ///     optim::add_decayed_weights(0.1),
-///     optim::scale_by_learning_rate(optim::warmup_cosine_decay_schedule(0.0, 6e-4, 100, 2000, 6e-5)),
+///     optim::scale_by_learning_rate(optim::cosine_decay_schedule(6e-4, 2000, 0.1)),
 /// ]);
 /// ```
 pub fn chain(links: impl IntoIterator<Item = Optimizer>) -> Optimizer {
-    Optimizer::of(links.into_iter().flat_map(|link| link.rules.to_vec()))
+    Optimizer::from_links(links.into_iter().flat_map(|link| link.links.to_vec()))
 }
 
 impl Optimizer {
-    pub(super) fn of(rules: impl IntoIterator<Item = Arc<dyn Rule>>) -> Optimizer {
-        Optimizer { rules: rules.into_iter().collect(), program: Arc::default() }
+    pub(super) fn from_links(
+        links: impl IntoIterator<Item = Arc<dyn Transformation>>,
+    ) -> Optimizer {
+        Optimizer { links: links.into_iter().collect(), compiled: Arc::default() }
     }
 
-    pub(super) fn one(rule: impl Rule + 'static) -> Optimizer {
-        Optimizer::of([Arc::new(rule) as Arc<dyn Rule>])
+    pub(super) fn one(link: impl Transformation + 'static) -> Optimizer {
+        Optimizer::from_links([Arc::new(link) as Arc<dyn Transformation>])
     }
 
-    pub(super) fn rules(&self) -> &Rules {
-        &self.rules
+    pub(super) fn links(&self) -> &Links {
+        &self.links
     }
 
-    /// This optimizer, then another on its updates.
+    /// Chains another optimizer, which takes the updates of this one.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -71,175 +74,178 @@ impl Optimizer {
         chain([self, next])
     }
 
-    /// The state before the first update: mostly zeros, and a count of 0.
+    /// Returns the state before the first update: a count of 0, and mostly zeros.
     ///
-    /// Throws `Tree` if two hyper-parameters of one name begin with different numbers, or if a
-    /// [`partition`](super::partition()) has no part for a leaf.
+    /// Throws `Tree` if two hyperparameters of the same name have different first values, or if a
+    /// [`partition`](super::partition()) does not have a part for a leaf.
     #[track_caller]
     pub fn init<T: Tree>(&self, parameters: &T) -> State {
-        let place = Location::caller();
+        let loc = Location::caller();
         from_caller(|| {
-            let (leaves, _) = pair(parameters, parameters, place);
-            let mut memory = Memory::new(&[], place);
-            init_all(&self.rules, &leaves, &mut memory);
+            let (leaves, _) = pair(parameters, parameters, loc);
+            let mut slots = Slots::new(&[], loc);
+            init_all(&self.links, &leaves, &mut slots);
             State {
                 count: zeros([], DType::I32),
-                hyperparams: self.first_hyperparams(place),
-                slots: memory.finish(),
+                hyperparams: self.first_hyperparams(loc),
+                slots: slots.finish(),
             }
         })
     }
 
-    fn first_hyperparams(&self, place: Place) -> Vec<(Arc<str>, Array)> {
+    fn first_hyperparams(&self, loc: CallerLoc) -> Vec<(Arc<str>, Array)> {
         let mut first: Vec<(Arc<str>, f64)> = Vec::new();
-        for rule in self.rules.iter() {
-            rule.schedules(&mut |schedule| schedule.hyperparams(&mut first));
+        for link in self.links.iter() {
+            link.schedules(&mut |schedule| schedule.hyperparams(&mut first));
         }
-        let mut known: Vec<(Arc<str>, f64)> = Vec::new();
+        let mut unique: Vec<(Arc<str>, f64)> = Vec::new();
         for (name, value) in first {
-            match known.iter().find(|(other, _)| *other == name) {
-                None => known.push((name, value)),
+            match unique.iter().find(|(other, _)| *other == name) {
+                None => unique.push((name, value)),
                 Some((_, other)) if *other == value => {}
                 Some((_, other)) => {
-                    let message = format!("it begins with {other} and with {value}");
-                    let help = "one name is one number: give the other another name";
-                    throw_tree(&format!("hyperparams.{name}"), message, help, place);
+                    let message = format!("its first value is {other} and {value}");
+                    let help = "one name is one number: rename one of the two";
+                    throw_tree(&format!("hyperparams.{name}"), message, help, loc);
                 }
             }
         }
-        known.into_iter().map(|(name, value)| (name, number(value))).collect()
+        unique.into_iter().map(|(name, value)| (name, number(value))).collect()
     }
 
-    /// The updates for these gradients, and the next state. Apply them with [`apply_updates`].
+    /// Returns the updates for these gradients and the next state. Apply the updates with
+    /// [`apply_updates`].
     ///
-    /// Called with concrete arrays it runs as one compiled program, compiled once per model; while tracing
-    /// it becomes part of what is traced. Leaves of integer or boolean dtype get updates of zero.
+    /// With concrete arrays it runs as one program, compiled once per model. Under tracing it is
+    /// part of the traced program. The updates of integer and boolean leaves are zero.
     ///
-    /// Throws `Tree` if `gradients` or `state` do not belong to `parameters`, naming the leaf.
+    /// Throws `Tree`, naming the leaf, if `gradients` or `state` do not belong to `parameters`.
     #[track_caller]
     pub fn update<T: Tree>(&self, gradients: &T, state: &State, parameters: &T) -> (T, State) {
-        let place = Location::caller();
+        let loc = Location::caller();
         from_caller(|| {
-            let (list, trained) = pair(parameters, gradients, place);
+            let (list, trained) = pair(parameters, gradients, loc);
             let is_traced = tree::leaves(state).iter().any(Array::is_traced)
                 || list.iter().any(|leaf| leaf.update.is_traced() || leaf.parameter.is_traced());
-            let (updates, state) = match is_traced {
-                true => updated(&self.rules, list, state, place),
-                false => {
-                    let rules = self.rules.clone();
-                    let program = self.program.get_or_init(|| {
-                        jit(move |leaves: Leaves, state: State| {
-                            updated(&rules, leaves.list, &state, Location::caller())
-                        })
-                    });
-                    let leaves = Leaves { paths: Paths::of(&list), list };
-                    match program.call(&leaves, state) {
-                        Ok(result) => result,
-                        Err(failed) => throw(blame(failed.error, place)),
-                    }
+            let (updates, state) = if is_traced {
+                transform(&self.links, list, state, loc)
+            } else {
+                let step = self.compiled.get_or_init(|| {
+                    let links = self.links.clone();
+                    jit(move |leaves: Leaves, state: State| {
+                        transform(&links, leaves.list, &state, Location::caller())
+                    })
+                });
+                let leaves = Leaves { paths: Paths::of(&list), list };
+                match step.call(&leaves, state) {
+                    Ok(result) => result,
+                    Err(failed) => throw(with_location(failed.error, loc)),
                 }
             };
             let mut updates = updates.into_iter();
-            let mut all = Vec::with_capacity(trained.len());
-            for (gradient, trained) in tree::leaves(gradients).iter().zip(trained) {
-                all.push(match trained {
-                    true => updates.next().expect("one update for every trained leaf"),
-                    false => zeros_like(gradient),
+            let mut leaves = Vec::with_capacity(trained.len());
+            for (gradient, is_trained) in tree::leaves(gradients).iter().zip(trained) {
+                leaves.push(if is_trained {
+                    updates.next().expect("one update for every trained leaf")
+                } else {
+                    zeros_like(gradient)
                 });
             }
-            (rebuild(gradients, all), state)
+            (rebuild(gradients, leaves), state)
         })
     }
 }
 
-/// The error with the user's place, which the program that was being compiled does not know.
-fn blame(error: Error, place: Place) -> Error {
+/// Sets the location of an error to that of the caller, which the compiled step does not have.
+fn with_location(error: Error, loc: CallerLoc) -> Error {
     match error {
-        Error::Tree(mut about) => {
-            about.location = Some(place);
-            Error::Tree(about)
+        Error::Tree(mut tree_error) => {
+            tree_error.location = Some(loc);
+            Error::Tree(tree_error)
         }
         other => other,
     }
 }
 
-pub(super) fn init_all(rules: &Rules, leaves: &[Leaf], memory: &mut Memory<'_>) {
-    for rule in rules.iter() {
-        rule.init(leaves, memory);
+pub(super) fn init_all(links: &Links, leaves: &[Leaf], slots: &mut Slots<'_>) {
+    for link in links.iter() {
+        link.init(leaves, slots);
     }
 }
 
 pub(super) fn update_all(
-    rules: &Rules,
+    links: &Links,
     step: &Step<'_>,
     leaves: &mut [Leaf],
-    memory: &mut Memory<'_>,
+    slots: &mut Slots<'_>,
 ) {
-    for rule in rules.iter() {
-        rule.update(step, leaves, memory);
+    for link in links.iter() {
+        link.update(step, leaves, slots);
     }
 }
 
-fn updated(
-    rules: &Rules,
+/// Runs the chain. Returns the updates of trained leaves and the next state.
+fn transform(
+    links: &Links,
     mut leaves: Vec<Leaf>,
     state: &State,
-    place: Place,
+    loc: CallerLoc,
 ) -> (Vec<Array>, State) {
     let step = Step::after(&state.count, Hyperparams::of(state));
-    let mut memory = Memory::new(&state.slots, place);
-    update_all(rules, &step, &mut leaves, &mut memory);
+    let mut slots = Slots::new(&state.slots, loc);
+    update_all(links, &step, &mut leaves, &mut slots);
     let next = State {
         count: step.count.clone(),
         hyperparams: state.hyperparams.clone(),
-        slots: memory.finish(),
+        slots: slots.finish(),
     };
     (leaves.into_iter().map(|leaf| leaf.update).collect(), next)
 }
 
-/// The parameters plus the updates, in the parameters' dtypes.
+/// Adds updates to parameters, in the dtypes of the parameters.
 ///
-/// Throws `Tree`, naming the leaf, if `updates` do not fit `parameters`.
+/// Throws `Tree`, naming the leaf, if `updates` do not belong to `parameters`.
 #[track_caller]
 pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
-    let place = Location::caller();
+    let loc = Location::caller();
     from_caller(|| {
-        let (leaves, trained) = pair(parameters, updates, place);
+        let (leaves, trained) = pair(parameters, updates, loc);
         let mut leaves = leaves.iter();
-        let mut all = Vec::with_capacity(trained.len());
-        for (parameter, trained) in tree::leaves(parameters).into_iter().zip(trained) {
-            all.push(match trained {
-                true => {
-                    let leaf = leaves.next().expect("one for every trained leaf");
-                    convert_element_type(&(&leaf.parameter + &leaf.update), parameter.dtype())
-                }
-                false => parameter,
+        let mut updated = Vec::with_capacity(trained.len());
+        for (parameter, is_trained) in tree::leaves(parameters).into_iter().zip(trained) {
+            updated.push(if is_trained {
+                let leaf = leaves.next().expect("one for every trained leaf");
+                convert_element_type(&(&leaf.parameter + &leaf.update), parameter.dtype())
+            } else {
+                parameter
             });
         }
-        rebuild(parameters, all)
+        rebuild(parameters, updated)
     })
 }
 
-/// `new · step_size + old · (1 - step_size)`, leaf by leaf in the dtypes of `old`: a running mean of
-/// parameters.
+/// Returns `new · step_size + old · (1 - step_size)`, leaf by leaf, in the dtypes of `old`.
 ///
-/// Leaves of integer or boolean dtype are those of `new`. Throws `Tree` if the two do not fit.
+/// Use it for a running mean of parameters. Integer and boolean leaves are those of `new`. Throws
+/// `Tree` if the two models differ in structure.
 ///
 /// # Reference
 /// Polyak, Juditsky: Acceleration of stochastic approximation by averaging (1992).
 #[track_caller]
 pub fn incremental_update<T: Tree>(new: &T, old: &T, step_size: f64) -> T {
-    let place = Location::caller();
+    let loc = Location::caller();
     from_caller(|| {
-        let (_, trained) = pair(old, new, place);
+        let (_, trained) = pair(old, new, loc);
         let pairs = tree::leaves(new).into_iter().zip(tree::leaves(old)).zip(trained);
-        let mixed = pairs.map(|((new, old), trained)| match trained {
-            true => {
-                let mixed = new * step_size + &old * (1.0 - step_size);
-                convert_element_type(&mixed, old.dtype())
-            }
-            false => new,
-        });
-        rebuild(old, mixed.collect())
+        let mut means = Vec::new();
+        for ((new, old), is_trained) in pairs {
+            means.push(if is_trained {
+                let mean = new * step_size + &old * (1.0 - step_size);
+                convert_element_type(&mean, old.dtype())
+            } else {
+                new
+            });
+        }
+        rebuild(old, means)
     })
 }

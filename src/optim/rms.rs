@@ -1,200 +1,284 @@
-//! Steps in units of the root mean square: RMSProp, Adagrad, LAMB.
+//! Transformations that divide by a root mean square: RMSProp, Adagrad and LAMB.
 
-use super::adam::{Adam, absolute_square, empty_square, mix};
-use super::basic::{Trace, decay_where, empty, scale_by_learning_rate, stateless};
+use super::adam::{
+    AdamOptions, absolute_square, decayed_mean, scale_by_adam_with, zero_square_slot,
+};
 use super::clip::{norm, root_mean_square};
 use super::leaves::Leaf;
 use super::mask::Mask;
-use super::memory::{Memory, Rule, Step};
 use super::optimizer::{Optimizer, chain};
 use super::schedule::Schedule;
+use super::sgd::{
+    AddDecayedWeightsOptions, TraceOptions, add_decayed_weights_with, scale_by_learning_rate,
+    stateless, trace_with, zero_slot,
+};
+use super::slots::{Slots, Step, Transformation};
 use crate::core::Array;
 use crate::primitives::{bitwise_or, eq, full, gt, maximum, rsqrt, sqrt, where_, zeros_like};
 
-/// The numbers of RMSProp.
+/// Options of [`rmsprop_with`].
 ///
 /// ```
+/// use oxidax::optim::{RmsPropOptions, ScaleByRmsOptions};
 /// use oxidax::prelude::*;
-/// let numbers = optim::RmsProp { centered: true, momentum: Some(0.9), ..optim::RmsProp::new(1e-3) };
-/// let optimizer = numbers.optimizer();
+/// let rms = ScaleByRmsOptions { centered: true, ..ScaleByRmsOptions::default() };
+/// let options = RmsPropOptions { rms, momentum: Some(0.9), ..RmsPropOptions::default() };
+/// let optimizer = optim::rmsprop_with(1e-3, options);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct RmsProp {
-    /// Length of a step, per step.
-    pub learning_rate: Schedule,
-    /// Decay of the mean square, per step.
-    pub decay: f64,
-    /// Added to the mean square, or to its root.
-    pub eps: f64,
-    /// Where the mean square begins.
-    pub initial_scale: f64,
-    /// Whether `eps` is added under the root.
-    pub eps_in_sqrt: bool,
-    /// Takes the square of the mean away from the mean of the squares.
-    pub centered: bool,
-    /// How much of the last step is in the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RmsPropOptions {
+    /// The options of the scaling.
+    pub rms: ScaleByRmsOptions,
+    /// The decay of the momentum of steps. Without momentum by default.
     pub momentum: Option<f64>,
-    /// Nesterov's momentum.
+    /// Uses Nesterov's momentum.
     pub nesterov: bool,
-    /// Divides means by what has been filled of them.
+}
+
+/// Options of [`scale_by_rms_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleByRmsOptions {
+    /// The decay of the mean square, per step. 0.9 by default.
+    pub decay: f64,
+    /// A constant added to the mean square or its root. 1e-8 by default.
+    pub eps: f64,
+    /// The first value of the mean square. 0 by default.
+    pub initial_scale: f64,
+    /// Adds `eps` to the mean square. Otherwise to its root. True by default.
+    pub eps_in_sqrt: bool,
+    /// Subtracts the square of the mean from the mean square.
+    pub centered: bool,
+    /// Corrects the bias of means that start at zero.
     pub bias_correction: bool,
 }
 
-/// RMSProp: each coordinate in units of its root mean square. `decay` 0.9, `eps` 1e-8 under the root; for other
-/// numbers use [`RmsProp`].
-///
-/// # Reference
-/// Tieleman, Hinton: Lecture 6.5, COURSERA: Neural networks for machine learning (2012); centered: Graves:
-/// Generating sequences with recurrent neural networks (2013), equations 38–45.
-pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Optimizer {
-    RmsProp::new(learning_rate).optimizer()
-}
-
-impl RmsProp {
-    /// The usual numbers: `decay` 0.9, `eps` 1e-8 under the root, nothing else.
-    pub fn new(learning_rate: impl Into<Schedule>) -> RmsProp {
-        RmsProp {
-            learning_rate: learning_rate.into(),
+impl Default for ScaleByRmsOptions {
+    fn default() -> ScaleByRmsOptions {
+        ScaleByRmsOptions {
             decay: 0.9,
             eps: 1e-8,
             initial_scale: 0.0,
             eps_in_sqrt: true,
             centered: false,
-            momentum: None,
-            nesterov: false,
             bias_correction: false,
         }
     }
+}
 
-    /// The optimizer.
-    pub fn optimizer(self) -> Optimizer {
-        let rate = scale_by_learning_rate(self.learning_rate.clone());
-        let nesterov = self.nesterov;
-        let trace = self.momentum.map(|decay| Trace { nesterov, ..Trace::new(decay) });
-        let steps = self.transformation().chain(rate);
-        trace.into_iter().fold(steps, |steps, trace| steps.chain(trace.transformation()))
-    }
+/// Creates RMSProp: each coordinate is divided by its root mean square.
+///
+/// # Reference
+/// Tieleman, Hinton: Lecture 6.5, COURSERA: Neural networks for machine learning (2012). Centered:
+/// Graves: Generating sequences with recurrent neural networks (2013), equations 38–45.
+pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Optimizer {
+    rmsprop_with(learning_rate, RmsPropOptions::default())
+}
 
-    /// The step of about unit length alone, without learning rate and momentum.
-    #[doc(alias = "scale_by_rms")]
-    #[doc(alias = "scale_by_stddev")]
-    pub fn transformation(self) -> Optimizer {
-        Optimizer::one(Spread(self))
-    }
+/// Creates RMSProp with options.
+pub fn rmsprop_with(learning_rate: impl Into<Schedule>, options: RmsPropOptions) -> Optimizer {
+    let RmsPropOptions { rms, momentum, nesterov } = options;
+    let trace = momentum
+        .map(|decay| trace_with(decay, TraceOptions { nesterov, ..TraceOptions::default() }));
+    let steps = [scale_by_rms_with(rms), scale_by_learning_rate(learning_rate)];
+    chain(steps.into_iter().chain(trace))
+}
+
+/// Divides updates by their root mean square.
+#[doc(alias = "scale_by_stddev")]
+pub fn scale_by_rms() -> Optimizer {
+    scale_by_rms_with(ScaleByRmsOptions::default())
+}
+
+/// Divides updates by their root mean square, with options.
+pub fn scale_by_rms_with(options: ScaleByRmsOptions) -> Optimizer {
+    Optimizer::one(ScaleByRms(options))
 }
 
 #[derive(Debug)]
-struct Spread(RmsProp);
+struct ScaleByRms(ScaleByRmsOptions);
 
-impl Rule for Spread {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
+impl Transformation for ScaleByRms {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
         if self.0.centered {
-            memory.make("mu", leaves, |leaf| empty(leaf, None));
+            slots.create("mu", leaves, |leaf| zero_slot(leaf, None));
         }
-        memory.make("nu", leaves, |leaf| empty_square(leaf, None) + self.0.initial_scale);
+        slots.create("nu", leaves, |leaf| zero_square_slot(leaf, None) + self.0.initial_scale);
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let RmsProp { decay, eps, .. } = self.0;
-        let mut mus = self.0.centered.then(|| memory.take("mu", leaves));
-        let mut nus = memory.take("nu", leaves);
-        let debias = |mean: &Array| match self.0.bias_correction {
-            true => step.debias(mean, decay),
-            false => mean.clone(),
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let ScaleByRmsOptions { decay, eps, .. } = self.0;
+        let mut mus = self.0.centered.then(|| slots.take("mu", leaves));
+        let mut nus = slots.take("nu", leaves);
+        let debias = |mean: &Array| {
+            if self.0.bias_correction { step.debias(mean, decay) } else { mean.clone() }
         };
-        for (at, (leaf, nu)) in leaves.iter_mut().zip(&mut nus).enumerate() {
-            *nu = mix(&absolute_square(&leaf.update), nu, decay);
+        for (i, (leaf, nu)) in leaves.iter_mut().zip(&mut nus).enumerate() {
+            *nu = decayed_mean(&absolute_square(&leaf.update), nu, decay);
             let mut square = debias(nu);
             if let Some(mus) = &mut mus {
-                mus[at] = mix(&leaf.update, &mus[at], decay);
-                square = square - absolute_square(&debias(&mus[at]));
+                mus[i] = decayed_mean(&leaf.update, &mus[i], decay);
+                square = square - absolute_square(&debias(&mus[i]));
             }
-            let scale = match self.0.eps_in_sqrt {
-                true => rsqrt(&(square + eps)),
-                false => 1.0 / (sqrt(&square) + eps),
+            let scale = if self.0.eps_in_sqrt {
+                rsqrt(&(square + eps))
+            } else {
+                1.0 / (sqrt(&square) + eps)
             };
             leaf.update = &leaf.update * scale;
         }
-        mus.into_iter().for_each(|mus| memory.keep(mus));
-        memory.keep(nus);
+        mus.into_iter().for_each(|mus| slots.put(mus));
+        slots.put(nus);
     }
 }
 
-/// Adagrad: each coordinate in units of the root of the sum of its squares. The sum begins at 0.1, `eps` is
-/// 1e-7.
-///
-/// # Reference
-/// Duchi, Hazan, Singer: Adaptive subgradient methods for online learning and stochastic optimization (2011).
-pub fn adagrad(learning_rate: impl Into<Schedule>) -> Optimizer {
-    scale_by_rss(0.1, 1e-7).chain(scale_by_learning_rate(learning_rate))
+/// Options of [`adagrad_with`] and [`scale_by_rss_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdagradOptions {
+    /// The first value of the sum of squares. 0.1 by default.
+    pub initial_accumulator_value: f64,
+    /// A constant added to the sum of squares. 1e-7 by default.
+    pub eps: f64,
 }
 
-/// Divides by the root of the sum of the squares, which begins at `initial_accumulator_value`.
-pub fn scale_by_rss(initial_accumulator_value: f64, eps: f64) -> Optimizer {
-    Optimizer::one(SumOfSquares { initial_accumulator_value, eps })
+impl Default for AdagradOptions {
+    fn default() -> AdagradOptions {
+        AdagradOptions { initial_accumulator_value: 0.1, eps: 1e-7 }
+    }
+}
+
+/// Creates Adagrad: each coordinate is divided by the root of the sum of its squares.
+///
+/// # Reference
+/// Duchi, Hazan, Singer: Adaptive subgradient methods for online learning and stochastic
+/// optimization (2011).
+pub fn adagrad(learning_rate: impl Into<Schedule>) -> Optimizer {
+    adagrad_with(learning_rate, AdagradOptions::default())
+}
+
+/// Creates Adagrad with options.
+pub fn adagrad_with(learning_rate: impl Into<Schedule>, options: AdagradOptions) -> Optimizer {
+    scale_by_rss_with(options).chain(scale_by_learning_rate(learning_rate))
+}
+
+/// Divides updates by the root of the sum of their squares.
+pub fn scale_by_rss() -> Optimizer {
+    scale_by_rss_with(AdagradOptions::default())
+}
+
+/// Divides updates by the root of the sum of their squares, with options.
+pub fn scale_by_rss_with(options: AdagradOptions) -> Optimizer {
+    Optimizer::one(ScaleByRss(options))
 }
 
 #[derive(Debug)]
-struct SumOfSquares {
-    initial_accumulator_value: f64,
-    eps: f64,
-}
+struct ScaleByRss(AdagradOptions);
 
-impl Rule for SumOfSquares {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        let first = self.initial_accumulator_value;
-        memory.make("sum_of_squares", leaves, |leaf| empty_square(leaf, None) + first);
+impl Transformation for ScaleByRss {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        let first = self.0.initial_accumulator_value;
+        slots.create("sum_of_squares", leaves, |leaf| zero_square_slot(leaf, None) + first);
     }
 
-    fn update(&self, _: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let mut sums = memory.take("sum_of_squares", leaves);
+    fn update(&self, _: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let mut sums = slots.take("sum_of_squares", leaves);
         for (leaf, sum) in leaves.iter_mut().zip(&mut sums) {
             *sum = absolute_square(&leaf.update) + &*sum;
-            let inverse = where_(&gt(&*sum, 0.0), rsqrt(&(&*sum + self.eps)), zeros_like(sum));
+            let inverse = where_(&gt(&*sum, 0.0), rsqrt(&(&*sum + self.0.eps)), zeros_like(sum));
             leaf.update = &leaf.update * inverse;
         }
-        memory.keep(sums);
+        slots.put(sums);
     }
 }
 
-/// LAMB: AdamW whose step for each leaf is as long as the leaf. `b1` 0.9, `b2` 0.999, `eps` 1e-6; weight
-/// decay on the leaves that `mask` picks.
+/// Options of [`lamb_with`].
 ///
 /// ```
+/// use oxidax::optim::{LambOptions, Mask};
 /// use oxidax::prelude::*;
-/// let optimizer = optim::lamb(1e-3, 0.01, optim::Mask::min_rank(2));
+/// let options =
+///     LambOptions { weight_decay: 0.01, mask: Mask::min_rank(2), ..LambOptions::default() };
+/// let optimizer = optim::lamb_with(1e-3, options);
 /// ```
+#[derive(Clone, Debug)]
+pub struct LambOptions {
+    /// The options of Adam. `eps` is 1e-6 by default.
+    pub adam: AdamOptions,
+    /// The part of a parameter that a step subtracts, times the learning rate. 0 by default.
+    pub weight_decay: f64,
+    /// The leaves that decay. All trained leaves by default.
+    pub mask: Mask,
+}
+
+impl Default for LambOptions {
+    fn default() -> LambOptions {
+        let adam = AdamOptions { eps: 1e-6, ..AdamOptions::default() };
+        LambOptions { adam, weight_decay: 0.0, mask: Mask::all() }
+    }
+}
+
+/// Creates LAMB: AdamW whose step for each leaf has the norm of the leaf.
 ///
 /// # Reference
-/// You et al.: Large batch optimization for deep learning: training BERT in 76 minutes (2020), algorithm 2.
-pub fn lamb(learning_rate: impl Into<Schedule>, weight_decay: f64, mask: Mask) -> Optimizer {
+/// You et al.: Large batch optimization for deep learning: training BERT in 76 minutes (2020),
+/// algorithm 2.
+pub fn lamb(learning_rate: impl Into<Schedule>) -> Optimizer {
+    lamb_with(learning_rate, LambOptions::default())
+}
+
+/// Creates LAMB with options.
+pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Optimizer {
+    let LambOptions { adam, weight_decay, mask } = options;
     chain([
-        Adam { eps: 1e-6, ..Adam::new(1.0) }.transformation(),
-        decay_where(weight_decay, mask),
-        scale_by_trust_ratio(0.0, 1.0, 0.0),
+        scale_by_adam_with(adam),
+        add_decayed_weights_with(weight_decay, AddDecayedWeightsOptions { mask }),
+        scale_by_trust_ratio(),
         scale_by_learning_rate(learning_rate),
     ])
 }
 
-/// Multiplies each leaf's update by `trust_coefficient · |parameter| / (|update| + eps)`, or by 1 if either
-/// norm is 0. Norms are at least `min_norm`.
+/// Options of [`scale_by_trust_ratio_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrustRatioOptions {
+    /// The least norm of a parameter and of an update. 0 by default.
+    pub min_norm: f64,
+    /// A factor of the ratio. 1 by default.
+    pub trust_coefficient: f64,
+    /// A constant added to the norm of the update. 0 by default.
+    pub eps: f64,
+}
+
+impl Default for TrustRatioOptions {
+    fn default() -> TrustRatioOptions {
+        TrustRatioOptions { min_norm: 0.0, trust_coefficient: 1.0, eps: 0.0 }
+    }
+}
+
+/// Multiplies the update of each leaf by `|parameter| / |update|`, or by 1 if either norm is 0.
 ///
 /// # Reference
 /// You, Gitman, Ginsburg: Large batch training of convolutional networks (2017), equation 6.
-pub fn scale_by_trust_ratio(min_norm: f64, trust_coefficient: f64, eps: f64) -> Optimizer {
+pub fn scale_by_trust_ratio() -> Optimizer {
+    scale_by_trust_ratio_with(TrustRatioOptions::default())
+}
+
+/// Multiplies the update of each leaf by `trust_coefficient · |parameter| / (|update| + eps)`, or
+/// by 1 if either norm is 0.
+pub fn scale_by_trust_ratio_with(options: TrustRatioOptions) -> Optimizer {
+    let TrustRatioOptions { min_norm, trust_coefficient, eps } = options;
     stateless(move |_, update, parameter| {
-        let length = |x: &Array| {
+        let norm_of = |x: &Array| {
             let norm = norm(x);
             if min_norm == 0.0 { norm } else { maximum(&norm, min_norm) }
         };
-        let (of_parameter, of_update) = (length(parameter), length(update));
-        let ratio = &of_parameter * trust_coefficient / (&of_update + eps);
-        let none = bitwise_or(eq(&of_parameter, 0.0), eq(&of_update, 0.0));
-        update * where_(&none, full([], 1.0), &ratio).astype(update.dtype().real())
+        let (parameter_norm, update_norm) = (norm_of(parameter), norm_of(update));
+        let ratio = &parameter_norm * trust_coefficient / (&update_norm + eps);
+        let is_zero = bitwise_or(eq(&parameter_norm, 0.0), eq(&update_norm, 0.0));
+        update * where_(&is_zero, full([], 1.0), &ratio).astype(update.dtype().real())
     })
 }
 
-/// Multiplies each leaf's update by the parameter's root mean square, or by `min_scale` if that is more.
+/// Multiplies the update of each leaf by the root mean square of the parameter, or by `min_scale`
+/// if that is larger.
 pub fn scale_by_param_block_rms(min_scale: f64) -> Optimizer {
     stateless(move |_, update, parameter| {
         let scale = maximum(root_mean_square(parameter), min_scale);

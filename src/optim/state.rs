@@ -1,4 +1,4 @@
-//! What an optimizer remembers between steps.
+//! The state of an optimizer.
 
 use super::leaves::{Leaf, throw_tree};
 use crate::core::{Array, DType};
@@ -8,15 +8,18 @@ use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What an optimizer remembers between steps: a tree of arrays, named after the model's leaves.
+/// The state of an optimizer: a tree of arrays, named after the leaves of the model.
 ///
-/// Made by [`Optimizer::init`](super::Optimizer::init). Its leaves are `count: i32[]`, the number of
-/// updates made; `hyperparams.learning_rate: f32[]` and the like for every
-/// [`hyperparam`](super::hyperparam()); and for each accumulator one array per leaf of the model that it
-/// is for: `mu.head.weight`. It does not depend on the model's type, and saves and loads like any tree.
+/// [`Optimizer::init`](super::Optimizer::init) creates it. Its leaves are:
 ///
-/// A second accumulator of the same name is called `mu_1`; those of a
-/// [`partition`](super::partition())'s parts begin with the part's name, `muon.mu`.
+/// - `count: i32[]`: the number of updates;
+/// - `hyperparams.learning_rate: f32[]` and so on, one for each
+///   [`hyperparam`](super::hyperparam());
+/// - `mu.head.weight` and so on: for each accumulator one array per leaf of the model.
+///
+/// The type does not depend on that of the model. A second accumulator of the same name is called
+/// `mu_1`. Accumulators of a part of a [`partition`](super::partition()) have the prefix of the
+/// part, as in `muon.mu`.
 #[derive(Clone, Debug)]
 #[doc(alias = "OptState")]
 pub struct State {
@@ -25,21 +28,34 @@ pub struct State {
     pub(super) slots: Vec<Slot>,
 }
 
-/// One array, or one per leaf.
+/// A named array, or one array per leaf.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) header: Arc<Header>,
     pub(super) values: Vec<Array>,
 }
 
-/// What a slot is called, and which leaves it is for: none if it is one array.
+/// The name of a slot and the paths of its leaves, if it has one array per leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Header {
     pub(super) name: String,
     pub(super) paths: Option<Paths>,
 }
 
-/// Leaf paths, hashed once: states are compared at every call of a compiled step.
+/// The arrays of a slot: a single one, or one per leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotKind {
+    Single,
+    PerLeaf,
+}
+
+impl Header {
+    pub(super) fn kind(&self) -> SlotKind {
+        if self.paths.is_some() { SlotKind::PerLeaf } else { SlotKind::Single }
+    }
+}
+
+/// Leaf paths, hashed once, because every call of a compiled step compares states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Paths {
     hash: u64,
@@ -70,39 +86,39 @@ impl Hash for Paths {
 }
 
 impl State {
-    /// How many updates were made: `i32[]`.
+    /// Returns the number of updates: `i32[]`.
     pub fn count(&self) -> &Array {
         &self.count
     }
 
-    /// The names of the accumulators: `mu` and `nu` for Adam.
+    /// Returns the names of the accumulators, such as `mu` and `nu` for Adam.
     pub fn accumulators(&self) -> impl Iterator<Item = &str> + '_ {
         let per_leaf = self.slots.iter().filter(|slot| slot.header.paths.is_some());
         per_leaf.map(|slot| slot.header.name.as_str())
     }
 
-    /// What an accumulator holds for the model's leaf at `path`, if both are there.
+    /// Returns the array of an accumulator for the leaf at `path`, if both exist.
     pub fn get(&self, accumulator: &str, path: &str) -> Option<&Array> {
         let slot = self.slots.iter().find(|slot| slot.header.name == accumulator)?;
         let paths = slot.header.paths.as_ref()?;
-        slot.values.get(paths.list().iter().position(|found| found == path)?)
+        slot.values.get(paths.list().iter().position(|leaf_path| leaf_path == path)?)
     }
 
-    /// A single array that is no accumulator's: `last_finite`, `notfinite_count`, `mini_step`.
+    /// Returns an array that does not belong to a leaf: `last_finite`, `notfinite_count`,
+    /// `mini_step`.
     pub fn value(&self, name: &str) -> Option<&Array> {
         let single = |slot: &&Slot| slot.header.paths.is_none() && slot.header.name == name;
         self.slots.iter().find(single)?.values.first()
     }
 
-    /// The number that a [`hyperparam`](super::hyperparam()) has now: `f32[]`.
+    /// Returns the current value of a [`hyperparam`](super::hyperparam()): `f32[]`.
     pub fn hyperparam(&self, name: &str) -> Option<&Array> {
-        self.hyperparams.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
+        self.hyperparams.iter().find(|(other, _)| **other == *name).map(|(_, value)| value)
     }
 
-    /// Sets a [`hyperparam`](super::hyperparam()) for the updates to come. A compiled step is not compiled
-    /// again.
+    /// Sets a [`hyperparam`](super::hyperparam()) for later updates, without recompiling the step.
     ///
-    /// Throws `Tree` if the optimizer has none of that name.
+    /// Throws `Tree` if the optimizer does not have a hyperparameter of that name.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -112,32 +128,33 @@ impl State {
     /// ```
     #[track_caller]
     pub fn set_hyperparam(&mut self, name: &str, value: f64) {
-        let names: Vec<&str> = self.hyperparams.iter().map(|(known, _)| &**known).collect();
-        let Some(at) = names.iter().position(|known| *known == name) else {
+        let names: Vec<&str> = self.hyperparams.iter().map(|(name, _)| &**name).collect();
+        let Some(index) = names.iter().position(|other| *other == name) else {
             let message =
-                format!("there is no hyper-parameter `{name}`, there are [{}]", names.join(", "));
-            let help = "give the optimizer `optim::hyperparam(name, value)` in place of the number";
+                format!("`{name}` is not a hyperparameter, there are [{}]", names.join(", "));
+            let help = "give the optimizer `optim::hyperparam(name, value)` instead of the number";
             throw_tree("hyperparams", message, help, Location::caller());
         };
-        self.hyperparams[at].1 = number(value);
+        self.hyperparams[index].1 = number(value);
     }
 
-    /// The averages that [`params_ema`](super::params_ema) keeps, in the model's structure and dtypes; leaves
-    /// that are not trained are the model's.
+    /// Returns the averages of [`params_ema`](super::params_ema) in the structure and dtypes of the
+    /// model.
     ///
-    /// Throws `Tree` if the optimizer keeps none for a trained leaf of `parameters`.
+    /// Leaves that are not trained are those of `parameters`.
+    ///
+    /// Throws `Tree` if the state does not have an average for a trained leaf.
     #[track_caller]
     pub fn params_ema<T: Tree>(&self, parameters: &T) -> T {
-        let place = Location::caller();
+        let loc = Location::caller();
         let mut averages = Vec::new();
         for (path, leaf) in tree::paths(parameters).iter().zip(tree::leaves(parameters)) {
-            let found = self.get("params_ema", path);
-            averages.push(match found {
+            averages.push(match self.get("params_ema", path) {
                 Some(average) => convert_element_type(average, leaf.dtype()),
                 None if !leaf.dtype().is_inexact() => leaf,
                 None => {
-                    let message = "the state holds no average of it".to_owned();
-                    throw_tree(path, message, "chain `optim::params_ema(decay)` at the end", place)
+                    let message = "the state does not have an average of it".to_owned();
+                    throw_tree(path, message, "chain `optim::params_ema(decay)` at the end", loc)
                 }
             });
         }
@@ -145,7 +162,7 @@ impl State {
     }
 }
 
-/// A number as the state holds it.
+/// Converts a number to the dtype of numbers in the state.
 #[track_caller]
 pub(super) fn number(value: f64) -> Array {
     convert_element_type(&full([], value), DType::F32)

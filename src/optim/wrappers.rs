@@ -1,11 +1,11 @@
-//! What goes around or behind other transformations: averages, accumulation, skipped steps.
+//! Wrappers of optimizers: averages, gradient accumulation and skipped steps.
 
-use super::adam::mix;
-use super::basic::empty;
+use super::adam::decayed_mean;
 use super::leaves::Leaf;
-use super::memory::{Memory, Rate, Rule, Rules, Step, following};
 use super::optimizer::{Optimizer, init_all, update_all};
 use super::schedule::Schedule;
+use super::sgd::zero_slot;
+use super::slots::{Links, Rate, Slots, Step, Transformation, next_count};
 use crate::core::{Array, DType};
 use crate::ops::isfinite;
 use crate::primitives::{
@@ -13,59 +13,62 @@ use crate::primitives::{
     zeros_like,
 };
 
-/// The numbers of a running mean of updates.
+/// Options of [`ema_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ema {
-    /// How much of the mean stays, per step.
-    pub decay: f64,
-    /// Divides the mean by what has been filled of it.
+pub struct EmaOptions {
+    /// Corrects the bias of a mean that starts at zero. True by default.
     pub debias: bool,
-    /// In which dtype the mean is kept; the parameter's if `None`.
+    /// The dtype of the mean. The dtype of the parameter by default.
     pub accumulator_dtype: Option<DType>,
 }
 
-impl Ema {
-    /// Debiased, in the parameter's dtype.
-    pub fn new(decay: f64) -> Ema {
-        Ema { decay, debias: true, accumulator_dtype: None }
-    }
-
-    /// Replaces updates by their running mean.
-    pub fn transformation(self) -> Optimizer {
-        Optimizer::one(self)
+impl Default for EmaOptions {
+    fn default() -> EmaOptions {
+        EmaOptions { debias: true, accumulator_dtype: None }
     }
 }
 
-/// Replaces updates by their running mean. For other options use [`Ema`]; for a mean of parameters
+/// Replaces updates by their exponential moving average. For an average of parameters use
 /// [`params_ema`].
 pub fn ema(decay: f64) -> Optimizer {
-    Ema::new(decay).transformation()
+    ema_with(decay, EmaOptions::default())
 }
 
-impl Rule for Ema {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("ema", leaves, |leaf| empty(leaf, self.accumulator_dtype));
+/// Replaces updates by their exponential moving average, with options.
+pub fn ema_with(decay: f64, options: EmaOptions) -> Optimizer {
+    Optimizer::one(Ema { decay, options })
+}
+
+#[derive(Debug)]
+struct Ema {
+    decay: f64,
+    options: EmaOptions,
+}
+
+impl Transformation for Ema {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        slots.create("ema", leaves, |leaf| zero_slot(leaf, self.options.accumulator_dtype));
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let mut means = memory.take("ema", leaves);
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let mut means = slots.take("ema", leaves);
         for (leaf, mean) in leaves.iter_mut().zip(&mut means) {
-            *mean = mix(&leaf.update, mean, self.decay);
-            leaf.update = match self.debias {
-                true => step.debias(mean, self.decay),
-                false => mean.clone(),
-            };
+            *mean = decayed_mean(&leaf.update, mean, self.decay);
+            leaf.update =
+                if self.options.debias { step.debias(mean, self.decay) } else { mean.clone() };
         }
-        memory.keep(means);
+        slots.put(means);
     }
 }
 
-/// Keeps a running mean of the parameters, in `f32` at least; updates pass through. Put it at the end of the
-/// chain: it adds the updates that reach it to the parameters.
-/// [`State::params_ema`](super::State::params_ema) gives the mean as a model.
+/// Maintains an exponential moving average of the parameters, in `f32` at least. Updates are not
+/// changed.
 ///
-/// `mean = decay · mean + (1 - decay) · (parameter + update)`, from the first parameters on. The decay may be a
-/// schedule.
+/// Put it at the end of the chain: it adds the updates that reach it to the parameters.
+/// [`State::params_ema`](super::State::params_ema) returns the average as a model.
+///
+/// `mean = decay · mean + (1 - decay) · (parameter + update)`, starting from the first parameters.
+/// The decay may be a schedule.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -84,27 +87,27 @@ pub fn params_ema(decay: impl Into<Schedule>) -> Optimizer {
 #[derive(Debug)]
 struct ParamsEma(Schedule);
 
-impl Rule for ParamsEma {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make("params_ema", leaves, |leaf| {
-            // Not the parameter's own buffer, which the step may be given to reuse.
+impl Transformation for ParamsEma {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        slots.create("params_ema", leaves, |leaf| {
+            // A copy: the step may take the buffer of the parameter by donation.
             zeros_like(&leaf.parameter).astype(at_least_f32(&leaf.parameter)) + &leaf.parameter
         });
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let mut means = memory.take("params_ema", leaves);
-        let kept = step.rate(&self.0);
-        let added = match &kept {
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let mut means = slots.take("params_ema", leaves);
+        let decay = step.rate(&self.0);
+        let complement = match &decay {
             Rate::Number(number) => Rate::Number(1.0 - number),
             Rate::Array(array) => Rate::Array(1.0 - array),
         };
         for (leaf, mean) in leaves.iter().zip(&mut means) {
             let next = convert_element_type(&leaf.parameter, mean.dtype())
                 + convert_element_type(&leaf.update, mean.dtype());
-            *mean = kept.times(mean) + added.times(&next);
+            *mean = decay.times(mean) + complement.times(&next);
         }
-        memory.keep(means);
+        slots.put(means);
     }
 
     fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
@@ -112,7 +115,7 @@ impl Rule for ParamsEma {
     }
 }
 
-/// `f32`, unless the dtype is wider or complex.
+/// Returns `f32`, unless the dtype is wider or complex.
 fn at_least_f32(x: &Array) -> DType {
     match x.dtype() {
         dtype if dtype.is_float() && dtype.bits() < 32 => DType::F32,
@@ -120,10 +123,12 @@ fn at_least_f32(x: &Array) -> DType {
     }
 }
 
-/// Lets `inner` see the mean of every `every_k` gradients; the updates in between are zero.
+/// Accumulates gradients: applies `inner` to the mean of every `every_k` gradients. The updates
+/// between are zero.
 ///
-/// A batch too large for the device is fed in `every_k` parts of equal size. The mean is kept in `f32` at
-/// least, under `acc_grads`; `mini_step: i32[]` counts the parts, `inner.count` the steps of `inner`.
+/// Use it for a batch that is too large for the device, in `every_k` parts of equal size. The mean
+/// is stored in `f32` at least, as `acc_grads`. `mini_step: i32[]` counts the parts, `inner.count`
+/// the steps of `inner`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -132,140 +137,152 @@ fn at_least_f32(x: &Array) -> DType {
 #[doc(alias = "MultiSteps")]
 pub fn multi_steps(inner: Optimizer, every_k: u32) -> Optimizer {
     let every_k = i32::try_from(every_k.max(1)).unwrap_or(i32::MAX);
-    Optimizer::one(MultiSteps { every_k, rules: inner.rules().clone() })
+    Optimizer::one(MultiSteps { every_k, links: inner.links().clone() })
 }
 
 #[derive(Debug)]
 struct MultiSteps {
     every_k: i32,
-    rules: Rules,
+    links: Links,
 }
 
-impl Rule for MultiSteps {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make_single("mini_step", zeros([], DType::I32));
-        memory.make("acc_grads", leaves, |leaf| empty(leaf, Some(at_least_f32(&leaf.parameter))));
-        init_inner(&self.rules, leaves, memory);
+impl Transformation for MultiSteps {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        slots.create_single("mini_step", zeros([], DType::I32));
+        slots.create("acc_grads", leaves, |leaf| {
+            zero_slot(leaf, Some(at_least_f32(&leaf.parameter)))
+        });
+        init_inner(&self.links, leaves, slots);
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let mini_step = memory.take_single("mini_step");
-        let means = memory.take("acc_grads", leaves);
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let mini_step = slots.take_single("mini_step");
+        let means = slots.take("acc_grads", leaves);
         let is_last = eq(&mini_step, self.every_k - 1);
-        let seen = &mini_step + 1;
-        memory.keep_single(where_(&is_last, zeros_like(&seen), &seen));
+        let n_parts = &mini_step + 1;
+        slots.put_single(where_(&is_last, zeros_like(&n_parts), &n_parts));
         let mut next = Vec::with_capacity(means.len());
         for (leaf, mean) in leaves.iter_mut().zip(&means) {
-            let n = convert_element_type(&seen, mean.dtype());
+            let n = convert_element_type(&n_parts, mean.dtype());
             let mean = mean + (convert_element_type(&leaf.update, mean.dtype()) - mean) / n;
             next.push(where_(&is_last, zeros_like(&mean), &mean));
             leaf.update = convert_element_type(&mean, leaf.update.dtype());
         }
-        memory.keep(next);
-        update_inner(&self.rules, &is_last, step, leaves, memory);
+        slots.put(next);
+        update_inner(&self.links, &is_last, step, leaves, slots);
     }
 
     fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
-        self.rules.iter().for_each(|rule| rule.schedules(visit));
+        self.links.iter().for_each(|link| link.schedules(visit));
     }
 }
 
-/// Leaves out steps whose gradients are not all finite: their updates are zero, and what `inner` remembers stays.
-/// After `max_consecutive_errors` such steps in a row the next one is taken nevertheless, so that a run that
-/// is lost shows it.
+/// Skips steps whose gradients are not all finite: their updates are zero, and the state of `inner`
+/// does not change.
 ///
-/// `last_finite: bool[]` says whether the last gradients were finite, `notfinite_count: i32[]` how many in a row
-/// were not, `total_notfinite: i32[]` how many in all; [`State::value`](super::State::value) reads them. With a
-/// [`LossScale`](crate::nn::LossScale) in `f16`:
+/// After `max_consecutive_errors` skipped steps the next one is applied, so that a failed run is
+/// visible. [`State::value`](super::State::value) reads:
+///
+/// - `last_finite: bool[]`: the last gradients were finite;
+/// - `notfinite_count: i32[]`: the number of consecutive skipped steps;
+/// - `total_notfinite: i32[]`: the number of all skipped steps.
+///
+/// With a [`LossScale`](crate::nn::LossScale) in `f16`:
 ///
 /// ```
 /// use oxidax::prelude::*;
 ///
-/// fn step(w: Array, state: optim::State, scale: nn::LossScale) -> (Array, optim::State, nn::LossScale) {
+/// fn step(
+///     w: Array,
+///     state: optim::State,
+///     scale: nn::LossScale,
+/// ) -> (Array, optim::State, nn::LossScale) {
 ///     let optimizer = optim::apply_if_finite(optim::adam(1e-3), 100);
 ///     let gradient = grad(|w: &Array| scale.scale(&(w * w).sum()))(&w);
 ///     let (updates, state) = optimizer.update(&scale.unscale(&gradient), &state, &w);
-///     let scale = scale.adjust(state.value("last_finite").expect("`apply_if_finite` keeps it"));
+///     let scale = scale.adjust(state.value("last_finite").expect("`apply_if_finite` creates it"));
 ///     (optim::apply_updates(&w, &updates), state, scale)
 /// }
-/// let of = Aval::new(DType::F16, [3]);
+/// let aval = Aval::new(DType::F16, [3]);
 /// let (w, state, _) = eval_shape(
 ///     |w: Array| {
 ///         let state = optim::apply_if_finite(optim::adam(1e-3), 100).init(&w);
 ///         step(w, state, nn::LossScale::dynamic(32768.0))
 ///     },
-///     of.clone(),
+///     aval.clone(),
 /// )?;
-/// assert_eq!(*w.aval(), of);
+/// assert_eq!(*w.aval(), aval);
 /// assert_eq!(tree::paths(&state)[1..4], ["notfinite_count", "last_finite", "total_notfinite"]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn apply_if_finite(inner: Optimizer, max_consecutive_errors: u32) -> Optimizer {
-    let most = i32::try_from(max_consecutive_errors).unwrap_or(i32::MAX);
-    Optimizer::one(ApplyIfFinite { most, rules: inner.rules().clone() })
+    let max_consecutive_errors = i32::try_from(max_consecutive_errors).unwrap_or(i32::MAX);
+    Optimizer::one(ApplyIfFinite { max_consecutive_errors, links: inner.links().clone() })
 }
 
 #[derive(Debug)]
 struct ApplyIfFinite {
-    most: i32,
-    rules: Rules,
+    max_consecutive_errors: i32,
+    links: Links,
 }
 
-impl Rule for ApplyIfFinite {
-    fn init(&self, leaves: &[Leaf], memory: &mut Memory<'_>) {
-        memory.make_single("notfinite_count", zeros([], DType::I32));
-        memory.make_single("last_finite", full([], true));
-        memory.make_single("total_notfinite", zeros([], DType::I32));
-        init_inner(&self.rules, leaves, memory);
+impl Transformation for ApplyIfFinite {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        slots.create_single("notfinite_count", zeros([], DType::I32));
+        slots.create_single("last_finite", full([], true));
+        slots.create_single("total_notfinite", zeros([], DType::I32));
+        init_inner(&self.links, leaves, slots);
     }
 
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], memory: &mut Memory<'_>) {
-        let in_a_row = memory.take_single("notfinite_count");
-        memory.take_single("last_finite");
-        let total = memory.take_single("total_notfinite");
-        let each = leaves.iter().map(|leaf| {
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        let consecutive = slots.take_single("notfinite_count");
+        slots.take_single("last_finite");
+        let total = slots.take_single("total_notfinite");
+        let is_finite = |leaf: &Leaf| {
             let axes: Vec<isize> = (0..leaf.update.rank() as isize).collect();
             reduce_and(&isfinite(&leaf.update), &axes)
-        });
-        let finite = each.reduce(|a, b| bitwise_and(&a, &b)).unwrap_or_else(|| full([], true));
-        let in_a_row = where_(&finite, zeros_like(&in_a_row), following(&in_a_row));
-        let taken = bitwise_or(&finite, gt(&in_a_row, self.most));
-        memory.keep_single(in_a_row);
-        memory.keep_single(finite.clone());
-        memory.keep_single(where_(&finite, &total, following(&total)));
-        update_inner(&self.rules, &taken, step, leaves, memory);
+        };
+        let leaves_finite = leaves.iter().map(is_finite);
+        let finite =
+            leaves_finite.reduce(|a, b| bitwise_and(&a, &b)).unwrap_or_else(|| full([], true));
+        let consecutive = where_(&finite, zeros_like(&consecutive), next_count(&consecutive));
+        let is_applied = bitwise_or(&finite, gt(&consecutive, self.max_consecutive_errors));
+        slots.put_single(consecutive);
+        slots.put_single(finite.clone());
+        slots.put_single(where_(&finite, &total, next_count(&total)));
+        update_inner(&self.links, &is_applied, step, leaves, slots);
     }
 
     fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
-        self.rules.iter().for_each(|rule| rule.schedules(visit));
+        self.links.iter().for_each(|link| link.schedules(visit));
     }
 }
 
-/// What links with a count of their own remember: `inner.count`, then theirs.
-fn init_inner(rules: &Rules, leaves: &[Leaf], memory: &mut Memory<'_>) {
-    memory.within("inner", |memory| {
-        memory.make_single("count", zeros([], DType::I32));
-        init_all(rules, leaves, memory);
+/// Creates the slots of an inner optimizer: `inner.count`, then its own.
+fn init_inner(links: &Links, leaves: &[Leaf], slots: &mut Slots<'_>) {
+    slots.within("inner", |slots| {
+        slots.create_single("count", zeros([], DType::I32));
+        init_all(links, leaves, slots);
     });
 }
 
-/// Runs these links, and where `taken` is false leaves out what they did.
+/// Runs an inner optimizer. If `is_applied` is false, its updates are zero and its slots unchanged.
 fn update_inner(
-    rules: &Rules,
-    taken: &Array,
+    links: &Links,
+    is_applied: &Array,
     step: &Step<'_>,
     leaves: &mut [Leaf],
-    memory: &mut Memory<'_>,
+    slots: &mut Slots<'_>,
 ) {
-    let first = memory.kept();
-    memory.within("inner", |memory| {
-        let count = memory.take_single("count");
+    let first = slots.put_count();
+    slots.within("inner", |slots| {
+        let count = slots.take_single("count");
         let inner = Step::after(&count, step.hyperparams);
-        memory.keep_single(inner.count.clone());
-        update_all(rules, &inner, leaves, memory);
+        slots.put_single(inner.count.clone());
+        update_all(links, &inner, leaves, slots);
     });
-    memory.revise(first, |before, after| where_(taken, after, before));
+    slots.revise(first, |before, after| where_(is_applied, after, before));
     for leaf in leaves {
-        leaf.update = where_(taken, &leaf.update, zeros_like(&leaf.update));
+        leaf.update = where_(is_applied, &leaf.update, zeros_like(&leaf.update));
     }
 }

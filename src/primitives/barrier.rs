@@ -1,4 +1,4 @@
-//! What keeps the compiler from moving work across a line, and names for values.
+//! Optimization barriers, and names for values.
 
 use super::rules::{arity, batch_elementwise, dense, linear_jvp, one_cotangent};
 use crate::core::{
@@ -8,14 +8,14 @@ use crate::core::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Its operands, all of them computed before any result may be used.
+/// Returns its operands after all of them were computed.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | any number, `x: any[…]` |
 /// | results    | the operands |
 /// | lowering   | [`stablehlo.optimization_barrier`](https://openxla.org/stablehlo/spec#optimization_barrier) |
-/// | derivative | linear in all operands; the derivative has a barrier of its own |
+/// | derivative | linear in all operands; tangents pass through their own barrier |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OptimizationBarrier;
 
@@ -74,8 +74,8 @@ impl Primitive for OptimizationBarrier {
     }
 }
 
-/// The arrays themselves, all computed before any of them is used further: the compiler neither moves
-/// nor merges work across this line. See [`OptimizationBarrier`].
+/// Returns the arrays after all of them were computed. The compiler neither moves nor merges work
+/// across this point. See [`OptimizationBarrier`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -106,7 +106,7 @@ impl Registered for OptimizationBarrier {
     }
 }
 
-/// A value with a name, which policies of `remat` may ask for.
+/// Names a value, so that policies of `remat` can select it.
 ///
 /// | | |
 /// |-|-|
@@ -116,7 +116,7 @@ impl Registered for OptimizationBarrier {
 /// | derivative | linear; the tangent has no name |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Name {
-    /// The name.
+    /// The name of the value.
     pub name: String,
 }
 
@@ -165,8 +165,8 @@ impl Analysis for Name {
     }
 }
 
-/// `x` itself, under a name by which [`Policy::names`](crate::control_flow::Policy::names) can ask for it
-/// to be saved. See [`Name`].
+/// Returns `x` under a name by which [`Policy::names`](crate::control_flow::Policy::names) selects
+/// it to be saved. See [`Name`] for its rules.
 #[track_caller]
 pub fn checkpoint_name(x: &Array, name: &str) -> Array {
     bind1(Name { name: name.to_string() }, [x])

@@ -1,4 +1,4 @@
-//! The same bits under another dtype.
+//! Reinterpretation of bits as another dtype.
 
 use super::rules::{arity, batched, move_axis, zero_jvp};
 use crate::core::{
@@ -9,7 +9,7 @@ use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// Reads the bits of every element as another dtype.
+/// Reinterprets the bits of every element as another dtype.
 ///
 /// | | |
 /// |-|-|
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BitcastConvertType {
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: DType,
 }
 
@@ -80,7 +80,7 @@ impl Primitive for BitcastConvertType {
     }
 }
 
-/// The bits of `x` as `dtype`. See [`BitcastConvertType`] for widths and rules.
+/// Reinterprets the bits of `x` as `dtype`. See [`BitcastConvertType`] for widths and rules.
 #[track_caller]
 pub fn bitcast_convert_type(x: &Array, dtype: DType) -> Array {
     bind1(BitcastConvertType { dtype }, [x])

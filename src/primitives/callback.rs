@@ -19,17 +19,17 @@ use std::sync::Arc;
 /// | lowering   | on CPU a custom call through XLA's foreign function interface; on TPU `stablehlo.send` and `recv` |
 /// | derivative | none of its results; a callback without results is left alone |
 ///
-/// Ordered callbacks run in the order of the program; the others may be dropped, repeated and moved.
+/// Ordered callbacks run in program order. The compiler may drop, repeat and move others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Callback {
-    /// What errors call it.
+    /// The name used in errors.
     pub name: &'static str,
-    /// What is called.
+    /// The host function.
     pub function: HostFunction,
     /// The types of the results.
     #[serde(skip)]
     pub results: Vec<Aval>,
-    /// Whether it is called once for each time the program comes there, in order.
+    /// Runs the callback once per execution of the equation, in program order.
     pub ordered: bool,
 }
 
@@ -83,7 +83,7 @@ impl Primitive for Callback {
             ..self.clone()
         };
         if axis.size == 0 && !self.ordered {
-            // Nobody to call, and the results are empty.
+            // An empty batch calls nothing and has empty results.
             let outputs: Vec<Array> = batched.results.iter().map(super::zeros_of).collect();
             return Ok(Batched { axes: vec![Some(0); outputs.len()], outputs });
         }
@@ -113,10 +113,7 @@ impl Primitive for Callback {
     }
 
     fn effects(&self) -> Effects {
-        match self.ordered {
-            true => Effects::Ordered,
-            false => Effects::None,
-        }
+        if self.ordered { Effects::Ordered } else { Effects::None }
     }
 
     fn is_opaque(&self) -> bool {
@@ -156,20 +153,19 @@ impl Callback {
         values
     }
 
-    /// One transfer to the host for each operand, then one back for each result.
+    /// One transfer to the host per operand, then one transfer back per result.
     fn lower_transfer(
         &self,
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         results: &[TensorType],
     ) -> Vec<Value> {
-        // Transfers need a chain of their own even where the callback may move.
-        let mut token = match self.ordered {
-            true => ctx.token(),
-            false => {
-                let ty = [TensorType::token()];
-                ctx.op_full("stablehlo.create_token", &[], "", Vec::new(), &ty).remove(0)
-            }
+        // Transfers need their own token chain, even if the callback may move.
+        let mut token = if self.ordered {
+            ctx.token()
+        } else {
+            let ty = [TensorType::token()];
+            ctx.op_full("stablehlo.create_token", &[], "", Vec::new(), &ty).remove(0)
         };
         for operand in operands {
             let ty = [TensorType::token()];
@@ -189,7 +185,8 @@ impl Callback {
     }
 }
 
-/// A transfer over a channel of its own; kind 2 goes to the host, 3 comes from there.
+/// Returns the attributes of a transfer over a new channel. Kind 2 goes to the host, kind 3 comes
+/// from the host.
 fn transfer(
     ctx: &mut LowerCtx<'_>,
     name: &str,
@@ -231,10 +228,10 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
     vec![of(false, &[2, 3]), of(true, &[]), of(false, &[0]), of(false, &[1])]
 }
 
-/// Calls a host function on the elements of `operands`; `results` are the types of what it gives.
+/// Calls a host function on `operands`. `results` are the types of its results.
 ///
-/// Ordered callbacks run once each time the program comes there, in its order, and keep what they depend on
-/// alive. See [`Callback`].
+/// Ordered callbacks run once per execution, in program order, and keep the computation of their
+/// operands alive. See [`Callback`] for its rules.
 #[track_caller]
 pub fn callback(
     name: &'static str,

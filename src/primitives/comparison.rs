@@ -1,4 +1,4 @@
-//! Comparison.
+//! Elementwise comparison.
 
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, same_type};
@@ -8,7 +8,7 @@ use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Which question a comparison asks.
+/// The relation that a comparison tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ComparisonDirection {
@@ -39,7 +39,7 @@ impl ComparisonDirection {
     }
 }
 
-/// The attributes of a `stablehlo.compare` of operands of `dtype`.
+/// Returns the attributes of a `stablehlo.compare` of operands of `dtype`.
 pub(super) fn compare_attributes(
     direction: ComparisonDirection,
     dtype: DType,
@@ -68,10 +68,10 @@ pub(super) fn compare_attributes(
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Compare {
-    /// The question.
+    /// The tested relation.
     pub direction: ComparisonDirection,
-    /// Whether floats are put in the order of IEEE 754's `totalOrder`, in which -0 < 0 and NaN stands
-    /// at the ends by its sign, instead of NaN being unequal to everything.
+    /// Compares floats in the order of IEEE 754's `totalOrder`: -0 < 0, and NaN comes first or last
+    /// by its sign. Otherwise NaN is unequal to everything.
     pub total_order: bool,
 }
 
@@ -122,7 +122,7 @@ impl Elementwise for Compare {
         };
         let (x, y) = ([1.0, 2.0, -0.0, f64::NAN, f64::NAN], [2.0, 2.0, 0.0, 1.0, f64::NAN]);
         let floats = |direction, total_order| {
-            // Comparisons jump where the operands meet.
+            // Comparisons are discontinuous where operands are equal.
             pair(direction, total_order, DType::F32, &x, &y).without_derivative()
         };
         let mut all: Vec<Exemplar> = [
@@ -155,42 +155,44 @@ fn compare<'a>(
     bind1(Compare { direction, total_order: false }, [&x, &y])
 }
 
-/// `x == y`, element by element; NaN equals nothing. With promotion and broadcasting. See [`Compare`].
+/// Tests `x == y` for each element, with promotion and broadcasting. NaN equals nothing. See
+/// [`Compare`] for its rules.
 #[doc(alias = "equal")]
 #[track_caller]
 pub fn eq(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     compare("eq", ComparisonDirection::Eq, [x.like(), y.like()])
 }
 
-/// `x != y`, element by element; NaN differs from everything. With promotion and broadcasting. See [`Compare`].
+/// Tests `x != y` for each element, with promotion and broadcasting. NaN differs from everything.
+/// See [`Compare`] for its rules.
 #[doc(alias = "not_equal")]
 #[track_caller]
 pub fn ne(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     compare("ne", ComparisonDirection::Ne, [x.like(), y.like()])
 }
 
-/// `x >= y`, element by element. With promotion and broadcasting. See [`Compare`].
+/// Tests `x >= y` for each element, with promotion and broadcasting. See [`Compare`] for its rules.
 #[doc(alias = "greater_equal")]
 #[track_caller]
 pub fn ge(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     compare("ge", ComparisonDirection::Ge, [x.like(), y.like()])
 }
 
-/// `x > y`, element by element. With promotion and broadcasting. See [`Compare`].
+/// Tests `x > y` for each element, with promotion and broadcasting. See [`Compare`] for its rules.
 #[doc(alias = "greater")]
 #[track_caller]
 pub fn gt(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     compare("gt", ComparisonDirection::Gt, [x.like(), y.like()])
 }
 
-/// `x <= y`, element by element. With promotion and broadcasting. See [`Compare`].
+/// Tests `x <= y` for each element, with promotion and broadcasting. See [`Compare`] for its rules.
 #[doc(alias = "less_equal")]
 #[track_caller]
 pub fn le(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     compare("le", ComparisonDirection::Le, [x.like(), y.like()])
 }
 
-/// `x < y`, element by element. With promotion and broadcasting. See [`Compare`].
+/// Tests `x < y` for each element, with promotion and broadcasting. See [`Compare`] for its rules.
 #[doc(alias = "less")]
 #[track_caller]
 pub fn lt(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -198,7 +200,7 @@ pub fn lt(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 }
 
 /// Compares floats by IEEE 754's `totalOrder` (-NaN < -∞ < -0 < 0 < ∞ < NaN), with promotion and
-/// broadcasting: the order to sort by. See [`Compare`].
+/// broadcasting. Sorts use this order. See [`Compare`] for its rules.
 #[doc(alias = "lt_to")]
 #[track_caller]
 pub fn compare_total(

@@ -1,8 +1,8 @@
 //! Complex numbers and their parts.
 //!
 //! The derivative rules follow JAX: tangents of holomorphic functions are multiplied by the complex
-//! derivative, cotangents are not conjugated. A cotangent `c` of `z` stands for the linear function
-//! `re(c · dz)`, which fixes the transposes below.
+//! derivative, and cotangents are not conjugated. A cotangent `c` of `z` represents the linear
+//! function `re(c · dz)`, which determines the transposes below.
 
 use super::arithmetic::neg;
 use super::constant::{zeros_like, zeros_of};
@@ -20,14 +20,14 @@ use crate::primitives::elementwise::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The aval of a complex operand's parts.
+/// Returns the type of the parts of a complex operand.
 fn parts(operands: &[Aval]) -> RuleResult<Aval> {
     let [z] = arity(operands)?;
     ensure_dtype!(z.dtype.is_complex(), "needs a complex operand, got {}", z.dtype);
     Ok(Aval { dtype: z.dtype.real(), ..z.clone() })
 }
 
-/// Complex numbers from their parts.
+/// Builds complex numbers from real and imaginary parts.
 ///
 /// | | |
 /// |-|-|
@@ -86,7 +86,8 @@ impl Elementwise for Complex {
     }
 }
 
-/// The complex numbers `re + i·im`, with promotion and broadcasting; integers become floats. See
+/// Returns the complex numbers `re + i·im`, with promotion and broadcasting. Integers become
+/// floats. See [`Complex`] for its rules.
 /// [`Complex`] for its rules.
 #[track_caller]
 pub fn complex(re: impl ArrayLike, im: impl ArrayLike) -> Array {
@@ -94,7 +95,7 @@ pub fn complex(re: impl ArrayLike, im: impl ArrayLike) -> Array {
     bind1(Complex, [&re, &im])
 }
 
-/// The real part of complex numbers.
+/// Real part of complex numbers.
 ///
 /// | | |
 /// |-|-|
@@ -130,16 +131,14 @@ impl Elementwise for Real {
     }
 }
 
-/// The real part of each element of `x`; real numbers are their own. See [`Real`].
+/// Returns the real part of each element of `x`; a real array is returned unchanged. See [`Real`]
+/// for its rules.
 #[track_caller]
 pub fn real(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Real, [x]),
-        false => x.clone(),
-    }
+    if x.dtype().is_complex() { bind1(Real, [x]) } else { x.clone() }
 }
 
-/// The imaginary part of complex numbers.
+/// Imaginary part of complex numbers.
 ///
 /// | | |
 /// |-|-|
@@ -175,16 +174,14 @@ impl Elementwise for Imag {
     }
 }
 
-/// The imaginary part of each element of `x`; that of real numbers is 0. See [`Imag`].
+/// Returns the imaginary part of each element of `x`, 0 for real numbers. See [`Imag`] for its
+/// rules.
 #[track_caller]
 pub fn imag(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Imag, [x]),
-        false => zeros_of(x.aval()),
-    }
+    if x.dtype().is_complex() { bind1(Imag, [x]) } else { zeros_of(x.aval()) }
 }
 
-/// Complex conjugates.
+/// Complex conjugation.
 ///
 /// | | |
 /// |-|-|
@@ -233,27 +230,22 @@ impl Elementwise for Conj {
     }
 }
 
-/// The complex conjugate of each element of `x`; real numbers are their own. See [`Conj`].
+/// Returns the complex conjugate of each element of `x`; a real array is returned unchanged. See
+/// [`Conj`] for its rules.
 #[doc(alias = "conjugate")]
 #[track_caller]
 pub fn conj(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        true => bind1(Conj, [x]),
-        false => x.clone(),
-    }
+    if x.dtype().is_complex() { bind1(Conj, [x]) } else { x.clone() }
 }
 
-/// The angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for real
-/// numbers (π for -0), NaN for NaN; integers become floats.
+/// Returns the angle of each element of `x` in the complex plane, from -π to π radians: 0 or π for
+/// real numbers (π for -0), NaN for NaN. Integers become floats.
 #[doc(alias = "arg")]
 #[doc(alias = "phase")]
 #[track_caller]
 pub fn angle(x: &Array) -> Array {
     let x = inexact(x);
-    match x.dtype().is_complex() {
-        true => atan2(imag(&x), real(&x)),
-        false => atan2(zeros_like(&x), &x),
-    }
+    if x.dtype().is_complex() { atan2(imag(&x), real(&x)) } else { atan2(zeros_like(&x), &x) }
 }
 
 #[cfg(test)]

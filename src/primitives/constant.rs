@@ -1,4 +1,4 @@
-//! Constants that are part of the program's text.
+//! Constant arrays.
 
 use super::collective::vary;
 use super::rules::zero_jvp;
@@ -9,7 +9,7 @@ use crate::core::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// An array with one number everywhere.
+/// An array filled with one number.
 ///
 /// | | |
 /// |-|-|
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fill {
-    /// The number.
+    /// The fill value.
     pub value: Scalar,
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: DType,
-    /// Whether the result is weakly typed.
+    /// The result is weakly typed.
     pub weak: bool,
-    /// The result's shape.
+    /// The shape of the result.
     pub shape: Vec<usize>,
 }
 
@@ -65,24 +65,24 @@ impl Primitive for Fill {
     }
 }
 
-/// Up to how many bytes a constant is sent from the host where no program is compiled around it. Larger ones the device
-/// fills itself.
+/// Size limit in bytes of constants that are copied from the host outside of programs. The device
+/// fills larger ones.
 const FROM_HOST: usize = 64 << 10;
 
-/// An array of the given type with `value` everywhere.
+/// Returns an array of type `aval` filled with `value`.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
     let shape = aval.shape.to_vec();
     vary(&bind1(Fill { value, dtype: aval.dtype, weak: aval.weak, shape }, []), &aval.varying)
 }
 
-/// Zeros of the given type, weakness included.
+/// Returns zeros of type `aval`, including its weakness.
 #[track_caller]
 pub fn zeros_of(aval: &Aval) -> Array {
     fill_of(Scalar::Int(0), aval)
 }
 
-/// An array of shape `shape` with `value` everywhere, of the dtype of the value: `i32`, `f32`.
+/// Returns an array of shape `shape` filled with `value`, of the value's dtype: `i32` or `f32`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -96,37 +96,37 @@ pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>) -> Array {
     fill_of(value, &Aval::new(value.default_dtype(), shape))
 }
 
-/// Zeros of the given shape and dtype.
+/// Returns zeros of this shape and dtype.
 #[track_caller]
 pub fn zeros(shape: impl Into<Shape>, dtype: DType) -> Array {
     fill_of(Scalar::Int(0), &Aval::new(dtype, shape))
 }
 
-/// Ones of the given shape and dtype.
+/// Returns ones of this shape and dtype.
 #[track_caller]
 pub fn ones(shape: impl Into<Shape>, dtype: DType) -> Array {
     fill_of(Scalar::Int(1), &Aval::new(dtype, shape))
 }
 
-/// Zeros of the shape and dtype of `x`.
+/// Returns zeros of the shape and dtype of `x`.
 #[track_caller]
 pub fn zeros_like(x: &Array) -> Array {
     zeros_of(x.aval())
 }
 
-/// Ones of the shape and dtype of `x`.
+/// Returns ones of the shape and dtype of `x`.
 #[track_caller]
 pub fn ones_like(x: &Array) -> Array {
     fill_of(Scalar::Int(1), x.aval())
 }
 
-/// An array of the shape and dtype of `x` with `value` everywhere.
+/// Returns an array of the shape and dtype of `x` filled with `value`.
 #[track_caller]
 pub fn full_like(x: &Array, value: impl Into<Scalar>) -> Array {
     fill_of(value.into(), x.aval())
 }
 
-/// A scalar, weakly typed: what `2.0` in `&x * 2.0` stands for.
+/// Returns a weakly typed scalar, as `2.0` in `&x * 2.0` is.
 #[track_caller]
 pub fn scalar(value: impl Into<Scalar>) -> Array {
     let value = value.into();

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | the same conversion between float and complex dtypes, else zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvertElementType {
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: DType,
-    /// Whether the result is weakly typed.
+    /// The result is weakly typed.
     pub weak: bool,
 }
 
@@ -34,9 +34,10 @@ impl ConvertElementType {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0]]);
         let smooth = self.dtype.is_inexact() && primals[0].dtype().is_inexact();
-        let dy = match smooth {
-            true => tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx])),
-            false => Tangent::zero_like(&y),
+        let dy = if smooth {
+            tangents[0].map(y.aval(), |dx| bind1(self.clone(), [dx]))
+        } else {
+            Tangent::zero_like(&y)
         };
         Ok((vec![y], vec![dy]))
     }
@@ -48,7 +49,7 @@ impl ConvertElementType {
     ) -> RuleResult<Vec<Value>> {
         let result = results[0].stablehlo();
         if operands[0].ty() == &result {
-            // Only the weakness changes.
+            // Only the weakness differs.
             return Ok(operands.to_vec());
         }
         Ok(vec![ctx.op_as("convert", operands, "", &result)])
@@ -82,16 +83,17 @@ impl Elementwise for ConvertElementType {
     }
 }
 
-/// `x` in another dtype and weakness; `x` itself if it has them already.
+/// Converts `x` to a dtype and weakness; returns `x` itself if it has them.
 #[track_caller]
 pub(crate) fn convert_to(x: &Array, dtype: DType, weak: bool) -> Array {
-    match x.dtype() == dtype && x.aval().weak == weak {
-        true => x.clone(),
-        false => bind1(ConvertElementType { dtype, weak }, [x]),
+    if x.dtype() == dtype && x.aval().weak == weak {
+        x.clone()
+    } else {
+        bind1(ConvertElementType { dtype, weak }, [x])
     }
 }
 
-/// `x` with every element converted to `dtype`. See [`ConvertElementType`] for its rules.
+/// Converts every element of `x` to `dtype`. See [`ConvertElementType`] for its rules.
 #[doc(alias = "astype")]
 #[track_caller]
 pub fn convert_element_type(x: &Array, dtype: DType) -> Array {

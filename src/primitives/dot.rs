@@ -1,4 +1,4 @@
-//! Products of arrays: `dot_general`, of which matrix products and `einsum` are made.
+//! `dot_general`, the general product that matrix products and `einsum` are built on.
 
 use super::convert::convert_to;
 use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
@@ -11,8 +11,8 @@ use crate::core::{
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
 
-/// Sum of products over contracting axes, one for each combination of the other axes; batch axes
-/// of both operands go together.
+/// Sums products over contracting axes, for each combination of the other axes. Batch axes of both
+/// operands are paired.
 ///
 /// | | |
 /// |-|-|
@@ -22,31 +22,30 @@ use serde::{Deserialize, Serialize};
 /// | derivative | `dot(dlhs, rhs) + dot(lhs, drhs)` |
 ///
 /// Products are accumulated in `preferred_element_type`, which may not be narrower than the
-/// operands: `bf16` products in `f32`, `i8` ones in `i32`. Where a plugin does not multiply the
-/// operands' dtypes as they are, they are converted first.
+/// operands: `bf16` products in `f32`, `i8` products in `i32`. Where a plugin does not multiply the
+/// dtypes of the operands, they are converted first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DotGeneral {
-    /// Axes of `lhs` that are summed over, each with the axis at the same place in
-    /// `rhs_contracting`.
+    /// Axes of `lhs` that are summed over, paired by index with `rhs_contracting`.
     pub lhs_contracting: Vec<usize>,
     /// Axes of `rhs` that are summed over.
     pub rhs_contracting: Vec<usize>,
-    /// Axes of `lhs` that go together with those of `rhs_batch`.
+    /// Batch axes of `lhs`, paired by index with `rhs_batch`.
     pub lhs_batch: Vec<usize>,
-    /// Axes of `rhs` that go together with those of `lhs_batch`.
+    /// Batch axes of `rhs`, paired by index with `lhs_batch`.
     pub rhs_batch: Vec<usize>,
     /// The precision of `lhs` and of `rhs`.
     pub precision: [Precision; 2],
-    /// The dtype of sums and result; that of the operands if `None`.
+    /// The dtype of sums and result; `None` for the dtype of the operands.
     pub preferred_element_type: Option<DType>,
 }
 
-/// The axes that are neither contracted nor batched.
+/// Returns the axes that are neither contracted nor batched.
 fn free(rank: usize, contracting: &[usize], batch: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !contracting.contains(axis) && !batch.contains(axis)).collect()
 }
 
-/// The category within which dtypes may be multiplied.
+/// The category of a dtype. Dtypes of one category may be multiplied.
 fn category(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -56,14 +55,15 @@ fn category(dtype: DType) -> &'static str {
     }
 }
 
-/// The dtype of products of these dtypes.
+/// Returns the dtype of products of these dtypes.
 pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) -> RuleResult<DType> {
     let Some(preferred) = preferred else {
-        return match lhs == rhs {
-            true => Ok(lhs),
-            false => Err(RuleError::dtype(format!(
+        return if lhs == rhs {
+            Ok(lhs)
+        } else {
+            Err(RuleError::dtype(format!(
                 "operands must have one dtype unless preferred_element_type is set, got {lhs} and {rhs}"
-            ))),
+            )))
         };
     };
     if category(lhs) != category(rhs) {
@@ -87,9 +87,12 @@ pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) ->
 
 impl DotGeneral {
     fn describe(&self) -> String {
-        let pair = |lhs: &[usize], rhs: &[usize]| match lhs.is_empty() && rhs.is_empty() {
-            true => "none".to_string(),
-            false => format!("lhs {lhs:?} with rhs {rhs:?}"),
+        let pair = |lhs: &[usize], rhs: &[usize]| {
+            if lhs.is_empty() && rhs.is_empty() {
+                "none".to_string()
+            } else {
+                format!("lhs {lhs:?} with rhs {rhs:?}")
+            }
         };
         let contract = pair(&self.lhs_contracting, &self.rhs_contracting);
         format!("contract: {contract}; batch: {}", pair(&self.lhs_batch, &self.rhs_batch))
@@ -102,12 +105,12 @@ impl DotGeneral {
         )
     }
 
-    /// Whether the contracted axes of `lhs` are its last ones.
+    /// Returns true if the contracted axes of `lhs` are its last axes.
     fn sums_along_rows(&self, lhs_rank: usize) -> bool {
         self.lhs_contracting.iter().all(|&axis| axis + self.lhs_contracting.len() >= lhs_rank)
     }
 
-    /// Everything that is wrong with the shapes, not only the first thing.
+    /// Returns all problems with the shapes, not only the first.
     fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
         let mut mistakes = Vec::new();
         for (what, l, r) in [
@@ -158,9 +161,9 @@ impl DotGeneral {
         lhs_axes.chain(rhs_free.iter().map(|&axis| rhs[axis])).collect()
     }
 
-    /// The cotangent of one side, `ct` contracted with `other` over the other's free axes. The
-    /// fields of `self` are read with that side as `lhs`; `ct_other` are the axes of `ct` that come
-    /// from `other`.
+    /// Returns the cotangent of one side: `ct` contracted with `other` over the free axes of
+    /// `other`. The fields of `self` describe that side as `lhs`; `ct_other` are the axes of `ct`
+    /// that come from `other`.
     fn transpose_lhs(&self, ct: &Array, lhs: &Aval, rhs: &Array, ct_other: Vec<usize>) -> Array {
         let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
         let product = bind1(
@@ -174,7 +177,7 @@ impl DotGeneral {
             },
             [ct, rhs],
         );
-        // What is left of `rhs` are its contracted axes, in its own order.
+        // The remaining axes of `rhs` are its contracted axes, in their order.
         let mut contracted: Vec<(usize, usize)> = self
             .rhs_contracting
             .iter()
@@ -196,7 +199,8 @@ impl DotGeneral {
         convert_to(&transpose(&product, &order), lhs.dtype, lhs.weak)
     }
 
-    /// The same product with the operands exchanged, but for the order of the result's axes.
+    /// Returns the product with the operands exchanged. The axes of the result are in another
+    /// order.
     fn swapped(&self) -> DotGeneral {
         DotGeneral {
             lhs_contracting: self.rhs_contracting.clone(),
@@ -222,7 +226,8 @@ pub(super) fn multiplied(
     multiplied_there(platform, widens, lhs, rhs, result)
 }
 
-/// Whether this machine's processor has instructions for products in `bf16`. Those with AMX have these of AVX-512 too.
+/// Whether this machine's processor has instructions for products in `bf16`. Those with AMX have
+/// these of AVX-512 too.
 fn multiplies_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has = std::arch::is_x86_feature_detected!("avx512bf16");
@@ -231,10 +236,11 @@ fn multiplies_bf16() -> bool {
     has
 }
 
-/// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of the CPU's, also
-/// those that the library does not take in the end and that are then computed one by one: without instructions for them,
-/// and with them where sums run along columns of `lhs`, as gradients of weights do. A training step took ten times as
-/// long. In `f32` they are summed and rounded alike.
+/// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of
+/// the CPU's, also those that the library does not take in the end and that are then computed one
+/// by one: without instructions for them, and with them where sums run along columns of `lhs`, as
+/// gradients of weights do. A training step took ten times as long. In `f32` they are summed and
+/// rounded alike.
 fn multiplied_there(
     platform: &str,
     widens_bf16: bool,
@@ -243,7 +249,8 @@ fn multiplied_there(
     result: DType,
 ) -> (Option<DType>, DType) {
     let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
-    // Two-bit integers have no products on any plugin; four-bit ones none but their own on CPU.
+    // No plugin multiplies two-bit integers, and the CPU plugin multiplies four-bit integers of one
+    // dtype only.
     let product = match result {
         DType::BF16 if widened => DType::F32,
         DType::I2 => DType::I8,
@@ -302,7 +309,7 @@ impl Primitive for DotGeneral {
         let n_batch = self.lhs_batch.len();
         let (lhs_free, rhs_free) = dot.free(lhs.rank(), rhs.rank());
         let before = |free: &[usize], at: usize| free.iter().filter(|&&axis| axis < at).count();
-        // The axis of one mapped operand is one more free axis; those of two are a batch axis.
+        // The axis of one mapped operand becomes a free axis; the axes of two become a batch axis.
         let axis = match (axes[0], axes[1]) {
             (Some(l), Some(r)) => {
                 dot.lhs_batch.insert(0, l);
@@ -325,9 +332,12 @@ impl Primitive for DotGeneral {
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
         let (operand, product) = multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
-        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| match *x.ty() == ty {
-            true => x.clone(),
-            false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+        let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| {
+            if *x.ty() == ty {
+                x.clone()
+            } else {
+                ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
+            }
         };
         let mut factors = operands.to_vec();
         if let Some(dtype) = operand {
@@ -418,10 +428,10 @@ impl Analysis for DotGeneral {
     }
 }
 
-/// Sum of products of `lhs` and `rhs` as `how` says. Operands of different dtype are promoted
-/// unless `how.preferred_element_type` is set; they are never broadcast. See [`DotGeneral`] for its
-/// rules, and [`matmul`](crate::ops::matmul) and [`einsum`](crate::ops::einsum) for what is written
-/// with it.
+/// Computes the product of `lhs` and `rhs` that `how` describes. Operands of different dtype are
+/// promoted unless `how.preferred_element_type` is set; they are never broadcast. See
+/// [`DotGeneral`] for its rules. [`matmul`](crate::ops::matmul) and [`einsum`](crate::ops::einsum)
+/// are built on it.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -491,7 +501,7 @@ impl Registered for DotGeneral {
         vec![
             of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
             of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
-            // Contracting and batch axes that are not in order, on both sides.
+            // Contracting and batch axes out of order, on both sides.
             of(
                 [&[3, 1], &[0, 2]],
                 [&[2, 0], &[1, 3]],
@@ -512,7 +522,7 @@ impl Registered for DotGeneral {
             matrix(U8, U8, I32),
             matrix(U8, I8, I32),
             matrix(I4, I4, I32),
-            // Eight bits are too few for differences in the operands to be told from rounding.
+            // With eight bits, differences in the operands cannot be told from rounding.
             matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
             matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
         ]

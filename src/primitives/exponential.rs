@@ -1,4 +1,4 @@
-//! Exponentials, logarithms and the sigmoids made of them.
+//! Exponentials, logarithms and sigmoids.
 
 use super::arithmetic::{add, div, mul, sub};
 use super::promote::inexact;
@@ -9,7 +9,7 @@ use crate::primitives::elementwise::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Values at which elementwise functions go wrong; no difference quotient stands up to them.
+/// Edge values, at which finite differences are not defined.
 const EDGES: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e30];
 
 /// Elementwise exponential, `e` to the power `x`.
@@ -39,7 +39,8 @@ impl Elementwise for Exp {
     }
 }
 
-/// `e` to the power of each element of `x`; integers become floats. See [`Exp`] for its rules.
+/// Returns `e` to the power of each element of `x`. Integers become floats. See [`Exp`] for its
+/// rules.
 #[track_caller]
 pub fn exp(x: &Array) -> Array {
     bind1(Exp, [&inexact(x)])
@@ -65,10 +66,8 @@ impl Exp2 {
     ) -> RuleResult<Vec<Value>> {
         let ty = operands[0].ty().clone();
         let dtype = results[0].dtype;
-        let (base, name) = match dtype.is_complex() {
-            true => (std::f64::consts::LN_2, "multiply"),
-            false => (2.0, "power"),
-        };
+        let (base, name) =
+            if dtype.is_complex() { (std::f64::consts::LN_2, "multiply") } else { (2.0, "power") };
         let base = ctx.constant(&Scalar::Float(base).stablehlo(dtype), &ty);
         let y = ctx.op(name, &[base, operands[0].clone()]);
         Ok(vec![if dtype.is_complex() { ctx.op("exponential", &[y]) } else { y }])
@@ -91,7 +90,8 @@ impl Elementwise for Exp2 {
     }
 }
 
-/// 2 to the power of each element of `x`; integers become floats. See [`Exp2`] for its rules.
+/// Returns 2 to the power of each element of `x`. Integers become floats. See [`Exp2`] for its
+/// rules.
 #[track_caller]
 pub fn exp2(x: &Array) -> Array {
     bind1(Exp2, [&inexact(x)])
@@ -124,7 +124,8 @@ impl Elementwise for Expm1 {
     }
 }
 
-/// `exp(x) - 1` of each element of `x`, accurate near 0; integers become floats. See [`Expm1`].
+/// Returns `exp(x) - 1` for each element of `x`, accurate near 0. Integers become floats. See
+/// [`Expm1`] for its rules.
 #[track_caller]
 pub fn expm1(x: &Array) -> Array {
     bind1(Expm1, [&inexact(x)])
@@ -157,7 +158,8 @@ impl Elementwise for Log {
     }
 }
 
-/// Natural logarithm of each element of `x`: -∞ at 0, NaN below; integers become floats. See [`Log`].
+/// Returns the natural logarithm of each element of `x`: -∞ at 0, NaN below. Integers become
+/// floats. See [`Log`] for its rules.
 #[track_caller]
 pub fn log(x: &Array) -> Array {
     bind1(Log, [&inexact(x)])
@@ -190,7 +192,8 @@ impl Elementwise for Log1p {
     }
 }
 
-/// `log(1 + x)` of each element of `x`, accurate near 0; integers become floats. See [`Log1p`].
+/// Returns `log(1 + x)` for each element of `x`, accurate near 0. Integers become floats. See
+/// [`Log1p`] for its rules.
 #[track_caller]
 pub fn log1p(x: &Array) -> Array {
     bind1(Log1p, [&inexact(x)])
@@ -224,7 +227,8 @@ impl Elementwise for Logistic {
     }
 }
 
-/// `1 / (1 + exp(-x))` of each element of `x`; integers become floats. See [`Logistic`].
+/// Returns `1 / (1 + exp(-x))` for each element of `x`. Integers become floats. See [`Logistic`]
+/// for its rules.
 #[doc(alias = "sigmoid")]
 #[doc(alias = "expit")]
 #[track_caller]
@@ -263,7 +267,8 @@ impl Elementwise for Tanh {
     }
 }
 
-/// Hyperbolic tangent of each element of `x`; integers become floats. See [`Tanh`] for its rules.
+/// Returns the hyperbolic tangent of each element of `x`. Integers become floats. See [`Tanh`] for
+/// its rules.
 #[track_caller]
 pub fn tanh(x: &Array) -> Array {
     bind1(Tanh, [&inexact(x)])

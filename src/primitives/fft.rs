@@ -14,16 +14,16 @@ use crate::stablehlo::{Value, i64_array};
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// Which transform.
+/// The kind of Fourier transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FftType {
     /// Complex to complex, with `exp(−2πi jk/n)`.
     Fft,
     /// Complex to complex, with `exp(2πi jk/n) / n`.
     Ifft,
-    /// Real to the half of the complex spectrum that determines it.
+    /// Real to the half of the complex spectrum that determines the other half.
     Rfft,
-    /// From that half to real.
+    /// Half of a complex spectrum to real.
     Irfft,
 }
 
@@ -38,7 +38,7 @@ impl FftType {
     }
 }
 
-/// The discrete Fourier transform over the last one, two or three axes.
+/// Discrete Fourier transform over the last one, two or three axes.
 ///
 /// | | |
 /// |-|-|
@@ -48,14 +48,14 @@ impl FftType {
 /// | derivative | linear |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fft {
-    /// Which transform.
+    /// The kind of Fourier transform.
     pub fft_type: FftType,
-    /// The sizes `n₁ … nᵣ` of the axes in the signal's own domain.
+    /// The sizes `n₁ … nᵣ` of the axes of the signal.
     pub fft_lengths: Vec<usize>,
 }
 
 impl Fft {
-    /// The axes as they are in the spectrum that `Rfft` gives and `Irfft` takes.
+    /// Returns the sizes of the axes of the spectrum that `Rfft` returns and `Irfft` takes.
     fn halved(&self) -> Vec<usize> {
         let mut lengths = self.fft_lengths.clone();
         if let Some(last) = lengths.last_mut() {
@@ -68,8 +68,8 @@ impl Fft {
         Fft { fft_type, fft_lengths: self.fft_lengths.clone() }
     }
 
-    /// How many elements of the signal each one of the half spectrum stands for: one at the two
-    /// frequencies that are their own mirror image, else two.
+    /// Returns the multiplicity of each element of the half spectrum: one at the two frequencies
+    /// that are their own mirror image, else two.
     fn weights(&self, like: &Array) -> Array {
         let n = self.fft_lengths.last().copied().unwrap_or(1);
         let rank = like.rank();
@@ -149,10 +149,10 @@ impl Primitive for Fft {
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
         let pulled = match self.fft_type {
-            // Their matrices are symmetric.
+            // The matrices of these transforms are symmetric.
             FftType::Fft | FftType::Ifft => bind1(self.clone(), [ct]),
             FftType::Rfft => {
-                // The spectrum's other half has no cotangent.
+                // The other half of the spectrum has no cotangent.
                 let last = ct.rank() - 1;
                 let whole = resize_axis(ct, last, operands[0].aval().shape[last]);
                 real(&bind1(self.of(FftType::Fft), [&whole]))
@@ -169,8 +169,8 @@ impl Primitive for Fft {
     }
 }
 
-/// The Fourier transform of the last axes of `x`. See [`Fft`]; `fft::fft` and its kin take any axes, lengths
-/// and norms.
+/// Transforms the last axes of `x`. See [`Fft`] for its rules. [`fft::fft`](crate::ops::fft::fft)
+/// and related functions take any axes, lengths and norms.
 ///
 /// ```
 /// use oxidax::prelude::*;

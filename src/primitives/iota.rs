@@ -1,4 +1,4 @@
-//! Counting: arrays made of their own positions.
+//! Iota and ranges.
 
 use super::arithmetic::{add, mul};
 use super::constant::fill_of;
@@ -12,19 +12,19 @@ use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::panic::Location;
 
-/// Each element's position along one axis.
+/// Array of each element's index along one axis.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | none |
-/// | result     | dtype `dtype` (int, float or complex), shape `shape`; 0, 1, 2, … along `dimension`, constant along the other axes; rounds or wraps where the dtype does not reach |
+/// | result     | dtype `dtype` (int, float or complex), shape `shape`; 0, 1, 2, … along `dimension`, constant along the other axes; rounds or wraps beyond the range of the dtype |
 /// | lowering   | [`stablehlo.iota`](https://openxla.org/stablehlo/spec#iota) |
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Iota {
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: DType,
-    /// The result's shape, of at least one axis.
+    /// The shape of the result, of at least one axis.
     pub shape: Vec<usize>,
     /// The axis along which to count.
     pub dimension: usize,
@@ -66,7 +66,7 @@ impl Primitive for Iota {
     }
 }
 
-/// `0, 1, …, size - 1` in `dtype`. See [`Iota`] for its rules.
+/// Returns `0, 1, …, size - 1` in `dtype`. See [`Iota`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -79,18 +79,18 @@ pub fn iota(dtype: DType, size: usize) -> Array {
     broadcasted_iota(dtype, [size], 0)
 }
 
-/// Each element's position along axis `dimension` of an array of shape `shape`. See [`Iota`] for
-/// its rules.
+/// Returns the index of each element along axis `dimension` of an array of shape `shape`. See
+/// [`Iota`] for its rules.
 #[track_caller]
 pub fn broadcasted_iota(dtype: DType, shape: impl Into<Shape>, dimension: usize) -> Array {
     bind1(Iota { dtype, shape: shape.into().to_vec(), dimension }, [])
 }
 
-/// `start, start + step, …` up to `stop`, which is left out: `i32` if all three are integers, else
-/// `f32`. [`arange_dtype`] has other dtypes.
+/// Returns `start, start + step, …` up to `stop`, which is excluded: `i32` if all three are
+/// integers, else `f32`.
 ///
-/// The length is `⌈(stop - start) / step⌉`, computed in `f64`, and 0 if that is negative. Element `i`
-/// is `start + i·step` in the result's dtype.
+/// The length is `⌈(stop - start) / step⌉`, computed in `f64`, and 0 if that is negative. Element
+/// `i` is `start + i·step` in the result's dtype.
 ///
 /// Throws `Op` (value) if `step` is zero, a number is not finite or the length passes 2³¹.
 ///
@@ -144,14 +144,12 @@ fn counted(numbers: [Scalar; 3], dtype: DType) -> Array {
         trace::throw_op(OpErrorKind::Value, "arange_step", message, Some(Location::caller()));
     }
     let positions = iota(dtype, count as usize);
-    let scaled = match step == 1.0 {
-        true => positions,
-        false => mul(&positions, fill_of(numbers[2], positions.aval())),
+    let scaled = if step == 1.0 {
+        positions
+    } else {
+        mul(&positions, fill_of(numbers[2], positions.aval()))
     };
-    match start == 0.0 {
-        true => scaled,
-        false => add(&scaled, fill_of(numbers[0], scaled.aval())),
-    }
+    if start == 0.0 { scaled } else { add(&scaled, fill_of(numbers[0], scaled.aval())) }
 }
 
 impl Registered for Iota {

@@ -1,4 +1,4 @@
-//! Addition of numbers that are given by their logarithms.
+//! Addition of numbers that are represented by their logarithms.
 
 use super::arithmetic::{mul, sub};
 use super::comparison::eq;
@@ -19,17 +19,17 @@ use serde::{Deserialize, Serialize};
 /// | | |
 /// |-|-|
 /// | operands   | `x, y: float[…]`, of one shape and dtype |
-/// | result     | the same shape and dtype; equal infinities give themselves |
+/// | result     | the same shape and dtype; for equal infinities the infinity |
 /// | lowering   | `max(x, y) + log1p(exp(-abs(x - y)))` |
 /// | derivative | `logistic(x - y)·dx + logistic(y - x)·dy` |
 ///
-/// A primitive of its own and not a composite, so that its derivatives of every order are exact
-/// where `x = y`: those of `max` and `abs` are not. At `x = y = inf` both shares are 1.
+/// `logaddexp` is a primitive so that derivatives of every order are exact at `x = y`, where those
+/// of `max` and `abs` are not. At `x = y = inf` both weights are 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogAddExp;
 
-/// The share of an operand's tangent in the result's: `exp(own - result)`, but for the rounding of the result, which
-/// may be larger than what parts the operands.
+/// Returns the weight of an operand's tangent in the tangent of the result. It is `exp(own -
+/// result)` without the rounding of the result, which may exceed the difference of the operands.
 pub(super) fn share(own: &Array, other: &Array) -> Array {
     let infinity = full_like(own, f64::INFINITY);
     let both = bitwise_and(eq(own, &infinity), eq(other, &infinity));
@@ -42,7 +42,7 @@ pub(super) fn lower_logaddexp(ctx: &mut LowerCtx<'_>, pair: &[Value]) -> Value {
     let larger = ctx.op("maximum", pair);
     let distance = ctx.op("subtract", pair);
     let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>";
-    // Infinities of one sign, or a NaN: there the plain sum is right.
+    // For infinities of one sign and for NaN the plain sum is right.
     let special = ctx.op_as("compare", &[distance.clone(), distance.clone()], not_equal, &bool);
     let distance = ctx.op("abs", &[distance]);
     let distance = ctx.op("negate", &[distance]);
@@ -91,7 +91,7 @@ impl Elementwise for LogAddExp {
             Exemplar::new(LogAddExp, [uniform(DType::F32, &[2, 3]), uniform(DType::F32, &[2, 3])]),
             Exemplar::new(LogAddExp, [uniform(DType::BF16, &[]), uniform(DType::BF16, &[])]),
             Exemplar::new(LogAddExp, [listed(&ties), listed(&ties)]),
-            // Infinities have no neighbours to compare with.
+            // Infinities have no finite differences.
             Exemplar::new(
                 LogAddExp,
                 [listed(&[inf, -inf, -inf, f64::NAN]), listed(&[inf, -inf, 0., 1.])],
@@ -101,8 +101,8 @@ impl Elementwise for LogAddExp {
     }
 }
 
-/// `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting; integers become
-/// floats. Throws `Op` (dtype) for complex operands. See [`LogAddExp`] for its rules.
+/// Returns `log(exp(x) + exp(y))` without overflow, with promotion and broadcasting. Integers
+/// become floats. Throws `Op` (dtype) for complex operands. See [`LogAddExp`] for its rules.
 #[track_caller]
 pub fn logaddexp(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("logaddexp", [x.like(), y.like()]);

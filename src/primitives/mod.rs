@@ -1,7 +1,7 @@
-//! First-order operations: one file per family, one struct per primitive, all its rules inside.
+//! First-order operations: one file per family, one struct with all rules per primitive.
 //!
-//! Families follow the chapters of StableHLO. The public functions (`add`, `sin`, `dot_general`)
-//! stand under their primitive. Primitives that hold programs live in `control_flow`.
+//! Families follow the chapters of StableHLO. Each public function (`add`, `sin`, `dot_general`) is
+//! defined below its primitive. Primitives that hold programs are in `control_flow`.
 
 mod arithmetic;
 mod barrier;

@@ -1,8 +1,8 @@
-//! Rust's operators on arrays and numbers.
+//! Rust operators for arrays and numbers.
 //!
-//! The right-hand side may be anything that stands for an operand; one generic implementation per
-//! operator, so that the type of `&x * 2.0` is known before that of `2.0` is. On the left only
-//! `i32` and `f64` stand for literals: with more, `(2.0 * &x).sum()` would be ambiguous.
+//! The right-hand side is any [`ArrayLike`]: one generic implementation per operator, so that the
+//! type of `&x * 2.0` is known before the type of `2.0`. On the left only `i32` and `f64` are
+//! literals: with more, `(2.0 * &x).sum()` would be ambiguous.
 
 use super::arithmetic::{add, div, mul, neg, rem, sub};
 use super::logic::{bitwise_and, bitwise_not, bitwise_or, bitwise_xor, shift_left, shift_right};

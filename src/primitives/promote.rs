@@ -1,4 +1,4 @@
-//! Implicit promotion and broadcasting in front of the strict primitives.
+//! Implicit promotion and broadcasting of operands, before the strict primitives.
 
 use super::constant::fill_of;
 use super::convert::convert_to;
@@ -6,7 +6,7 @@ use super::shape::broadcast_to;
 use crate::core::{Array, Aval, DType, RuleError, RuleResult, Scalar, Shape, promote, trace};
 use std::panic::Location;
 
-/// What stands for an operand of a public function: an array or a Rust number.
+/// An operand of a public function: an array or a Rust number.
 #[derive(Clone, Copy, Debug)]
 pub enum Like<'a> {
     /// An array.
@@ -15,9 +15,10 @@ pub enum Like<'a> {
     Scalar(Scalar),
 }
 
-/// An array, by reference or value, or a Rust number: what `maximum(&x, 0.0)` takes.
+/// Operands of public functions: arrays by reference or value, and Rust numbers, as in `maximum(&x,
+/// 0.0)`.
 ///
-/// Numbers are weakly typed: they take the dtype of the array they meet, as far as their category
+/// Numbers are weakly typed: they take the dtype of the array operand as far as their category
 /// allows (`i32` with `2.5` gives a weak `f32`).
 #[diagnostic::on_unimplemented(message = "`{Self}` is neither an array nor a number")]
 pub trait ArrayLike {
@@ -87,7 +88,7 @@ impl Like<'_> {
         Aval { weak, ..Aval::new(dtype, self.shape()) }
     }
 
-    /// The operand as an array of the given type: converted and broadcast.
+    /// Converts and broadcasts the operand to an array of the given type.
     #[track_caller]
     fn into_type(self, aval: &Aval) -> Array {
         match self {
@@ -135,8 +136,8 @@ fn mismatch(a: &Shape, b: &Shape) -> String {
     format!("axis -{} is {} and {}", axis + 1, a[a.rank() - 1 - axis], b[b.rank() - 1 - axis])
 }
 
-/// The operands of `name` as arrays of one dtype and shape, by JAX's promotion table and NumPy's
-/// broadcasting. Throws `Op` if there is none.
+/// Promotes the operands of `name` to one dtype and shape, by JAX's promotion table and NumPy's
+/// broadcasting. Throws `Op` if there is no common dtype or shape.
 #[track_caller]
 pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     match joint_type(&operands) {
@@ -148,25 +149,21 @@ pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [A
     }
 }
 
-/// As [`promote_arrays`], integers and booleans becoming floats: what `sin` and `/` take. Throws
-/// `Op` if the operands do not go together.
+/// Promotes like [`promote_arrays`] and converts integers and booleans to floats, as `sin` and `/`
+/// do. Throws `Op` if there is no common dtype or shape.
 #[track_caller]
 pub(crate) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     let arrays = promote_arrays(name, operands);
-    match arrays[0].dtype().is_inexact() {
-        true => arrays,
-        false => {
-            let weak = arrays[0].aval().weak;
-            trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
-        }
+    if arrays[0].dtype().is_inexact() {
+        arrays
+    } else {
+        let weak = arrays[0].aval().weak;
+        trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
     }
 }
 
-/// The array as a float or complex one: integers and booleans become `f32`.
+/// Converts integers and booleans to `f32`; returns float and complex arrays unchanged.
 #[track_caller]
 pub(crate) fn inexact(x: &Array) -> Array {
-    match x.dtype().is_inexact() {
-        true => x.clone(),
-        false => convert_to(x, DType::F32, x.aval().weak),
-    }
+    if x.dtype().is_inexact() { x.clone() } else { convert_to(x, DType::F32, x.aval().weak) }
 }

@@ -1,4 +1,4 @@
-//! Rounding to fewer bits without another dtype.
+//! Rounding to the precision of a narrower float.
 
 use super::rules::{arity, one_cotangent};
 use crate::core::{
@@ -11,7 +11,7 @@ use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype};
 use serde::{Deserialize, Serialize};
 
-/// Rounds every element to what a float of fewer bits could hold; the dtype stays.
+/// Rounds every element to the precision of a float with fewer bits. The dtype stays.
 ///
 /// | | |
 /// |-|-|
@@ -66,10 +66,10 @@ impl Elementwise for ReducePrecision {
         let edges = [f64::NAN, f64::INFINITY, -0.0, 1.0 + 1.0 / 512.0, 1e38, 1e-38, 70000.0, -3.1];
         let listed = |dtype| Sample::listed(dtype, [8], &edges);
         vec![
-            // As wide as the dtype of the derivative laws: the identity.
+            // The precision of the dtype of the derivative laws: the identity.
             to(11, 52, Sample::uniform(DType::F64, [2, 3], -3.0, 3.0)),
             to(11, 52, Sample::uniform(DType::F64, [], -3.0, 3.0)),
-            // Narrower ones jump.
+            // Narrower precisions are discontinuous.
             to(8, 7, listed(DType::F32)).without_derivative(),
             to(5, 10, listed(DType::F32)).without_derivative(),
             to(8, 23, listed(DType::F64)).without_derivative(),
@@ -80,8 +80,9 @@ impl Elementwise for ReducePrecision {
     }
 }
 
-/// `x` rounded to `exponent_bits` bits of exponent and `mantissa_bits` of mantissa, in its own dtype.
-/// The compiler keeps this rounding, where it may drop a conversion there and back. See
+/// Rounds `x` to `exponent_bits` bits of exponent and `mantissa_bits` of mantissa, in its dtype.
+/// The compiler keeps this rounding, whereas it may remove a conversion and its inverse. See
+/// [`ReducePrecision`] for its rules.
 /// [`ReducePrecision`] for its rules.
 ///
 /// ```

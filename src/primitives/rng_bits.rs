@@ -1,4 +1,4 @@
-//! Counter-based random bits: the block function alone. Keys and samplers live in `random`.
+//! Counter-based random bits: the Threefry block function. Keys and samplers are in `random`.
 
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_elementwise, same_type, zero_jvp};
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Threefry2x32;
 
-/// By how many bits each round rotates: two schedules of four, taken in turn.
+/// Rotation distances of the rounds: two schedules of four, used in turn.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 
 /// The parity word of the key schedule.
@@ -80,7 +80,7 @@ impl Primitive for Threefry2x32 {
     }
 }
 
-/// Writes the rounds; `words` are the key's two and the counter's two.
+/// Writes the rounds. `words` are two key words and two counter words.
 fn hash(writer: &mut Writer, words: &[Value]) -> Vec<Value> {
     let ty = words[0].ty().clone();
     let number = |writer: &mut Writer, value: u32| writer.constant(&value.to_string(), &ty);
@@ -109,8 +109,8 @@ fn hash(writer: &mut Writer, words: &[Value]) -> Vec<Value> {
     vec![x0, x1]
 }
 
-/// The two words that Threefry-2x32 makes of the counter `(x0, x1)` under the key `(k0, k1)`, element by
-/// element; operands are `u32` and broadcast. See [`Threefry2x32`] for its rules.
+/// Hashes the counter `(x0, x1)` under the key `(k0, k1)` for each element, by Threefry-2x32.
+/// Operands are `u32` and broadcast. See [`Threefry2x32`] for its rules.
 #[doc(alias = "threefry_2x32")]
 #[track_caller]
 pub fn threefry2x32(
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(text.matches("func.func private @threefry2x32_0").count(), 1);
         assert_eq!(text.matches("callee = @threefry2x32_0").count(), 2);
         assert_eq!(text.matches("stablehlo.shift_left").count(), 20);
-        // Behind a barrier, or the CPU's compiler hashes anew for every use.
+        // Behind a barrier, because the CPU compiler would repeat the hash for every use.
         assert_eq!(text.matches("stablehlo.optimization_barrier").count(), 2);
     }
 
@@ -176,7 +176,7 @@ mod tests {
     mod on_cpu {
         use super::*;
 
-        /// The known answers that come with the reference implementation (Random123, `kat_vectors`).
+        /// Known answers of the reference implementation (Random123, `kat_vectors`).
         #[test]
         fn known_answers() {
             let cases: [[u32; 6]; 3] = [

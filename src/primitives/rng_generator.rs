@@ -1,4 +1,4 @@
-//! Random bits from a state, by the generators that XLA brings along.
+//! Random bits from a state, by XLA's generators.
 
 use super::composite::{lower_by, lower_while};
 use super::rules::{arity, move_axis, zero_jvp};
@@ -12,10 +12,10 @@ use crate::stablehlo::{TensorType, Value};
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// Which generator an [`RngBitGenerator`] is.
+/// The generator of an [`RngBitGenerator`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RandomAlgorithm {
-    /// The platform's own: Philox on CPU.
+    /// The default of the platform: Philox on CPU.
     #[default]
     Default,
     /// Threefry-2x32.
@@ -24,7 +24,7 @@ pub enum RandomAlgorithm {
     Philox,
 }
 
-/// Random bits, and the state to go on with.
+/// Generates random bits and the next state.
 ///
 /// | | |
 /// |-|-|
@@ -37,16 +37,16 @@ pub enum RandomAlgorithm {
 /// Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RngBitGenerator {
-    /// The generator.
+    /// The random number generator.
     pub algorithm: RandomAlgorithm,
     /// `u8`, `u16`, `u32` or `u64`.
     pub dtype: DType,
-    /// The shape of what one state gives.
+    /// The shape of the bits of one state.
     pub shape: Vec<usize>,
 }
 
 impl RngBitGenerator {
-    /// The operation on one state of 64-bit words.
+    /// Writes the operation for one state of 64-bit words.
     fn lower_one(&self, ctx: &mut LowerCtx<'_>, state: &Value) -> Vec<Value> {
         let name = match self.algorithm {
             RandomAlgorithm::Default => "DEFAULT",
@@ -147,13 +147,13 @@ impl Primitive for RngBitGenerator {
         })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        // Ten rounds of Philox, of about a dozen operations each, give four words.
+        // Ten rounds of Philox of about a dozen operations each produce four words.
         let words = results[1].bytes() as u64 / 4;
         Cost { flops: 30 * words, ..Cost::whole(operands, results) }
     }
 }
 
-/// Two words of 64 bits, as the generators take them.
+/// Converts a state to two 64-bit words, as the generators require.
 fn as_words(state: &Array) -> Array {
     match state.dtype() {
         DType::U64 => state.clone(),
@@ -161,7 +161,7 @@ fn as_words(state: &Array) -> Array {
     }
 }
 
-/// The state as it came.
+/// Converts a state back to its original words.
 fn from_words(state: &Array, words: usize) -> Array {
     match words {
         2 => state.clone(),
@@ -169,13 +169,14 @@ fn from_words(state: &Array, words: usize) -> Array {
     }
 }
 
-/// Random bits of `dtype` (`u8`, `u16`, `u32`, `u64`) and `shape` from a state, `u32[4]` or `u64[2]`, and the
-/// state to go on with: `(state, bits)`. See [`RngBitGenerator`].
+/// Returns the next state and random bits of `dtype` (`u8`, `u16`, `u32`, `u64`) and `shape`, from
+/// a state, `u32[4]` or `u64[2]`. See [`RngBitGenerator`] for its rules.
 ///
-/// Which bits a state gives is the plugin's affair, and may differ between platforms and versions; samplers
-/// with keys, which do not, are in [`random`](crate::random). Under `vmap` each state gives its own bits.
+/// The bits of a state depend on the plugin, and may differ between platforms and versions.
+/// Samplers with keys are reproducible; see [`random`](crate::random). Under `vmap` each state
+/// generates its own bits.
 ///
-/// Throws `Op` (dtype, shape) if the state or the dtype is another one.
+/// Throws `Op` (dtype, shape) if the state or the dtype is not one of these.
 ///
 /// ```
 /// use oxidax::prelude::*;

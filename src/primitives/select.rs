@@ -1,4 +1,4 @@
-//! Choosing between two arrays element by element.
+//! Elementwise selection between arrays.
 
 use super::comparison::{ge, ne};
 use super::constant::{zeros_like, zeros_of};
@@ -20,7 +20,7 @@ fn select_joint(mask: &Array, x: &Array, y: &Array) -> Array {
     select(mask, &x, &y)
 }
 
-/// Elements of one array where a mask is true, of another where it is false.
+/// Selects elements of `x` where a mask is true and of `y` where it is false.
 ///
 /// | | |
 /// |-|-|
@@ -67,9 +67,9 @@ impl Primitive for Select {
         let to = axes.iter().flatten().next().copied().unwrap_or(0);
         let [x, y] = [1, 2].map(|at| batch_at(&operands[at], axes[at], to, axis));
         let mask = match (operands[0].rank() - usize::from(axes[0].is_some()), axes[0]) {
-            // One mask for everything stays one.
+            // An unbatched scalar mask stays a scalar.
             (0, None) => operands[0].clone(),
-            // One mask per example: all of its elements are chosen alike.
+            // A scalar mask per example is broadcast to the elements of the example.
             (0, Some(_)) => broadcast_in_dim(&operands[0], x.shape().clone(), &[to]),
             (_, at) => batch_at(&operands[0], at, to, axis),
         };
@@ -100,21 +100,23 @@ impl Primitive for Select {
     }
 }
 
-/// `x` where `mask` is true and `y` where it is false. Strict: `x` and `y` must be of one shape and
-/// dtype, `mask` of the same shape or of rank 0; [`where_`] promotes. See [`Select`] for its rules.
+/// Returns `x` where `mask` is true and `y` where it is false, without promotion: `x` and `y` must
+/// have one shape and dtype, `mask` the same shape or rank 0. [`where_`] promotes. See [`Select`]
+/// for its rules.
 #[track_caller]
 pub fn select(mask: &Array, x: &Array, y: &Array) -> Array {
     bind1(Select, [mask, x, y])
 }
 
-/// For each element, `cases[which]`: `which` says which array it is taken from.
+/// Returns `cases[which]` for each element.
 ///
-/// `which` has rank 0 or the shape of the cases; it is `i32`, or `bool` for up to two cases, where
-/// `false` takes the first. Below 0 the first case is taken, past the end the last. All cases have
-/// one shape and dtype. Made of [`Select`]s, about `log2` of the number of cases for each element.
+/// `which` has rank 0 or the shape of the cases. It is `i32`, or `bool` for up to two cases, where
+/// `false` selects the first. An index below 0 selects the first case, one past the end the last.
+/// All cases have one shape and dtype. Lowers to about `log2` of the number of cases [`Select`]s
+/// per element.
 ///
-/// Throws `Op` (value) if there is no case, or more than two for a `bool`; `Op` (dtype) if `which` is
-/// neither.
+/// Throws `Op` (value) for no cases, or more than two cases for a `bool`; `Op` (dtype) if `which`
+/// has another dtype.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -143,7 +145,7 @@ pub fn select_n(which: &Array, cases: &[impl Borrow<Array>]) -> Array {
     trace::throw_operands("select_n", error, &[which])
 }
 
-/// Halves the cases, of which the first has the number `first`, until one is left.
+/// Selects among cases numbered from `first` by repeated halving.
 fn select_among(which: &Array, first: usize, cases: &[&Array]) -> Array {
     if let [only] = cases {
         return (*only).clone();
@@ -157,8 +159,9 @@ fn select_among(which: &Array, first: usize, cases: &[&Array]) -> Array {
     select(&above, &select_among(which, middle, high), &select_among(which, first, low))
 }
 
-/// `x` where `mask` is true and `y` where it is false, with promotion of `x` and `y` and broadcasting
-/// of all three; a mask of numbers is true where it is not 0. See [`Select`] for its rules.
+/// Returns `x` where `mask` is true and `y` where it is false, with promotion of `x` and `y` and
+/// broadcasting of all three. A numeric mask is true where it is not 0. See [`Select`] for its
+/// rules.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -1,4 +1,4 @@
-//! Operations that move elements and change none: broadcast, reshape, transpose.
+//! Broadcast, reshape and transpose.
 
 use super::reduce::reduce_sum;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
@@ -12,7 +12,7 @@ use crate::ensure_shape;
 use crate::stablehlo::{Value, i64_array};
 use serde::{Deserialize, Serialize};
 
-/// Places each operand axis at an axis of the result and repeats along the others.
+/// Maps each operand axis to an axis of the result and repeats along the others.
 ///
 /// | | |
 /// |-|-|
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// | derivative | linear; transposes to a sum |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BroadcastInDim {
-    /// The result's shape.
+    /// The shape of the result.
     pub shape: Vec<usize>,
     /// For each operand axis, the result axis; strictly increasing.
     pub broadcast_dimensions: Vec<usize>,
@@ -112,7 +112,8 @@ impl Spmd for BroadcastInDim {
     }
 }
 
-/// `x` with its axes placed at `broadcast_dimensions` of an array of shape `shape`. See
+/// Broadcasts `x` to `shape`, with its axes at `broadcast_dimensions` of the result. See
+/// [`BroadcastInDim`] for its rules.
 /// [`BroadcastInDim`] for its rules.
 #[track_caller]
 pub fn broadcast_in_dim(
@@ -125,7 +126,7 @@ pub fn broadcast_in_dim(
     bind1(BroadcastInDim { shape, broadcast_dimensions }, [x])
 }
 
-/// `x` broadcast to `shape` under NumPy's rules: axes aligned at the last, sizes equal or 1.
+/// Broadcasts `x` to `shape` by NumPy's rules: axes are aligned at the last, sizes are equal or 1.
 #[track_caller]
 pub fn broadcast_to(x: &Array, shape: impl Into<Shape>) -> Array {
     let shape = shape.into();
@@ -156,7 +157,7 @@ impl Registered for BroadcastInDim {
     }
 }
 
-/// The same elements in row-major order under another shape.
+/// Changes the shape; elements keep their row-major order.
 ///
 /// | | |
 /// |-|-|
@@ -166,7 +167,7 @@ impl Registered for BroadcastInDim {
 /// | derivative | linear |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reshape {
-    /// The result's shape.
+    /// The shape of the result.
     pub shape: Vec<usize>,
 }
 
@@ -226,17 +227,14 @@ impl Spmd for Reshape {
     }
 }
 
-/// `x` under exactly this shape; `x` itself if it has it.
+/// Reshapes `x` to this shape; returns `x` itself if it has it.
 #[track_caller]
 pub(crate) fn reshape_to(x: &Array, shape: &Shape) -> Array {
-    match x.shape() == shape {
-        true => x.clone(),
-        false => bind1(Reshape { shape: shape.to_vec() }, [x]),
-    }
+    if x.shape() == shape { x.clone() } else { bind1(Reshape { shape: shape.to_vec() }, [x]) }
 }
 
-/// The same elements, row-major, under the shape `shape`. See [`Reshape`] for its rules; the method
-/// `reshape_infer` takes one open size.
+/// Reshapes `x` to `shape`, in row-major order. See [`Reshape`] for its rules; the method
+/// `reshape_infer` infers one size.
 #[track_caller]
 pub fn reshape(x: &Array, shape: impl Into<Shape>) -> Array {
     reshape_to(x, &shape.into())
@@ -296,7 +294,7 @@ impl Primitive for Transpose {
         axes: &[Option<usize>],
         _: &BatchAxis,
     ) -> RuleResult<Batched> {
-        // The batch axis goes to the front by the same permutation.
+        // The batch axis moves to the front in the same permutation.
         let from = axes[0].unwrap_or(0);
         let mut permutation = vec![from];
         permutation.extend(self.permutation.iter().map(|&axis| axis + usize::from(axis >= from)));
@@ -332,17 +330,19 @@ impl Spmd for Transpose {
     }
 }
 
-/// `x` with result axis `i` taken from operand axis `permutation[i]`. See [`Transpose`].
+/// Permutes the axes of `x`: result axis `i` is operand axis `permutation[i]`. See [`Transpose`]
+/// for its rules.
 #[doc(alias = "permute_dims")]
 #[track_caller]
 pub fn transpose(x: &Array, permutation: &[usize]) -> Array {
-    match permutation.len() == x.rank() && permutation.iter().copied().eq(0..x.rank()) {
-        true => x.clone(),
-        false => bind1(Transpose { permutation: permutation.to_vec() }, [x]),
+    if permutation.len() == x.rank() && permutation.iter().copied().eq(0..x.rank()) {
+        x.clone()
+    } else {
+        bind1(Transpose { permutation: permutation.to_vec() }, [x])
     }
 }
 
-/// `x` with axis `from` moved to position `to`; negative axes count from the back.
+/// Moves axis `from` of `x` to position `to`. Negative axes count from the back.
 #[track_caller]
 pub fn moveaxis(x: &Array, from: isize, to: isize) -> Array {
     match (resolve_axis(from, x.rank()), resolve_axis(to, x.rank())) {

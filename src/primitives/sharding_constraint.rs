@@ -1,4 +1,4 @@
-//! How a value is to lie on a mesh.
+//! Sharding constraints.
 
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
@@ -10,17 +10,17 @@ use crate::p;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// A value, to lie on a mesh as its sharding says.
+/// Constrains the sharding of a value over a mesh.
 ///
 /// | | |
 /// |-|-|
-/// | operand    | `x: any[…]`, each axis divisible by the axes of the mesh that cut it |
+/// | operand    | `x: any[…]`, each axis divisible by the mesh axes that shard it |
 /// | result     | `x` |
-/// | lowering   | `sdy.sharding_constraint`; inside of `shard_map` what it says of other axes than that one's |
+/// | lowering   | `sdy.sharding_constraint`; inside `shard_map` restricted to the axes that are not manual |
 /// | derivative | linear; transposes to itself |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardingConstraint {
-    /// How it is to lie.
+    /// The sharding of the value.
     pub sharding: NamedSharding,
 }
 
@@ -90,7 +90,7 @@ impl Spmd for ShardingConstraint {
 impl Registered for ShardingConstraint {
     const NAME: &'static str = "sharding_constraint";
     fn exemplars() -> Vec<Exemplar> {
-        // One device there is everywhere.
+        // A mesh of one device, which every platform has.
         let device = Device::new(0, 0, "device", "", true);
         let mesh = Mesh::new([device], [("i", 1), ("j", 1)]).expect("one device is a mesh");
         let over = |spec, sample| {

@@ -1,9 +1,10 @@
-//! What a primitive writes and what it refuses, as text for snapshot tests.
+//! Lowerings and errors of primitives as text, for snapshot tests.
 
 use crate::core::trace::{Mode, Tracing};
 use crate::core::{Aval, LowerCtx, Primitive, bind, catch};
 
-/// The StableHLO function around one application of `primitive`, without module and locations.
+/// Returns the StableHLO function around one application of `primitive`, without module and
+/// locations.
 pub(super) fn module_of<const N: usize>(
     primitive: impl Primitive + Clone,
     operands: [Aval; N],
@@ -20,7 +21,7 @@ pub(super) fn module_of<const N: usize>(
         .collect()
 }
 
-/// What `primitive` says when it is applied to operands that it does not take.
+/// Returns the error of `primitive` for operands that it rejects.
 pub(super) fn error_of<const N: usize>(
     primitive: impl Primitive + Clone,
     operands: [Aval; N],

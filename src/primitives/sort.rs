@@ -14,15 +14,15 @@ use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 
-/// Sorts along one axis, several arrays alike.
+/// Sorts several arrays along one axis by the same keys.
 ///
-/// The first `num_keys` operands are compared lexicographically. Floats have the order
-/// -∞ < … < -0 = 0 < … < ∞ < NaN, every NaN alike; complex numbers are compared by real, then by
-/// imaginary part; `false` comes before `true`.
+/// The first `num_keys` operands are compared lexicographically. Floats have the order -∞ < … < -0
+/// = 0 < … < ∞ < NaN, and all NaNs are equal. Complex numbers are compared by real, then imaginary
+/// part. `false` is less than `true`.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | one or more `any[…]` of one shape: keys first, then what goes along with them |
+/// | operands   | one or more `any[…]` of one shape: keys first, then values |
 /// | results    | the operands' types, smallest keys first along `dimension` |
 /// | lowering   | [`stablehlo.sort`](https://openxla.org/stablehlo/spec#sort) |
 /// | derivative | the tangents in the order of their elements |
@@ -30,9 +30,9 @@ use std::borrow::Borrow;
 pub struct Sort {
     /// The axis to sort along.
     pub dimension: usize,
-    /// Whether equal keys keep their order.
+    /// Equal keys keep their order.
     pub is_stable: bool,
-    /// How many operands are keys, at least 1.
+    /// The number of operands that are keys, at least 1.
     pub num_keys: usize,
 }
 
@@ -127,20 +127,20 @@ impl Primitive for Sort {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let size = operands[0].size() as u64;
         let length = operands[0].shape[self.dimension].max(1) as u64;
-        // As many comparisons as a merge sort makes.
+        // The number of comparisons of a merge sort.
         let flops = size * u64::from(length.next_power_of_two().ilog2());
         Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 
-/// Two scalars to compare, and the attributes to compare them with.
+/// Two scalars and the attributes of their comparison.
 struct Key {
     pair: [Value; 2],
     kind: &'static str,
 }
 
-/// Adds what two elements are compared by: themselves, brought to a form in which the comparison
-/// that the plugin makes is the documented order.
+/// Adds the pairs by which two elements are compared, in a form whose order in StableHLO is the
+/// documented order.
 fn lower_keys(ctx: &mut LowerCtx<'_>, dtype: DType, pair: [&Value; 2], keys: &mut Vec<Key>) {
     let float = |ctx: &mut LowerCtx<'_>, pair: [Value; 2]| Key {
         pair: pair.map(|x| lower_canonical(ctx, x)),
@@ -169,17 +169,14 @@ fn lower_keys(ctx: &mut LowerCtx<'_>, dtype: DType, pair: [&Value; 2], keys: &mu
     }
 }
 
-/// The float as at least 32 bits, with one zero and one NaN: the total order tells apart what should
-/// be equal, and puts NaNs with the sign bit first.
+/// Writes the float in at least 32 bits with one zero and one NaN. The total order distinguishes
+/// values that should be equal, and puts NaNs with the sign bit first.
 fn lower_canonical(ctx: &mut LowerCtx<'_>, x: Value) -> Value {
     let ty = match x.ty().element() {
         "f64" => x.ty().clone(),
         _ => x.ty().with_element("f32"),
     };
-    let x = match x.ty() == &ty {
-        true => x,
-        false => ctx.op_as("convert", &[x], "", &ty),
-    };
+    let x = if x.ty() == &ty { x } else { ctx.op_as("convert", &[x], "", &ty) };
     let dtype = if ty.element() == "f64" { DType::F64 } else { DType::F32 };
     let number = |ctx: &mut LowerCtx<'_>, value: f64| {
         ctx.constant(&crate::core::Scalar::Float(value).stablehlo(dtype), &ty)
@@ -200,7 +197,7 @@ fn lower_compare(ctx: &mut LowerCtx<'_>, direction: &str, kind: &str, pair: [&Va
     ctx.op_as("compare", &pair.map(Value::clone), &attributes, &ty)
 }
 
-/// Whether the first elements come before the second, the first key deciding where it can.
+/// Writes the comparison of two lists of keys: the first key that differs decides.
 fn lower_lexicographic(ctx: &mut LowerCtx<'_>, keys: &[Key]) -> Value {
     let less =
         |ctx: &mut LowerCtx<'_>, key: &Key| lower_compare(ctx, "LT", key.kind, key.pair.each_ref());
@@ -215,8 +212,8 @@ fn lower_lexicographic(ctx: &mut LowerCtx<'_>, keys: &[Key]) -> Value {
     before
 }
 
-/// The arrays sorted alike along `axis` by the first `num_keys` of them; equal keys keep their order.
-/// See [`Sort`] for its rules.
+/// Sorts the arrays along `axis` by the first `num_keys` of them. Equal keys keep their order. See
+/// [`Sort`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -237,15 +234,15 @@ pub fn sort_multi(operands: &[impl Borrow<Array>], axis: isize, num_keys: usize)
     }
 }
 
-/// `x` sorted along `axis` (negative ones count from the back), smallest first. See [`Sort`] for the
+/// Sorts `x` along `axis`, smallest first. Negative axes count from the back. See [`Sort`] for the
 /// order and the rules.
 #[track_caller]
 pub fn sort(x: &Array, axis: isize) -> Array {
     sort_multi(&[x], axis, 1).swap_remove(0)
 }
 
-/// `keys` sorted along `axis`, and `values` of the same shape in the order of their keys; equal keys
-/// keep their order. See [`Sort`].
+/// Sorts `keys` along `axis`, and `values` of the same shape in the order of their keys. Equal keys
+/// keep their order. See [`Sort`] for its rules.
 #[track_caller]
 pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array) {
     let mut sorted = sort_multi(&[keys, values], axis, 1);
@@ -253,7 +250,8 @@ pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array)
     (sorted.swap_remove(0), values)
 }
 
-/// The positions, `i32`, that sort `x` along `axis`; equal elements keep their order. See [`Sort`].
+/// Returns the indices, `i32`, that sort `x` along `axis`. Equal elements keep their order. See
+/// [`Sort`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -272,14 +270,14 @@ pub fn argsort(x: &Array, axis: isize) -> Array {
     }
 }
 
-/// `x` sorted along `axis`, largest first: [`sort`] reversed, so NaN comes first.
+/// Sorts `x` along `axis`, largest first: the reverse of [`sort`], so NaN comes first.
 #[track_caller]
 pub fn sort_descending(x: &Array, axis: isize) -> Array {
     rev(&sort(x, axis), &[axis])
 }
 
-/// The positions, `i32`, that sort `x` along `axis`, largest first; equal elements keep their order,
-/// so this is not [`argsort`] reversed.
+/// Returns the indices, `i32`, that sort `x` along `axis`, largest first. Equal elements keep their
+/// order, so this is not the reverse of [`argsort`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -316,7 +314,7 @@ impl Registered for Sort {
             by(0, 1, vec![floats(&[0, 3])]),
             by(0, 1, vec![Sample::uniform(DType::C64, [5], -1.0, 1.0)]),
         ];
-        // Ties and edges of the order: sorted by value, told apart by position.
+        // Ties and edges of the order, distinguished by index.
         for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16, DType::F8E5M2, DType::C64] {
             let key = Sample::listed(dtype, [8], &edges);
             let position: Vec<f64> = (0..8).map(f64::from).collect();
@@ -391,7 +389,7 @@ mod tests {
         use super::*;
         use crate::prelude::grad;
 
-        /// As JAX orders them: one zero, one NaN, ties in their old order.
+        /// The order recorded from JAX: one zero, one NaN, ties in their original order.
         #[test]
         fn floats_have_a_total_order() {
             let edges = [f32::NAN, 0.0, -0.0, f32::INFINITY, -1.0, f32::NEG_INFINITY, 1.0, 0.0];
@@ -401,7 +399,7 @@ mod tests {
                 let order = argsort(&edges, 0);
                 assert_eq!(order.to_vec::<i32>().unwrap(), [5, 4, 1, 2, 7, 6, 3, 0], "{dtype}");
             }
-            // The sign of a NaN does not count.
+            // The sign of a NaN is ignored.
             let nans = [f32::from_bits(0xFFC0_0000), f32::INFINITY, f32::NAN];
             let order = argsort(&Array::from_slice(&nans, [3]).unwrap(), 0);
             assert_eq!(order.to_vec::<i32>().unwrap(), [1, 0, 2]);

@@ -1,4 +1,4 @@
-//! The identity that derivatives do not pass.
+//! The identity with zero derivative.
 
 use super::rules::arity;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
@@ -6,7 +6,7 @@ use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The operand itself, as a constant to every derivative.
+/// Returns its operand, which every derivative treats as a constant.
 ///
 /// | | |
 /// |-|-|
@@ -41,7 +41,7 @@ impl Elementwise for StopGradient {
     fn exemplars() -> Vec<Exemplar> {
         let of = |sample| Exemplar::new(StopGradient, [sample]);
         vec![
-            // Its derivative differs from that of the function it computes: that is its purpose.
+            // By design its derivative differs from finite differences.
             of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
             of(Sample::uniform(DType::C64, [], -1.0, 1.0)).without_derivative(),
             of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
@@ -49,7 +49,7 @@ impl Elementwise for StopGradient {
     }
 }
 
-/// `x`, which derivatives take for a constant. See [`StopGradient`].
+/// Returns `x`, which derivatives treat as a constant. See [`StopGradient`] for its rules.
 #[track_caller]
 pub fn stop_gradient(x: &Array) -> Array {
     bind1(StopGradient, [x])

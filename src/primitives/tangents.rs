@@ -23,8 +23,8 @@ impl Tangent {
         }
     }
 
-    /// Converts a tangent of a value of type `aval` to vary over the mesh axes that the value varies
-    /// over.
+    /// Converts a tangent of a value of type `aval` to vary over the mesh axes that the value
+    /// varies over.
     #[must_use]
     pub(crate) fn vary_like(self, aval: &Aval) -> Tangent {
         match self {

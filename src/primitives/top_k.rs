@@ -11,10 +11,10 @@ use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// The `k` largest elements along an axis, largest first, and where they stand.
+/// The `k` largest elements along an axis, largest first, and their indices.
 ///
-/// The order is NaN > ∞ > … > 0 > -0 > … > -∞, and a NaN with its sign bit set comes last; of equal
-/// elements the one that comes first.
+/// The order is NaN > ∞ > … > 0 > -0 > … > -∞, and a NaN with its sign bit set comes last. Among
+/// equal elements the first one is chosen.
 ///
 /// | | |
 /// |-|-|
@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | the tangents of the chosen elements |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TopK {
-    /// How many, at most the size of the axis.
+    /// The number of elements, at most the size of the axis.
     pub k: usize,
-    /// The axis along which to choose.
+    /// The axis of the search.
     pub axis: usize,
 }
 
@@ -76,7 +76,7 @@ impl Primitive for TopK {
         let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != self.axis).collect();
         order.push(self.axis);
         let mut x = lower_transpose(ctx, &operands[0], &order);
-        // The expansion into a sort takes neither booleans nor elements smaller than a byte.
+        // The expansion into a sort supports neither booleans nor sub-byte elements.
         let dtype = element_dtype(&x);
         let sorted = match dtype {
             DType::I2 | DType::I4 => DType::I8,
@@ -107,7 +107,7 @@ impl Primitive for TopK {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
-        // A heap of `k` elements, met by every other one.
+        // A heap of `k` elements, compared with every other element.
         Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
     }
 }
@@ -133,8 +133,8 @@ fn chosen(name: &str, x: &Array, k: usize, axis: isize) -> (Array, Array) {
     }
 }
 
-/// The `k` largest elements of `x` along `axis` (negative: from the back), largest first, and their
-/// positions, `i32`. See [`TopK`] for the order and the rules.
+/// Returns the `k` largest elements of `x` along `axis`, largest first, and their indices, `i32`.
+/// Negative axes count from the back. See [`TopK`] for the order and the rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -157,21 +157,22 @@ fn check_recall(name: &str, x: &Array, recall_target: f64) {
     }
 }
 
-/// At least the fraction `recall_target` of the `k` largest elements of `x` along `axis`, largest first,
-/// and their positions, `i32`.
+/// Returns at least the fraction `recall_target` of the `k` largest elements of `x` along `axis`,
+/// largest first, and their indices, `i32`.
 ///
-/// It is exact on every platform so far, that is [`top_k`]: any `recall_target` in `0.0..=1.0` is met.
+/// The result is exact on every platform, as that of [`top_k`]: any `recall_target` in `0.0..=1.0`
+/// is met.
 ///
-/// Reference: Chern, Hechtman, Davis, Guo, Majnemer and Kumar, "TPU-KNN: K nearest neighbor search at
-/// peak FLOP/s", 2022, for the approximation.
+/// Reference: Chern, Hechtman, Davis, Guo, Majnemer and Kumar, "TPU-KNN: K nearest neighbor search
+/// at peak FLOP/s", 2022, for the approximation.
 #[track_caller]
 pub fn approx_max_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
     check_recall("approx_max_k", x, recall_target);
     trace::from_caller(|| chosen("approx_max_k", x, k, axis))
 }
 
-/// At least the fraction `recall_target` of the `k` smallest elements of `x` along `axis`, smallest
-/// first, and their positions, `i32`; `x` must be float. Exact, as [`approx_max_k`] is.
+/// Returns at least the fraction `recall_target` of the `k` smallest elements of `x` along `axis`,
+/// smallest first, and their indices, `i32`. `x` must be float. Exact, like [`approx_max_k`].
 #[track_caller]
 pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
     check_recall("approx_min_k", x, recall_target);
@@ -203,7 +204,7 @@ impl Registered for TopK {
             of(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
             of(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
         ];
-        // Ties, where the two one-sided derivatives differ, and no neighbours.
+        // Ties, where the one-sided derivatives differ, and non-finite values.
         for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
             all.push(of(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
         }
@@ -249,7 +250,7 @@ mod tests {
     mod on_cpu {
         use super::*;
 
-        /// As JAX orders them.
+        /// The order recorded from JAX.
         #[test]
         fn the_largest_come_first() {
             let edges =

@@ -1,7 +1,7 @@
-//! Exemplars inside named axes: a collective means something only where its axis is, so its programs are
-//! run on examples along all axes that the exemplar names, each with operands of its own. What a law says
-//! of one example's program, it says of these examples together: rules are applied to the program as it
-//! is, before the axes are bound.
+//! Exemplars inside named axes. A collective has a meaning only inside its axis, so the program of
+//! a collective runs on examples along all axes that the exemplar names, each with different
+//! operands. Laws apply rules to the program of one example, before the axes are bound, and compare
+//! results for all examples together.
 
 use crate::core::{Aval, BatchAxis, Program, Sample, Shape};
 use crate::primitives::rules::{batch_at, batch_at_front};
@@ -15,19 +15,19 @@ fn bound(axis: &(String, usize)) -> BatchAxis {
     BatchAxis::named(&axis.0, axis.1)
 }
 
-/// The type of a value for all examples together: the axes in front.
+/// Returns the type of a value for all examples together, with the axes in front.
 pub(super) fn of_all(aval: &Aval, axes: &Axes) -> Aval {
     let shape: Shape =
         axes.iter().map(|(_, size)| *size).chain(aval.shape.iter().copied()).collect();
     aval.with_shape(shape)
 }
 
-/// The sample for all examples together.
+/// Returns the sample for all examples together.
 pub(super) fn sample_of_all(sample: &Sample, axes: &Axes) -> Sample {
     Sample { aval: of_all(&sample.aval, axes), ..sample.clone() }
 }
 
-/// The program of all examples together.
+/// Returns the program for all examples together.
 pub(super) fn close(program: &Program, axes: &Axes) -> Program {
     axes.iter().rev().fold(program.clone(), |program, axis| {
         let axis = bound(axis);
@@ -41,19 +41,19 @@ pub(super) fn close(program: &Program, axes: &Axes) -> Program {
     })
 }
 
-/// One operand of a program of all examples, as the law of copies gives it.
+/// The form of an operand in the law of copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given {
-    /// Not mapped along the innermost axis: the same for all examples there.
+    /// Not mapped along the innermost axis: equal for all examples.
     Once,
-    /// Mapped, with so many copies.
+    /// Mapped over copies, with their axis in front.
     Copied,
-    /// Mapped, with copies, and the axis behind the array's own.
+    /// Mapped over copies, with their axis behind the axes of the array.
     CopiedBehind,
 }
 
-/// The program of all examples, of operands that are the same along the innermost axis, and given in one
-/// way or another.
+/// Returns the program for all examples, with operands that are equal along the innermost axis, in
+/// one of the forms.
 pub(super) fn close_over_copies(program: &Program, axes: &Axes, given: &[Given]) -> Program {
     let (innermost, outer) = axes.split_last().expect("there is an axis");
     let axis = bound(innermost);

@@ -1,4 +1,4 @@
-//! The laws about derivatives.
+//! Laws of derivatives.
 
 use super::axes::of_all;
 use super::jobs::{Job, Jobs};
@@ -15,7 +15,7 @@ use num_complex::Complex64;
 /// Step of the central differences, in `f64`.
 const STEP: f64 = 1e-5;
 
-/// `(f(x + h·v) - f(x - h·v)) / 2h` of the inexact results, as numbers.
+/// Returns `(f(x + h·v) - f(x - h·v)) / 2h` of the inexact results, as numbers.
 fn central_differences(above: &[Array], below: &[Array]) -> Result<Vec<Numbers>, Error> {
     let pairs = above.iter().zip(below).filter(|(a, _)| a.dtype().is_inexact());
     pairs
@@ -36,7 +36,7 @@ fn compare_slopes(tangents: &[Array], slopes: &[Numbers], tolerance: f64) -> Res
     Ok(())
 }
 
-/// Law 7.
+/// Law 7: symbolic zeros equal dense zeros.
 pub(super) fn symbolic_zeros<'a>(
     subject: &'a Subject,
     jobs: &mut Jobs,
@@ -44,7 +44,7 @@ pub(super) fn symbolic_zeros<'a>(
     let varies = subject.varies();
     let full = subject.directions(7)?;
     let mut pairs = Vec::new();
-    // With one operand that varies, a zero tangent is all there is.
+    // With one varying operand, there is no other tangent to compare.
     let several = varies.iter().filter(|varies| **varies).count() > 1;
     for absent in (0..varies.len()).filter(|&at| several && varies[at]) {
         let x = &subject.operands[absent];
@@ -68,7 +68,7 @@ pub(super) fn symbolic_zeros<'a>(
     }))
 }
 
-/// Law 2.
+/// Law 2: `jvp` equals central differences.
 pub(super) fn jvp<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let directions = subject.directions(11)?;
     let jvp = subject.jvp_of(&subject.program, &directions);
@@ -81,7 +81,7 @@ pub(super) fn jvp<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>
     }))
 }
 
-/// Law 5: the jvp of the jvp, the inner directions held constant.
+/// Law 5: the `jvp` of the `jvp` equals differences, with constant inner directions.
 pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let inner = subject.directions(13)?;
     let outer = subject.directions(17)?;
@@ -100,7 +100,8 @@ pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<
     }))
 }
 
-/// The derivative of `first`, whose first inputs vary along `outer` and whose others do not.
+/// Returns the derivative of `first`, whose first inputs vary along `outer` and whose other inputs
+/// are constant.
 fn jvp_of_jvp(first: &Program, outer: &[Tangent]) -> Program {
     let primals = first.avals_in();
     let (n, outer_avals) = (primals.len(), of_dense(outer, &primals));
@@ -136,14 +137,15 @@ pub(super) fn transpose<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Che
         let along = directions.iter().filter_map(Tangent::array).collect();
         let backward = pair(results.of(pulled)?, along)?;
         let scale = forward.abs().max(backward.abs()).max(1.0);
-        match (forward - backward).abs() <= 1e-9 * scale || !forward.is_finite() {
-            true => Ok(()),
-            false => fail(format!("<Jv, u> is {forward}, <v, J'u> is {backward}")),
+        if (forward - backward).abs() <= 1e-9 * scale || !forward.is_finite() {
+            Ok(())
+        } else {
+            fail(format!("<Jv, u> is {forward}, <v, J'u> is {backward}"))
         }
     }))
 }
 
-/// Random cotangents of the inexact results.
+/// Returns random cotangents of the inexact results.
 pub(super) fn cotangents(subject: &Subject, seed: u64) -> Result<Vec<Array>, Error> {
     let mut stream = Stream(seed);
     let outputs = subject.program.avals_out();
@@ -152,7 +154,8 @@ pub(super) fn cotangents(subject: &Subject, seed: u64) -> Result<Vec<Array>, Err
     of_all.map(|aval| direction(&aval, (stream.next() * 1e6) as u64)).collect()
 }
 
-/// From operands and cotangents of the inexact results to cotangents of the inexact operands.
+/// Returns the program from operands and cotangents of the inexact results to cotangents of the
+/// inexact operands.
 pub(super) fn vjp_of(subject: &Subject) -> Program {
     let n = subject.operands.len();
     let inexact = |aval: &Aval| aval.dtype.is_inexact();

@@ -1,4 +1,4 @@
-//! Which dtypes a primitive takes, and that it computes with each what it computes with a wider one.
+//! The dtypes that a primitive accepts, and comparisons of each with a wider dtype.
 
 use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs, Results};
@@ -8,8 +8,8 @@ use crate::passes;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
 
-/// Primitives whose results depend on how many bits their operands have, or are one of several that are as good:
-/// eigenvectors of either sign.
+/// Primitives whose results depend on the width of their operands or are not unique, as the signs
+/// of eigenvectors.
 const INCOMPARABLE: &[&str] = &[
     "bitcast_convert_type",
     "count_leading_zeros",
@@ -24,24 +24,24 @@ const INCOMPARABLE: &[&str] = &[
     "svd",
 ];
 
-/// How many units in the last place of the largest element a result may be off, where rounded operands are the
-/// same.
+/// Tolerance of a result for equal rounded operands, in units in the last place of the largest
+/// element.
 const ULPS: f64 = 64.0;
 
 /// A primitive on operands of which some have this dtype.
 #[derive(Debug)]
 pub struct Variant {
-    /// The dtype of one kind of operand; of the result, if there are no operands.
+    /// The dtype of one kind of operand, or of the result if there are no operands.
     pub dtype: DType,
-    /// The program of the one operation.
+    /// The program of the operation.
     pub program: Program,
     exemplar: Exemplar,
-    /// The dtype that the exemplar had instead.
+    /// The dtype that the exemplar has in its place.
     instead_of: Option<DType>,
 }
 
-/// The primitive in every dtype that its `abstract_eval` takes for one kind of operand of some exemplar, one
-/// variant each.
+/// Returns one variant of the primitive for every dtype that its `abstract_eval` accepts for one
+/// kind of operand of some exemplar.
 ///
 /// ```
 /// use oxidax::primitives::PRIMITIVES;
@@ -56,7 +56,7 @@ pub fn variants(entry: &Entry) -> Vec<Variant> {
         variants.extend(new);
     };
     let exemplars = (entry.exemplars)();
-    // As they are first, then with other dtypes; those that have elements before those that have none.
+    // The exemplars' dtypes first, then other dtypes; exemplars with elements before those without.
     let (full, empty): (Vec<_>, Vec<_>) =
         exemplars.iter().partition(|exemplar| has_elements(exemplar));
     let exemplars = || full.iter().chain(&empty).copied();
@@ -66,7 +66,7 @@ pub fn variants(entry: &Entry) -> Vec<Variant> {
             own => own.iter().for_each(|&dtype| add(Variant::with(exemplar, dtype, dtype))),
         }
     }
-    // What holds a closure of the user's takes what that takes.
+    // A primitive that holds a user-defined closure accepts what the closure accepts.
     for exemplar in exemplars().filter(|exemplar| !exemplar.primitive.is_opaque()) {
         for own in dtypes_of(exemplar) {
             DType::all().for_each(|dtype| add(Variant::with(exemplar, own, dtype)));
@@ -76,7 +76,7 @@ pub fn variants(entry: &Entry) -> Vec<Variant> {
     variants
 }
 
-/// One program that computes all variants: a compiler that takes it takes each of them.
+/// Returns one program that computes all variants: a compiler that accepts it accepts each variant.
 pub fn joined(variants: &[Variant]) -> Program {
     let avals = variants.iter().flat_map(|variant| variant.program.avals_in());
     trace_rules(avals, |mut inputs| {
@@ -90,8 +90,9 @@ pub fn joined(variants: &[Variant]) -> Program {
     })
 }
 
-/// Runs every variant, all as one module, beside the same operation on the same numbers in `f64`, `c128`, `i64` or
-/// `u64`. For each dtype, why the plugin refuses it or what differs.
+/// Runs all variants as one module, and compares each with the same operation on the same numbers
+/// in `f64`, `c128`, `i64` or `u64`. Returns, for each dtype, the compiler's error or the
+/// difference.
 pub fn check_dtypes(entry: &Entry) -> Vec<(DType, Result<(), String>)> {
     let variants = variants(entry);
     let mut jobs = Jobs::default();
@@ -109,7 +110,7 @@ fn has_elements(exemplar: &Exemplar) -> bool {
     exemplar.operands.iter().all(|operand| operand.aval.size() > 0)
 }
 
-/// The dtypes of the operands, each once.
+/// Returns the distinct dtypes of the operands.
 fn dtypes_of(exemplar: &Exemplar) -> Vec<DType> {
     let mut dtypes: Vec<DType> =
         exemplar.operands.iter().map(|operand| operand.aval.dtype).collect();
@@ -118,10 +119,10 @@ fn dtypes_of(exemplar: &Exemplar) -> Vec<DType> {
     dtypes
 }
 
-/// The widest dtype of the same kind, unless it is this one.
+/// Returns the widest dtype of the same kind, unless `dtype` is the widest.
 fn wide(dtype: DType) -> Option<DType> {
     let wide = match dtype {
-        // It has neither a zero nor negative numbers, so there is little to compare.
+        // The dtype has neither zero nor negative numbers, so a comparison shows little.
         DType::F8E8M0FNU => return None,
         _ if dtype.is_float() => DType::F64,
         _ if dtype.is_complex() => DType::C128,
@@ -132,17 +133,22 @@ fn wide(dtype: DType) -> Option<DType> {
     (wide != dtype).then_some(wide)
 }
 
-/// The operands with `to` in the place of `from`.
+/// Returns the operands with `to` in place of `from`.
 fn replaced(operands: &[Sample], from: DType, to: DType) -> Vec<Sample> {
-    let each = operands.iter().map(|one| match one.aval.dtype == from {
-        true => Sample { aval: one.aval.with_dtype(to), ..one.clone() },
-        false => one.clone(),
-    });
-    each.collect()
+    operands
+        .iter()
+        .map(|one| {
+            if one.aval.dtype == from {
+                Sample { aval: one.aval.with_dtype(to), ..one.clone() }
+            } else {
+                one.clone()
+            }
+        })
+        .collect()
 }
 
 impl Variant {
-    /// The exemplar with `to` in the place of `from`; `None` if the primitive does not take that.
+    /// Returns the exemplar with `to` in place of `from`; `None` if the primitive rejects it.
     fn with(exemplar: &Exemplar, from: DType, to: DType) -> Option<Variant> {
         let operands = replaced(&exemplar.operands, from, to);
         Variant::new(Exemplar { operands, ..exemplar.clone() }, Some(to))
@@ -178,9 +184,12 @@ impl Variant {
         };
         let wide = match wide {
             Some(wide) => {
-                let to_wide = |x: &Array| match x.dtype() == self.dtype {
-                    true => array(&x.aval().with_dtype(wide.dtype), &numbers(x)?.0),
-                    false => Ok(x.clone()),
+                let to_wide = |x: &Array| {
+                    if x.dtype() == self.dtype {
+                        array(&x.aval().with_dtype(wide.dtype), &numbers(x)?.0)
+                    } else {
+                        Ok(x.clone())
+                    }
                 };
                 let operands = operands.iter().map(to_wide).collect::<Result<_, _>>()?;
                 Some(jobs.add(&wide.program, operands))
@@ -203,7 +212,7 @@ impl Asked {
         let Some(wide) = self.wide else {
             return own.iter().try_for_each(|x| numbers(x).map(|_| ()));
         };
-        // What is wider in this way may be too wide for the plugin.
+        // The plugin may not support the wider dtype.
         let Ok(wide) = results.of(wide) else { return Ok(()) };
         for (at, (x, y)) in own.iter().zip(wide).enumerate() {
             let (a, b) = (numbers(x)?.0, numbers(y)?.0);
@@ -217,20 +226,21 @@ impl Asked {
     }
 }
 
-/// Whether a result of dtype `own` is what one of dtype `wide` rounds to.
+/// Returns true if a result of dtype `own` is the rounded result of dtype `wide`.
 fn same(own: DType, wide: DType, a: Complex64, b: Complex64, all: &[Complex64]) -> bool {
     if own == wide {
         return a == b || (a.is_nan() && b.is_nan());
     }
     if own.is_integer() {
         let modulus = 2f64.powi(own.bits() as i32);
-        // Beyond 2⁵³ a double does not know the low bits.
+        // Beyond 2⁵³ a double has no low bits.
         return b.re.abs() > 9e15 || (a.re - b.re).rem_euclid(modulus) == 0.0;
     }
     near(own, a, b, all, ULPS)
 }
 
-/// Whether `a` of dtype `own` is what `b` rounds to, or off by so many units in the last place of the largest of `all`.
+/// Returns true if `a` of dtype `own` equals `b` up to rounding, or differs by at most this number
+/// of units in the last place of the largest of `all`.
 pub(super) fn near(own: DType, a: Complex64, b: Complex64, all: &[Complex64], ulps: f64) -> bool {
     let (largest, epsilon) = (own.real().float_max(), own.real().epsilon());
     let finite = all.iter().filter(|x| x.is_finite());

@@ -1,13 +1,13 @@
-//! Shapes that every elementwise primitive takes, whether or not its exemplars have them.
+//! Laws of elementwise primitives on empty arrays, scalars and axes of size one.
 
 use super::laws::{Laws, examine_all};
 use super::subject::Subject;
 use crate::core::{Aval, Entry, Exemplar, Sample, Shape};
 
-/// No elements, no axes, and axes of one element.
+/// Shapes with no elements, no axes, and axes of size one.
 const SHAPES: [&[usize]; 3] = [&[0, 2], &[], &[1, 3, 1]];
 
-/// Whether every result has the shape that all operands have, whatever that is.
+/// Returns true if every result has the shape of the operands, for every shape.
 ///
 /// ```
 /// use oxidax::primitives::PRIMITIVES;
@@ -22,7 +22,8 @@ pub fn is_elementwise(exemplar: &Exemplar) -> bool {
     SHAPES.iter().all(|shape| in_shape(exemplar, shape).is_some())
 }
 
-/// The exemplar's operands in another shape; `None` if the primitive does not take them, or gives another one.
+/// Returns the exemplar's operands in another shape; `None` if the primitive rejects them or its
+/// results have yet another shape.
 fn in_shape(exemplar: &Exemplar, shape: &[usize]) -> Option<Vec<Sample>> {
     let first = &exemplar.operands.first()?.aval.shape;
     if exemplar.operands.iter().any(|one| one.aval.shape != *first) {
@@ -38,7 +39,7 @@ fn in_shape(exemplar: &Exemplar, shape: &[usize]) -> Option<Vec<Sample>> {
     results.iter().all(|aval| aval.shape.dims() == shape).then_some(samples)
 }
 
-/// The laws that hold for every exemplar, on an elementwise one in all of these shapes.
+/// Checks the laws of every exemplar on an elementwise primitive in all of these shapes.
 pub(super) fn check(entry: &Entry, exemplars: &[Exemplar], laws: &Laws) -> Vec<String> {
     let Some(exemplar) = exemplars.iter().find(|exemplar| is_elementwise(exemplar)) else {
         return Vec::new();

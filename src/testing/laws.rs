@@ -1,4 +1,4 @@
-//! The laws that every primitive keeps, checked on its exemplars.
+//! The laws of primitives, checked on exemplars.
 
 use super::jobs::{Jobs, Results};
 use super::subject::Subject;
@@ -6,13 +6,13 @@ use super::{derivatives, edges, narrow, structure};
 use crate::core::{DType, Entry, Error, Exemplar, Sample, catch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is left of a law once its programs have run.
+/// The comparison of a law, which is called with the results of its programs.
 pub(super) type Check<'a> = Box<dyn FnOnce(&Results) -> Result<(), Error> + 'a>;
 
-/// A law: it asks for programs to be run, and says what their results must be.
+/// A law: adds programs to run, and returns the comparison of their results.
 type Law = for<'a> fn(&'a Subject, &mut Jobs) -> Result<Check<'a>, Error>;
 
-/// Laws by name, which begins with the number that the documentation gives them.
+/// Laws with their names, which start with the number in the documentation.
 pub(super) type Laws = [(&'static str, Law)];
 
 const ALWAYS: &Laws = &[
@@ -25,22 +25,22 @@ const ALWAYS: &Laws = &[
     ("sharding rules speak of dimensions that are there", structure::sharding_rule),
 ];
 
-/// In `f64` or `c128` too, where there is such a thing.
+/// Laws of differentiable exemplars, checked in `f64` or `c128` if possible.
 const OF_DIFFERENTIABLE: &Laws = &[("7 symbolic zeros = dense zeros", derivatives::symbolic_zeros)];
 
-/// In `f64` or `c128`, where differences mean something.
+/// Laws that need `f64` or `c128`, where finite differences are accurate.
 const OF_WIDENED: &Laws = &[
     ("2 jvp = central differences", derivatives::jvp),
     ("5 second derivative = differences of the first", derivatives::second),
 ];
 
-/// As [`OF_WIDENED`], where there is a reverse mode.
+/// Laws that need `f64` or `c128` and reverse mode.
 const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpose)];
 
 /// Checks every law on every exemplar of a primitive.
 ///
 /// # Errors
-/// A list of the laws that do not hold, each with the exemplar and the numbers.
+/// If a law fails: a list of the failed laws with exemplars and numbers.
 ///
 /// ```no_run
 /// use oxidax::testing::check_primitive;
@@ -65,14 +65,10 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
     }
     failures.extend(edges::check(entry, &exemplars, ALWAYS));
     failures.extend(narrow::check(entry, &exemplars));
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(failures.join("\n")),
-    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Checks every law on one exemplar of the primitive that `entry` lists; gives those that do not
-/// hold.
+/// Checks every law on one exemplar of the primitive of `entry`. Returns the failures.
 pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
     let subject = match attempt(|| Subject::new(entry, exemplar, &exemplar.operands)) {
         Ok(subject) => subject,
@@ -82,7 +78,7 @@ pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
         return examine(&subject, &[ALWAYS]);
     }
     let wide: Vec<Sample> = exemplar.operands.iter().map(widened).collect();
-    // A primitive that has a dtype among its parameters may not take wider operands.
+    // A primitive with a dtype parameter may reject wider operands.
     let wide = attempt(|| Subject::new(entry, exemplar, &wide)).ok().filter(Subject::is_double);
     match wide {
         Some(wide) => {
@@ -95,12 +91,12 @@ pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
     }
 }
 
-/// Checks laws on a subject, all programs of all laws together.
+/// Checks laws on a subject, with all programs of all laws as one module.
 fn examine(subject: &Subject, laws: &[&Laws]) -> Vec<String> {
     examine_all([("", subject, laws)])
 }
 
-/// Checks laws on subjects, each with a label, all programs of all of them as one module.
+/// Checks laws on labelled subjects, with all programs of all laws as one module.
 pub(super) fn examine_all<'a>(
     asked: impl IntoIterator<Item = (&'a str, &'a Subject, &'a [&'a Laws])>,
 ) -> Vec<String> {
@@ -130,7 +126,7 @@ pub(super) fn examine_all<'a>(
     failures
 }
 
-/// Runs `f`; what it throws, returns or panics with is the message.
+/// Runs `f` and converts errors and panics to messages.
 pub(super) fn attempt<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(|| catch(f))) {
         Ok(Ok(Ok(value))) => Ok(value),

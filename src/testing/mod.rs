@@ -1,7 +1,7 @@
-//! Checks for primitives and functions, public so that users can run them on their own.
+//! Checks of primitives, public so that users can run them on their own primitives.
 //!
-//! [`check_primitive`] runs every law of the house on a primitive's exemplars. They compare numbers,
-//! so they need a plugin.
+//! [`check_primitive`] checks every law on a primitive's exemplars. The laws compare numbers, so
+//! they need a plugin.
 
 mod axes;
 mod derivatives;

@@ -1,4 +1,4 @@
-//! Derivatives and batches in `bf16`, in which people train.
+//! Derivatives and batches in `bf16`, the dtype of most training.
 
 use super::derivatives::{cotangents, vjp_of};
 use super::dtypes::near;
@@ -9,15 +9,16 @@ use super::structure;
 use super::subject::{Subject, fail, with_directions};
 use crate::core::{Array, DType, Entry, Error, Exemplar, Sample, Tangent};
 
-/// How many units in the last place of the largest element a derivative may be off: it has its own roundings in
-/// between, those of a sum of terms that cancel included.
+/// Tolerance of a derivative in units in the last place of the largest element. Derivatives have
+/// intermediate roundings, including those of sums whose terms cancel.
 const ULPS: f64 = 16.0;
 
-/// Primitives whose derivatives go through many roundings, or a poor condition.
+/// Primitives whose derivatives have many roundings or are ill-conditioned.
 const AMPLIFYING: &[(&str, f64)] = &[];
 
-/// Laws 2, 3 and 4 on all exemplars of a primitive with `bf16` in the place of other floats: derivatives are those
-/// in `f64` of the same numbers, rounded; a batch is its examples. All programs are one module.
+/// Checks laws 2, 3 and 4 on all exemplars of a primitive with `bf16` in place of other floats:
+/// derivatives equal the rounded derivatives of the same numbers in `f64`, and a batch equals its
+/// examples. All programs run as one module.
 pub(super) fn check(entry: &Entry, exemplars: &[Exemplar]) -> Vec<String> {
     let pairs: Vec<Pair> = exemplars
         .iter()
@@ -44,10 +45,12 @@ pub(super) fn check(entry: &Entry, exemplars: &[Exemplar]) -> Vec<String> {
         };
         failures.extend(outcome.err().map(|message| (position, law, message)));
     }
-    let said = failures.into_iter().map(|(position, law, message)| {
-        format!("{} exemplar {position} in bf16: law {law}: {message}", entry.name)
-    });
-    said.collect()
+    failures
+        .into_iter()
+        .map(|(position, law, message)| {
+            format!("{} exemplar {position} in bf16: law {law}: {message}", entry.name)
+        })
+        .collect()
 }
 
 /// An exemplar in `bf16`, and in `f64` with the same numbers.
@@ -62,12 +65,15 @@ struct Pair {
 type Law = for<'a> fn(&'a Pair, &mut Jobs) -> Result<Check<'a>, Error>;
 
 impl Pair {
-    /// `None` if the primitive takes no such operands.
+    /// Returns `None` if the primitive rejects such operands.
     fn new(entry: &Entry, position: usize, exemplar: &Exemplar) -> Option<Pair> {
         let of = |dtype: DType| {
-            let each = exemplar.operands.iter().map(|one| match one.aval.dtype.is_float() {
-                true => Sample { aval: one.aval.with_dtype(dtype), ..one.clone() },
-                false => one.clone(),
+            let each = exemplar.operands.iter().map(|one| {
+                if one.aval.dtype.is_float() {
+                    Sample { aval: one.aval.with_dtype(dtype), ..one.clone() }
+                } else {
+                    one.clone()
+                }
             });
             let subject =
                 attempt(|| Subject::new(entry, exemplar, &each.collect::<Vec<_>>())).ok()?;
@@ -144,7 +150,7 @@ impl Pair {
     }
 }
 
-/// The same numbers in `f64`, if these are in `bf16`.
+/// Converts `bf16` numbers to `f64`.
 fn widened(x: &Array) -> Result<Array, Error> {
     match x.dtype() {
         DType::BF16 => array(&x.aval().with_dtype(DType::F64), &numbers(x)?.0),

@@ -1,5 +1,5 @@
-//! Sample arrays, and arrays as plain numbers. Host and device meet here: what the host can convert
-//! it does, because every conversion on the device is one more program to compile.
+//! Sample arrays, and arrays as plain numbers. Conversions run on the host where possible, because
+//! every conversion on the device compiles a program.
 
 use crate::core::{Array, Aval, DType, Elements, Error, Sample};
 use crate::primitives::convert_element_type;
@@ -11,8 +11,8 @@ use num_complex::{Complex32, Complex64};
 pub struct Numbers(pub Vec<Complex64>);
 
 impl Numbers {
-    /// The first position where two differ by more than `tolerance`, relative to the largest finite
-    /// magnitude in the two or 1; NaN equals NaN, infinities equal themselves.
+    /// Returns the first index at which two lists differ by more than `tolerance`, relative to the
+    /// largest finite magnitude in both or 1. NaN equals NaN, and infinities equal themselves.
     pub fn difference(&self, other: &Numbers, tolerance: f64) -> Option<String> {
         if self.0.len() != other.0.len() {
             return Some(format!("{} elements against {}", self.0.len(), other.0.len()));
@@ -27,14 +27,14 @@ impl Numbers {
         )
     }
 
-    /// The real part of the sum of products, without conjugation: the pairing of a cotangent with a
-    /// tangent.
+    /// Returns the real part of the sum of products, without conjugation: the pairing of a
+    /// cotangent with a tangent.
     pub fn pair(&self, other: &Numbers) -> f64 {
         self.0.iter().zip(&other.0).map(|(a, b)| (a * b).re).sum()
     }
 }
 
-/// The elements of an array.
+/// Returns the elements of an array.
 ///
 /// # Errors
 /// If the array cannot be read.
@@ -70,17 +70,16 @@ pub fn numbers(x: &Array) -> Result<Numbers, Error> {
         DType::I4 | DType::I2 => {
             real(x.to_bytes()?.into_iter().map(|byte| byte.cast_signed().into()).collect())
         }
-        // The small floats: the device knows them.
+        // 8-bit floats are converted on the device.
         _ => numbers(&convert_element_type(x, DType::F32)),
     }
 }
 
-/// The array of this type with these elements, rounded to its dtype; integers are rounded down and
-/// wrap, booleans are whether an element is at least a half, and only complex arrays have imaginary
-/// parts.
+/// Creates an array of this type with these elements, rounded to its dtype. Integers are rounded
+/// down and wrap, booleans are true from one half on, and only complex arrays have imaginary parts.
 ///
 /// # Errors
-/// If the array cannot be made.
+/// If the array cannot be created.
 pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error> {
     macro_rules! made {
         ($to:expr) => {{
@@ -88,9 +87,8 @@ pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error>
             Array::from_slice(&elements, aval.shape.clone())
         }};
     }
-    let whole = |value: &Complex64| match value.re >= 9.3e18 {
-        true => value.re as u64 as i64,
-        false => value.re.floor() as i64,
+    let whole = |value: &Complex64| {
+        if value.re >= 9.3e18 { value.re as u64 as i64 } else { value.re.floor() as i64 }
     };
     let small = |keep: fn(i64) -> u8| {
         let bytes: Vec<u8> = elements.iter().map(|value| keep(whole(value))).collect();
@@ -116,7 +114,7 @@ pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error>
         DType::U2 => small(|value| value as u8 & 0x3),
         DType::I4 => small(|value| ((value as i8) << 4 >> 4).cast_unsigned()),
         DType::I2 => small(|value| ((value as i8) << 6 >> 6).cast_unsigned()),
-        // The small floats: the device knows them.
+        // 8-bit floats are converted on the device.
         _ => array(&aval.with_dtype(DType::F64), elements)
             .map(|wide| convert_element_type(&wide, aval.dtype)),
     }
@@ -138,10 +136,10 @@ impl Stream {
     }
 }
 
-/// A sample operand as an array; `seed` chooses the random elements.
+/// Creates the array of a sample operand; `seed` selects the random elements.
 ///
 /// # Errors
-/// If the array cannot be made.
+/// If the array cannot be created.
 pub fn sample(sample: &Sample, seed: u64) -> Result<Array, Error> {
     let mut stream = Stream(seed);
     let aval = &sample.aval;
@@ -153,9 +151,12 @@ pub fn sample(sample: &Sample, seed: u64) -> Result<Array, Error> {
     let elements: Vec<Complex64> = real
         .into_iter()
         .enumerate()
-        .map(|(at, re)| match aval.dtype.is_complex() {
-            true => Complex64::new(re, element(at + aval.size())),
-            false => Complex64::new(re, 0.0),
+        .map(|(at, re)| {
+            if aval.dtype.is_complex() {
+                Complex64::new(re, element(at + aval.size()))
+            } else {
+                Complex64::new(re, 0.0)
+            }
         })
         .collect();
     array(aval, &elements)
@@ -168,7 +169,7 @@ mod tests {
     mod on_cpu {
         use super::*;
 
-        /// What the host converts comes out as the device converts it.
+        /// Conversions on the host equal conversions on the device.
         #[test]
         fn elements_go_there_and_back_in_every_dtype() {
             let values = [-2.0, -1.0, 0.0, 1.0, 0.5];

@@ -1,4 +1,4 @@
-//! The laws about types, batching, evaluation, text and cost.
+//! Laws of types, batching, evaluation, text and cost.
 
 use super::axes::{Given, close, close_over_copies, of_all};
 use super::jobs::{Job, Jobs};
@@ -13,10 +13,10 @@ use crate::primitives::rules::move_axis;
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
 
-/// How many examples a batch has.
+/// The number of examples in a batch.
 const SIZE: usize = 3;
 
-/// Law 1.
+/// Law 1: results have the declared types.
 pub(super) fn types<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let job = subject.ask(jobs);
     Ok(Box::new(move |results| {
@@ -32,20 +32,20 @@ pub(super) fn types<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
     }))
 }
 
-/// Law 6.
+/// Law 6: the compiled program equals the operation.
 pub(super) fn program_equals_operation<'a>(
     subject: &'a Subject,
     jobs: &mut Jobs,
 ) -> Result<Check<'a>, Error> {
     let job = subject.ask(jobs);
     Ok(Box::new(move |results| {
-        // A program of the one operation, unless it takes several to bind named axes.
+        // A program of the operation alone, unless named axes need more.
         let eager = passes::eval(&close(&subject.program, &subject.axes), &subject.operands);
         compare("operation and program", &eager, results.of(job)?, 0.0)
     }))
 }
 
-/// Law 8.
+/// Law 8: the program prints, parses and verifies.
 pub(super) fn text<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
     passes::verify(&subject.program)?;
     let text = subject.program.to_string();
@@ -64,21 +64,21 @@ pub(super) fn text<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
     Ok(Box::new(|_| Ok(())))
 }
 
-/// The law of cost.
+/// The law of cost: counts are finite and plausible.
 pub(super) fn cost<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
     let cost = passes::cost(&subject.program);
-    // Slices and updates in place touch a part of their operands, but all of the smallest operand or result.
+    // Slices and in-place updates touch a part of their operands, but all of the smallest operand
+    // or result.
     let sizes = [subject.program.avals_in(), subject.program.avals_out()].concat();
     let size = sizes.iter().map(Aval::bytes).min().unwrap_or_default();
-    match cost.bytes >= size as u64 || subject.operands.is_empty() {
-        true => Ok(Box::new(|_| Ok(()))),
-        false => {
-            fail(format!("{} bytes moved, the smallest operand or result has {size}", cost.bytes))
-        }
+    if cost.bytes >= size as u64 || subject.operands.is_empty() {
+        Ok(Box::new(|_| Ok(())))
+    } else {
+        fail(format!("{} bytes moved, the smallest operand or result has {size}", cost.bytes))
     }
 }
 
-/// The law of sharding rules: each dimension of a result runs along others of the operands.
+/// The law of sharding rules: each result dimension corresponds to existing operand dimensions.
 pub(super) fn sharding_rule<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, Error> {
     let program = &subject.program;
     for eqn in program.eqns() {
@@ -103,15 +103,16 @@ pub(super) fn sharding_rule<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Ch
     Ok(Box::new(|_| Ok(())))
 }
 
-/// One way to map operands: which of them, and for each whether its batch axis is the last.
+/// A choice of mapped operands: true for each mapped operand, and true for each whose batch axis is
+/// last.
 struct Mapping {
     mapped: Vec<bool>,
     last: Vec<bool>,
 }
 
 impl Mapping {
-    /// Every subset of operands: a single one with the batch axis first and last, several with the
-    /// one and the other in turn.
+    /// Returns every subset of operands: single operands with the batch axis first and last,
+    /// several with both in turn.
     fn all(n: usize) -> Vec<Mapping> {
         let mut all = Vec::new();
         for subset in 1..1u32 << n {
@@ -135,14 +136,14 @@ impl Mapping {
         all
     }
 
-    /// Where operands of these types have the batch axis.
+    /// Returns the batch axes of operands of these types.
     fn axes(&self, avals: &[Aval]) -> Vec<Option<usize>> {
         let axis = |at: usize| if self.last[at] { avals[at].rank() } else { 0 };
         (0..avals.len()).map(|at| self.mapped[at].then(|| axis(at))).collect()
     }
 }
 
-/// Law 4: the batch rule against a loop over examples with other random elements each.
+/// Law 4: a batch equals a loop over examples with different random elements.
 pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let (n, n_named) = (subject.operands.len(), subject.axes.len());
     let example = |seed: u64| -> Result<Vec<Array>, Error> {
@@ -185,7 +186,8 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
     }))
 }
 
-/// The batched program with the batch axis of its outputs in front, and which outputs have one.
+/// Returns the batched program with the batch axis of its outputs in front, and the batch axis of
+/// each output.
 fn batched_program(program: &Program, axes: &[Option<usize>]) -> (Program, Vec<Option<usize>>) {
     let mut out_axes = Vec::new();
     let batched = program.avals_in().into_iter().zip(axes).map(|(aval, at)| match at {
@@ -201,8 +203,8 @@ fn batched_program(program: &Program, axes: &[Option<usize>]) -> (Program, Vec<O
     (program, out_axes)
 }
 
-/// The law of copies, for what stands in named axes: an operand that is the same for all examples is as
-/// good as so many copies of it, wherever their axis lies.
+/// The law of copies, for operations inside named axes: an operand that is equal for all examples
+/// is equivalent to copies of it, wherever their axis is.
 pub(super) fn copies<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     if subject.axes.is_empty() {
         return Ok(Box::new(|_| Ok(())));

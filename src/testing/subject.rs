@@ -1,4 +1,4 @@
-//! What the laws look at: one primitive on concrete operands.
+//! The subject of the laws: one primitive on concrete operands.
 
 use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs};
@@ -13,10 +13,10 @@ use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
 use std::sync::Arc;
 
-/// One primitive on concrete operands, and the program of that one operation.
+/// One primitive on concrete operands, and the program of this operation.
 ///
-/// Inside named axes the program is that of one example, and everything concrete is for all examples
-/// together: [`Subject::run`] brings both together.
+/// Inside named axes the program is that of one example, and concrete values are those of all
+/// examples together. [`Subject::run`] combines both.
 pub(super) struct Subject {
     pub(super) entry: Entry,
     pub(super) primitive: Arc<dyn Primitive>,
@@ -46,19 +46,20 @@ pub(super) fn compare(what: &str, a: &[Array], b: &[Array], tolerance: f64) -> R
     Ok(())
 }
 
-/// A random direction for an array of this type.
+/// Returns a random direction for an array of this type.
 pub(super) fn direction(aval: &Aval, seed: u64) -> Result<Array, Error> {
     let uniform = Sample::uniform(aval.dtype, &aval.shape, -1.0, 1.0);
     sample(&uniform, seed.wrapping_mul(0x1234_5678_9ABC_DEF1))
 }
 
-/// The types of the tangents among `directions` that are not symbolic zeros, of primals of these types.
+/// Returns the types of the tangents of `directions` that are not symbolic zeros, for primals of
+/// these types.
 pub(super) fn of_dense(directions: &[Tangent], primals: &[Aval]) -> Vec<Aval> {
     let dense = directions.iter().zip(primals).filter(|(direction, _)| !direction.is_zero());
     dense.map(|(_, aval)| aval.clone()).collect()
 }
 
-/// The operands, then those of the directions that are not symbolic zeros.
+/// Returns the operands, then the directions that are not symbolic zeros.
 pub(super) fn with_directions(operands: &[Array], directions: &[Tangent]) -> Vec<Array> {
     operands.iter().chain(directions.iter().filter_map(Tangent::array)).cloned().collect()
 }
@@ -84,7 +85,7 @@ impl Subject {
         Ok(Subject { entry, primitive, samples, operands, program, axes, tolerance })
     }
 
-    /// Whether everything that varies is wide enough for differences.
+    /// Returns true if everything that varies is wide enough for finite differences.
     pub(super) fn is_double(&self) -> bool {
         let double = |aval: &Aval| matches!(aval.dtype, DType::F64 | DType::C128);
         let varies = self.operands.iter().any(|x| double(x.aval()));
@@ -93,18 +94,24 @@ impl Subject {
         varies && results.iter().any(inexact) && results.iter().filter(|a| inexact(a)).all(double)
     }
 
-    /// Which operands vary.
+    /// Returns true for each operand that varies.
     pub(super) fn varies(&self) -> Vec<bool> {
         self.operands.iter().map(|x| x.dtype().is_inexact()).collect()
     }
 
-    /// Random tangents, dense for inexact operands.
+    /// Returns random tangents, dense for inexact operands.
     pub(super) fn directions(&self, seed: u64) -> Result<Vec<Tangent>, Error> {
-        let each = self.operands.iter().enumerate().map(|(at, x)| match x.dtype().is_inexact() {
-            true => Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?)),
-            false => Ok(Tangent::zero_like(x)),
-        });
-        each.collect()
+        self.operands
+            .iter()
+            .enumerate()
+            .map(|(at, x)| {
+                if x.dtype().is_inexact() {
+                    Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?))
+                } else {
+                    Ok(Tangent::zero_like(x))
+                }
+            })
+            .collect()
     }
 
     /// Moves the inexact operands along the directions by `step`.
@@ -120,8 +127,8 @@ impl Subject {
         self.operands.iter().zip(directions).map(along).collect()
     }
 
-    /// The derivative as a program: inputs are primals and dense directions, outputs the tangents
-    /// of the inexact results.
+    /// Returns the derivative as a program. Inputs are primals and dense directions, outputs the
+    /// tangents of the inexact results.
     pub(super) fn jvp_of(&self, program: &Program, directions: &[Tangent]) -> Program {
         let n = self.operands.len();
         let primals = &program.avals_in()[..n];
@@ -144,12 +151,12 @@ impl Subject {
         })
     }
 
-    /// Asks for one example's program to be run for all of them.
+    /// Adds a run of one example's program for all examples.
     pub(super) fn run(&self, jobs: &mut Jobs, program: &Program, arguments: Vec<Array>) -> Job {
         jobs.add(&close(program, &self.axes), arguments)
     }
 
-    /// Asks for the program on its own operands.
+    /// Adds a run of the program on its operands.
     pub(super) fn ask(&self, jobs: &mut Jobs) -> Job {
         self.run(jobs, &self.program, self.operands.clone())
     }

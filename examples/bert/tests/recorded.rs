@@ -107,13 +107,13 @@ mod on_cpu {
         let (recorded, notes) = (arrays(&folder()), notes(&folder()));
         let number = |name: &str| notes["adamw"][name].as_f64().unwrap();
         let scale = notes["scale"].as_f64().unwrap();
-        let optimizer = optim::Adam {
+        let options = optim::AdamWOptions {
             b1: number("b1"),
             b2: number("b2"),
             weight_decay: number("weight_decay"),
-            ..optim::Adam::new(number("learning_rate"))
-        }
-        .optimizer();
+            ..optim::AdamWOptions::default()
+        };
+        let optimizer = optim::adamw_with(number("learning_rate"), options);
         let mut model = weights::load(&folder()).unwrap().0;
         let mut state = optimizer.init(&model);
         let step = jit(move |model: Bert, state: optim::State, texts: Texts, probe: Array| {

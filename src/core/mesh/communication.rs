@@ -1,24 +1,24 @@
-//! What an operation sends from device to device.
+//! Communication of an operation between devices.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A kind of operation between devices, by XLA's name.
+/// A kind of collective operation, with XLA's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Collective {
-    /// A sum or the like of what all have, to all.
+    /// Reduces values of all devices; every device gets the result.
     AllReduce,
-    /// What all have, put together, to all.
+    /// Concatenates values of all devices; every device gets the result.
     AllGather,
-    /// A sum or the like of what all have, a part to each.
+    /// Reduces values of all devices; each device gets a part of the result.
     ReduceScatter,
-    /// A part from each to each.
+    /// Sends a part from each device to each device.
     AllToAll,
-    /// What one has to one other.
+    /// Sends values from one device to another.
     CollectivePermute,
-    /// What one has to all.
+    /// Sends a value from one device to all.
     CollectiveBroadcast,
 }
 
@@ -27,7 +27,7 @@ use Collective::{
 };
 
 impl Collective {
-    /// The name that XLA's programs call it by.
+    /// Returns XLA's name of the operation.
     pub fn name(self) -> &'static str {
         match self {
             AllReduce => "all-reduce",
@@ -39,7 +39,7 @@ impl Collective {
         }
     }
 
-    /// What an operation of this name does; where one is split into a start and an end, its start.
+    /// Returns the kind of an XLA operation; of a pair of start and end, only the start counts.
     pub(crate) fn of(opcode: &str) -> Option<Collective> {
         match opcode.strip_suffix("-start").unwrap_or(opcode) {
             "all-reduce" => Some(AllReduce),
@@ -59,19 +59,19 @@ impl fmt::Display for Collective {
     }
 }
 
-/// What an operation sends from device to device when axes of a mesh run over devices.
+/// The communication of an operation along mesh axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
-    /// Who gets what.
+    /// The kind of collective.
     pub kind: Collective,
-    /// Along which axes.
+    /// The mesh axes.
     pub axes: Vec<String>,
-    /// For permutations, from whom to whom along the axis.
+    /// Source and destination indices along the axis, for permutations.
     pub pairs: Vec<(usize, usize)>,
 }
 
 impl Communication {
-    /// Everybody along the axes takes part alike.
+    /// Creates a communication in which all devices along the axes take part.
     pub fn along(kind: Collective, axes: &[String]) -> Communication {
         Communication { kind, axes: axes.to_vec(), pairs: Vec::new() }
     }

@@ -1,13 +1,13 @@
-//! [`ShardingRule`]: which dimensions of an operation's operands and results go together.
+//! [`ShardingRule`]: corresponding dimensions of an operation's operands and results.
 
 use crate::core::types::aval::Aval;
 
-/// For each dimension of each result, the dimensions of operands that it runs along: cut an operand there, and each device
-/// can make its part of the result of its part of the operand.
+/// The operand dimensions that correspond to each result dimension. If the operand is split along
+/// such a dimension, each device can compute its part of the result from its part of the operand.
 ///
-/// It says what Shardy's
-/// [`OpShardingRule`](https://openxla.org/shardy/sharding_representation) says by factors. Dimensions of operands that no
-/// result runs along are summed over, looked up in, or needed as a whole.
+/// The rule is equivalent to the factors of Shardy's
+/// [`OpShardingRule`](https://openxla.org/shardy/sharding_representation). Operand dimensions without
+/// a result dimension are summed over, looked up in, or needed as a whole.
 ///
 /// ```
 /// use oxidax::core::ShardingRule;
@@ -19,17 +19,19 @@ use crate::core::types::aval::Aval;
 pub struct ShardingRule(Vec<Vec<Vec<(usize, usize)>>>);
 
 impl ShardingRule {
-    /// Of one result: for each of its dimensions, operands and their dimensions.
+    /// Creates the rule of one result: for each of its dimensions, operands and their dimensions.
     pub fn one(dims: impl IntoIterator<Item = Vec<(usize, usize)>>) -> ShardingRule {
         ShardingRule(vec![dims.into_iter().collect()])
     }
 
-    /// Of one result and one operand: for each dimension of the result, that of the operand.
+    /// Creates the rule of one result and one operand: for each result dimension, the operand
+    /// dimension.
     pub fn moved(dims: impl IntoIterator<Item = Option<usize>>) -> ShardingRule {
         Self::one(dims.into_iter().map(|dim| dim.map(|dim| (0, dim)).into_iter().collect()))
     }
 
-    /// Each dimension runs along those at the same place, of operands of the result's rank and of its size there.
+    /// Creates the rule in which each result dimension corresponds to the operand dimensions with
+    /// the same index and size, for operands of the same rank.
     pub fn in_place(operands: &[Aval], results: &[Aval]) -> ShardingRule {
         let of = |result: &Aval| {
             let at = |dim: usize| {
@@ -43,23 +45,24 @@ impl ShardingRule {
         ShardingRule(results.iter().map(of).collect())
     }
 
-    /// The dimensions of operands that a dimension of a result runs along: operand and dimension.
+    /// Returns the operand dimensions that correspond to a result dimension: operand and dimension.
     pub fn along(&self, result: usize, dim: usize) -> &[(usize, usize)] {
         self.0.get(result).and_then(|dims| dims.get(dim)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether some dimension of a result runs along this one.
+    /// Returns true if a result dimension corresponds to this operand dimension.
     pub fn is_kept(&self, operand: usize, dim: usize) -> bool {
         self.0.iter().flatten().any(|along| along.contains(&(operand, dim)))
     }
 }
 
-/// Of a reshape: for each dimension of the result, that of the operand whose outermost part it is, or that is its own.
+/// Returns the rule of a reshape: a result dimension corresponds to the operand dimension that it
+/// equals or whose outermost part it is.
 pub(crate) fn reshaped(from: &[usize], to: &[usize]) -> ShardingRule {
     let mut dims = vec![None; to.len()];
     let (mut i, mut j) = (0, 0);
     while i < from.len() && j < to.len() {
-        // The shortest runs of dimensions that have the same number of elements.
+        // The shortest runs of dimensions with the same number of elements.
         let (first_i, first_j) = (i, j);
         let (mut a, mut b) = (from[i], to[j]);
         (i, j) = (i + 1, j + 1);

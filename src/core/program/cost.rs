@@ -1,4 +1,4 @@
-//! What an equation costs: arithmetic, transcendentals, memory traffic.
+//! Cost of an equation: arithmetic, transcendentals and memory traffic.
 
 use crate::core::types::aval::Aval;
 use crate::core::types::precision::Precision;
@@ -14,44 +14,45 @@ pub struct Cost {
     pub transcendentals: u64,
     /// Bytes read and written if nothing is fused.
     pub bytes: u64,
-    /// How the equation goes over them; [`Access::Whole`] for a sum of several.
+    /// The access pattern; [`Access::Whole`] for a sum of several equations.
     pub access: Access,
 }
 
-/// How an equation goes over its memory, which decides what a compiler joins it with.
+/// The memory access pattern of an equation, which decides its fusion by a compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// It needs operands as a whole, and its results are there as a whole: products, sorts, solvers.
+    /// Operands and results are needed as a whole: products, sorts, solvers.
     #[default]
     Whole,
-    /// An element of the results is made of those at the same place in the operands.
+    /// An element of the results depends on the operand elements with the same index.
     Pointwise,
-    /// Elements move, and nothing is computed.
+    /// Elements move without computation.
     Movement,
-    /// Elements of the operands go into fewer of the results.
+    /// Elements of the operands are combined into fewer elements of the results.
     Reduction,
 }
 
-/// A sum of products as a matrix unit sees it: `batch` products of `[m, k]` and `[k, n]`.
+/// Sizes of a matrix product for a matrix unit: `batch` products of `[m, k]` and `[k, n]`.
 ///
-/// A convolution is one with the taps of its window in `k`, as if it was gathered into a matrix; taps outside of the
-/// input are in these sizes and not in [`Cost::flops`].
+/// For a convolution, `k` includes the taps of its window, as if it were gathered into a matrix.
+/// Taps outside of the input are included in these sizes, but not in [`Cost::flops`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Contraction {
-    /// How many products.
+    /// The number of products.
     pub batch: usize,
     /// Rows of the result.
     pub m: usize,
     /// Columns of the result.
     pub n: usize,
-    /// Over how many products each element is a sum.
+    /// The number of products that each element sums.
     pub k: usize,
-    /// How often a unit that multiplies `bf16` goes over it: 1, for `f32` 3 at high precision and 6 at the highest.
+    /// The number of passes of a `bf16` unit: 1, for `f32` 3 at high and 6 at the highest
+    /// precision.
     pub passes: u32,
 }
 
 impl Contraction {
-    /// How often a unit that multiplies `bf16` goes over operands of this type at this precision.
+    /// Returns the number of passes of a `bf16` unit for operands of this type at this precision.
     pub(crate) fn passes(operand: &Aval, precision: [Precision; 2]) -> u32 {
         let each = precision.map(|precision| match precision {
             Precision::Default => 1,
@@ -71,7 +72,8 @@ fn elements(results: &[Aval]) -> u64 {
 }
 
 impl Cost {
-    /// Whether a compiler makes the results again wherever they are used: constants, and what moves into something larger.
+    /// Returns true if a compiler recomputes the results at each use: constants, and movement into
+    /// larger arrays.
     pub(crate) fn is_remade(self, operands: &[Aval], results: &[Aval]) -> bool {
         let largest = |avals: &[Aval]| avals.iter().map(Aval::size).max();
         match (self.access, largest(operands)) {
@@ -81,7 +83,7 @@ impl Cost {
         }
     }
 
-    /// The same so many times.
+    /// Returns `count` times the cost.
     #[must_use]
     pub fn times(self, count: usize) -> Cost {
         let times = count as u64;
@@ -93,35 +95,36 @@ impl Cost {
         }
     }
 
-    /// Everything read and written, as a whole. The operations are for the caller to add.
+    /// Counts all operands and results as traffic. The caller adds the operations.
     pub fn whole(operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { bytes: traffic(operands, results), ..Cost::default() }
     }
 
-    /// Data movement only.
+    /// Counts data movement only.
     pub fn movement(operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { access: Access::Movement, ..Cost::whole(operands, results) }
     }
 
-    /// Data movement that touches only a part of the first operand, as large as `part`, and all of the others.
+    /// Counts data movement of a part of the first operand, as large as `part`, and of all other
+    /// operands.
     pub fn part(operands: &[Aval], part: &Aval) -> Cost {
         let part = std::slice::from_ref(part);
         Cost::movement(operands.get(1..).unwrap_or(&[]), &[part, part].concat())
     }
 
-    /// One operation per element of the results.
+    /// Counts one operation per element of the results.
     pub fn elementwise(operands: &[Aval], results: &[Aval]) -> Cost {
         let access = Access::Pointwise;
         Cost { flops: elements(results), access, ..Cost::whole(operands, results) }
     }
 
-    /// One transcendental per element of the results.
+    /// Counts one transcendental per element of the results.
     pub fn transcendental(operands: &[Aval], results: &[Aval]) -> Cost {
         let access = Access::Pointwise;
         Cost { transcendentals: elements(results), access, ..Cost::whole(operands, results) }
     }
 
-    /// One operation per element of the operands but the first that goes into each result.
+    /// Counts one operation per operand element except the first of each result.
     pub fn reduction(operands: &[Aval], results: &[Aval]) -> Cost {
         let flops = elements(operands).saturating_sub(elements(results));
         Cost { flops, access: Access::Reduction, ..Cost::whole(operands, results) }

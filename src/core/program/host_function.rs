@@ -1,8 +1,8 @@
 //! Host functions: closures of the user's that compiled programs call.
 //!
-//! A program's text can name a host function only by a number. The table here leads from that number to the
-//! closure; whoever holds the [`HostFunction`] (the primitive in a program, and so the executable made of it)
-//! keeps it alive.
+//! A program's text can name a host function only by a number. The table here leads from that
+//! number to the closure; whoever holds the [`HostFunction`] (the primitive in a program, and so
+//! the executable made of it) keeps it alive.
 
 use crate::core::array::host_array::HostArray;
 use crate::core::error::Error;
@@ -50,8 +50,8 @@ impl HostFunction {
         HostFunction::of_type::<F>(key, run)
     }
 
-    /// The same where `run` wraps a closure of the user's of type `U`: it is the captures of that one that
-    /// count.
+    /// The same where `run` wraps a closure of the user's of type `U`: it is the captures of that
+    /// one that count.
     pub fn of_type<U: 'static>(
         key: impl Into<String>,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
@@ -76,8 +76,8 @@ impl HostFunction {
         HostFunction(inner)
     }
 
-    /// The function on a batch of `size`: once for each example, in order. `mapped` says which operands have
-    /// a batch axis, at the front; results get one.
+    /// The function on a batch of `size`: once for each example, in order. `mapped` says which
+    /// operands have a batch axis, at the front; results get one.
     pub(crate) fn batched(&self, mapped: &[bool], size: usize) -> HostFunction {
         let identity = Identity::Batched(Box::new(self.0.identity.clone()), mapped.to_vec(), size);
         let (inner, mapped) = (self.clone(), mapped.to_vec());
@@ -161,8 +161,8 @@ pub(crate) fn as_callback<R>(f: impl FnOnce() -> R) -> R {
     INSIDE.scope(true, f)
 }
 
-/// An error if a callback is running on this thread: the program that called it waits for it, and holds what
-/// another program needs.
+/// An error if a callback is running on this thread: the program that called it waits for it, and
+/// holds what another program needs.
 pub(crate) fn refuse_inside(doing: &str) -> Result<(), Error> {
     if !INSIDE.get() {
         return Ok(());

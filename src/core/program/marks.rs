@@ -164,8 +164,8 @@ impl Marks<Dense> {
         Marks::of(tangents, |tangent| !tangent.is_zero())
     }
 
-    /// Returns one tangent per position: the next of `arrays` where there is a mark, a symbolic zero
-    /// of the type in `avals` elsewhere.
+    /// Returns one tangent per position: the next of `arrays` where there is a mark, a symbolic
+    /// zero of the type in `avals` elsewhere.
     pub(crate) fn tangents(
         &self,
         avals: impl IntoIterator<Item = Aval>,

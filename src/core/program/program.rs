@@ -119,8 +119,8 @@ impl Program {
         Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
     }
 
-    /// The same equations with other inputs: each is an old one, or one of a type that nothing uses.
-    /// Old inputs that are left out must be unused.
+    /// The same equations with other inputs: each is an old one, or one of a type that nothing
+    /// uses. Old inputs that are left out must be unused.
     pub(crate) fn with_inputs(&self, inputs: &[Result<usize, Aval>]) -> Program {
         let mut avals = self.avals.clone();
         let inputs: Vec<Var> = inputs
@@ -165,8 +165,8 @@ impl Program {
         })
     }
 
-    /// The names of the axes that equations here, or in programs held by one, speak of: each once, in
-    /// order.
+    /// The names of the axes that equations here, or in programs held by one, speak of: each once,
+    /// in order.
     pub fn axis_names(&self) -> &[String] {
         self.axis_names.get_or_init(|| {
             let mut names: Vec<String> =

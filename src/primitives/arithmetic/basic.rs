@@ -1,4 +1,4 @@
-//! Negation and the four operations.
+//! Negation, addition, subtraction, multiplication and division.
 
 use crate::core::{Array, DType, Exemplar, Operand, RuleError, Sample, Tangent, bind1};
 use crate::primitives::elementwise::{
@@ -36,7 +36,7 @@ impl Elementwise for Neg {
     }
 }
 
-/// `-x`, element by element. See [`Neg`] for its rules.
+/// Negates each element of `x`. See [`Neg`] for its rules.
 #[doc(alias = "negative")]
 #[track_caller]
 pub fn neg(x: &Array) -> Array {
@@ -74,7 +74,7 @@ impl Elementwise for Add {
     }
 }
 
-/// `x + y` with promotion and broadcasting. See [`Add`] for its rules.
+/// Adds two arrays or numbers, with promotion and broadcasting. See [`Add`] for its rules.
 #[track_caller]
 pub fn add(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("add", [x.like(), y.like()]);
@@ -126,7 +126,7 @@ impl Elementwise for Sub {
     }
 }
 
-/// `x - y` with promotion and broadcasting. See [`Sub`] for its rules.
+/// Subtracts `y` from `x`, with promotion and broadcasting. See [`Sub`] for its rules.
 #[doc(alias = "subtract")]
 #[track_caller]
 pub fn sub(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -169,7 +169,7 @@ impl Elementwise for Mul {
     }
 }
 
-/// `x * y` with promotion and broadcasting. See [`Mul`] for its rules.
+/// Multiplies two arrays or numbers, with promotion and broadcasting. See [`Mul`] for its rules.
 #[doc(alias = "multiply")]
 #[track_caller]
 pub fn mul(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -212,7 +212,8 @@ impl Elementwise for Div {
     }
 }
 
-/// `x / y` with promotion and broadcasting; integers become floats first. See [`Div`].
+/// Divides `x` by `y`, with promotion and broadcasting. Integers become floats first. See [`Div`]
+/// for its rules.
 #[doc(alias = "divide")]
 #[doc(alias = "true_divide")]
 #[track_caller]

@@ -1,4 +1,4 @@
-//! The larger and the smaller of two numbers, and the nearest between two bounds.
+//! Elementwise maximum, minimum and clamp.
 
 use super::basic::mul;
 use crate::core::{
@@ -17,8 +17,8 @@ use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The share of each operand's tangent in that of an extremum `z`: all where it was chosen, half where
-/// both were, none elsewhere.
+/// Returns the weight of one operand's tangent in the tangent of the extremum `z`: 1 where the
+/// operand was chosen, 1/2 at ties, else 0.
 fn share(z: &Array, own: &Array, other: &Array) -> Array {
     let tie = select(&eq(other, z), &full_like(z, 0.5), &full_like(z, 1.0));
     select(&eq(own, z), &tie, &zeros_like(z))
@@ -31,8 +31,8 @@ fn extremum_jvp(z: Array, primals: &[Array], tangents: &[Tangent]) -> (Vec<Array
     (vec![z], vec![add_tangents(&left, &right)])
 }
 
-/// Writes `name`; for complex numbers, which have no such operation, a comparison by real and then by
-/// imaginary part and a selection.
+/// Writes the operation `name`. For complex numbers, which StableHLO does not order, writes a
+/// comparison by real and then imaginary part, and a selection.
 fn lower_extremum(
     ctx: &mut LowerCtx<'_>,
     name: &str,
@@ -64,7 +64,7 @@ fn lower_extremum(
     ctx.op_as("select", &chosen, "", &result.stablehlo())
 }
 
-/// The larger of two numbers, element by element.
+/// Elementwise maximum.
 ///
 /// | | |
 /// |-|-|
@@ -102,8 +102,8 @@ impl Elementwise for Max {
     }
 }
 
-/// The larger of `x` and `y`, element by element, with promotion and broadcasting; NaN where either is.
-/// See [`Max`] for its rules.
+/// Returns the elementwise maximum of `x` and `y`, with promotion and broadcasting; NaN where
+/// either is NaN. See [`Max`] for its rules.
 #[doc(alias = "max")]
 #[track_caller]
 pub fn maximum(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -121,13 +121,13 @@ fn exemplars(extremum: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
         pair(DType::U8, &[255.0, 0.0], &[1.0, 128.0]),
         pair(DType::Bool, &[0.0, 0.0, 1.0, 1.0], &[0.0, 1.0, 0.0, 1.0]),
         pair(DType::C64, &[1.0, 2.0], &[1.5, -2.0]),
-        // Ties and NaN, where there is no derivative.
+        // Ties and NaN have no derivative.
         pair(DType::F32, &[1.0, -0.0, f64::NAN, 1.0], &[1.0, 0.0, 1.0, f64::NAN])
             .without_derivative(),
     ]
 }
 
-/// The smaller of two numbers, element by element.
+/// Elementwise minimum.
 ///
 /// | | |
 /// |-|-|
@@ -165,8 +165,8 @@ impl Elementwise for Min {
     }
 }
 
-/// The smaller of `x` and `y`, element by element, with promotion and broadcasting; NaN where either is.
-/// See [`Min`] for its rules.
+/// Returns the elementwise minimum of `x` and `y`, with promotion and broadcasting; NaN where
+/// either is NaN. See [`Min`] for its rules.
 #[doc(alias = "min")]
 #[track_caller]
 pub fn minimum(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -174,14 +174,14 @@ pub fn minimum(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Min, [&x, &y])
 }
 
-/// The number nearest to `x` between two bounds, element by element.
+/// Elementwise clamp to a range.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | `min, x, max: {bool, int, float}[…]`, of one shape and dtype |
 /// | result     | the same shape and dtype; `max` where the bounds cross, NaN where any is |
 /// | lowering   | [`stablehlo.clamp`](https://openxla.org/stablehlo/spec#clamp); of booleans `(x or min) and max`, as TPUs clamp only numbers |
-/// | derivative | that of whichever is chosen; 0 where `x` lies on a bound |
+/// | derivative | that of the chosen operand; 0 where `x` is on a bound |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Clamp;
 
@@ -231,15 +231,15 @@ impl Elementwise for Clamp {
             triple(DType::F32, &[-1.0], &[-2.0, 0.5, 2.0], &[1.0]),
             triple(DType::I8, &[-100.0], &[-128.0, 0.0, 127.0], &[100.0]),
             triple(DType::BF16, &[0.0], &[], &[1.0]),
-            // On the bounds, crossed bounds and NaN, where there is no derivative.
+            // Values on a bound, crossed bounds and NaN have no derivative.
             triple(DType::F32, &[0.0, 0.0, 3.0, 0.0], &[0.0, 1.0, 2.0, f64::NAN], &[1.0])
                 .without_derivative(),
         ]
     }
 }
 
-/// The number nearest to each element of `x` between `min` and `max`, with promotion and
-/// broadcasting; `max` where the bounds cross. See [`Clamp`] for its rules.
+/// Clamps each element of `x` to the range from `min` to `max`, with promotion and broadcasting.
+/// The result is `max` where the bounds cross. See [`Clamp`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -1,4 +1,4 @@
-//! Powers.
+//! Powers with constant and array exponents.
 
 use super::basic::{mul, sub};
 use crate::core::{
@@ -18,7 +18,7 @@ use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// Elementwise power with an integer exponent that is part of the program.
+/// Elementwise power with an integer exponent that is a parameter.
 ///
 /// | | |
 /// |-|-|
@@ -83,17 +83,17 @@ impl IntegerPow {
             Some(product) => product,
             None => one(ctx),
         };
-        Ok(vec![match self.exponent < 0 {
-            true => {
-                let one = one(ctx);
-                ctx.op("divide", &[one, power])
-            }
-            false => power,
+        Ok(vec![if self.exponent < 0 {
+            let one = one(ctx);
+            ctx.op("divide", &[one, power])
+        } else {
+            power
         }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = self.exponent.unsigned_abs();
-        // One squaring per further binary digit, one product per further 1, one division.
+        // One squaring per binary digit after the first, one product per 1 after the first, and one
+        // division.
         let squarings = n.checked_ilog2().unwrap_or(0);
         let products = n.count_ones().saturating_sub(1) + u32::from(self.exponent < 0);
         let one = Cost::elementwise(operands, results);
@@ -122,19 +122,19 @@ impl Elementwise for IntegerPow {
     }
 }
 
-/// Each element of `x` to the power `exponent`. See [`IntegerPow`] for its rules.
+/// Raises each element of `x` to the power `exponent`. See [`IntegerPow`] for its rules.
 #[track_caller]
 pub fn integer_pow(x: &Array, exponent: i32) -> Array {
     bind1(IntegerPow { exponent }, [x])
 }
 
-/// The square of each element of `x`.
+/// Squares each element of `x`.
 #[track_caller]
 pub fn square(x: &Array) -> Array {
     integer_pow(x, 2)
 }
 
-/// The slope of `x^y` in `x`.
+/// Returns the partial derivative of `x^y` with respect to `x`.
 fn base_slope(x: &Array, y: &Array) -> Array {
     if !y.dtype().is_integer() {
         return mul(y, bind1(Pow, [x, &sub(y, 1.0)]));
@@ -152,9 +152,9 @@ fn base_slope(x: &Array, y: &Array) -> Array {
 /// | lowering   | [`stablehlo.power`](https://openxla.org/stablehlo/spec#power) |
 /// | derivative | `y·x^(y-1)·dx + log(x)·x^y·dy` |
 ///
-/// JAX's conventions at the edges: the logarithm of a base 0 counts as 0, so that `0^y` has slope 0 in
-/// `y`; the slope of `x^0` in `x` is 0 for an integer exponent, and for a float one NaN at `x` = 0, where
-/// `0 · 0^(-1)` has no value.
+/// Follows JAX at the edges. The logarithm of a base 0 counts as 0, so that `0^y` has derivative 0
+/// with respect to `y`. The derivative of `x^0` with respect to `x` is 0 for an integer exponent;
+/// for a float exponent it is NaN at `x` = 0, where `0 · 0^(-1)` has no value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pow;
 
@@ -185,9 +185,10 @@ impl Pow {
         let [x, y] = operands else {
             return Err(RuleError::value(format!("takes 2 operands, got {}", operands.len())));
         };
-        let y = match y.ty() == x.ty() {
-            true => y.clone(),
-            false => ctx.op_as("convert", std::slice::from_ref(y), "", &results[0].stablehlo()),
+        let y = if y.ty() == x.ty() {
+            y.clone()
+        } else {
+            ctx.op_as("convert", std::slice::from_ref(y), "", &results[0].stablehlo())
         };
         Ok(vec![ctx.op("power", &[x.clone(), y])])
     }
@@ -223,7 +224,7 @@ impl Elementwise for Pow {
                 listed(DType::F64, &[0.0, 0.0, 2.0, 1.0]),
                 listed(DType::F64, &[1.0, 2.0, 0.0, 0.0]),
             )
-            // Beside base 0 there is no real power to take differences with.
+            // Central differences are not defined next to base 0.
             .without_derivative(),
             power(
                 listed(DType::F64, &[0.0, 0.0, 0.0, -1.0, -2.0]),
@@ -233,10 +234,10 @@ impl Elementwise for Pow {
     }
 }
 
-/// `x` to the power `y`, with promotion and broadcasting. See [`Pow`] for its rules.
+/// Raises `x` to the power `y`, with promotion and broadcasting. See [`Pow`] for its rules.
 ///
-/// A Rust integer as exponent becomes part of the program, see [`IntegerPow`]; an integer array under
-/// a float base stays integer, which makes the derivative defined at base 0.
+/// A Rust integer as exponent becomes a parameter of the program, see [`IntegerPow`]. An integer
+/// array under a float base stays integer, so that the derivative is defined at base 0.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -31,14 +31,15 @@ impl Elementwise for Sqrt {
             Exemplar::new(Sqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
             Exemplar::new(Sqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
             Exemplar::new(Sqrt, [Sample::uniform(DType::F16, [], 0.5, 1.0)]),
-            // The slope is infinite at 0, and there is none below.
+            // The derivative is infinite at 0 and undefined below.
             Exemplar::new(Sqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
                 .without_derivative(),
         ]
     }
 }
 
-/// Square root of each element of `x`, NaN below 0; integers become floats. See [`Sqrt`].
+/// Returns the square root of each element of `x`, NaN below 0. Integers become floats. See
+/// [`Sqrt`] for its rules.
 #[track_caller]
 pub fn sqrt(x: &Array) -> Array {
     bind1(Sqrt, [&inexact(x)])
@@ -67,14 +68,15 @@ impl Elementwise for Rsqrt {
             Exemplar::new(Rsqrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
             Exemplar::new(Rsqrt, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
             Exemplar::new(Rsqrt, [Sample::uniform(DType::BF16, [3, 0], 0.5, 1.0)]),
-            // The slope is infinite at 0, and there is none below.
+            // The derivative is infinite at 0 and undefined below.
             Exemplar::new(Rsqrt, [Sample::listed(DType::F32, [3], &[-0.0, 0.0, -1.0])])
                 .without_derivative(),
         ]
     }
 }
 
-/// `1 / sqrt(x)` of each element of `x`: ∞ at 0, NaN below; integers become floats. See [`Rsqrt`].
+/// Returns `1 / sqrt(x)` for each element of `x`: ∞ at 0, NaN below. Integers become floats. See
+/// [`Rsqrt`] for its rules.
 #[track_caller]
 pub fn rsqrt(x: &Array) -> Array {
     bind1(Rsqrt, [&inexact(x)])
@@ -102,14 +104,15 @@ impl Elementwise for Cbrt {
         vec![
             Exemplar::new(Cbrt, [Sample::uniform(DType::F32, [2, 3], 0.1, 3.0)]),
             Exemplar::new(Cbrt, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
-            // The slope is infinite at 0.
+            // The derivative is infinite at 0.
             Exemplar::new(Cbrt, [Sample::listed(DType::F32, [2], &[-0.0, -27.0])])
                 .without_derivative(),
         ]
     }
 }
 
-/// Cube root of each element of `x`; integers become floats. See [`Cbrt`] for its rules.
+/// Returns the cube root of each element of `x`. Integers become floats. See [`Cbrt`] for its
+/// rules.
 #[track_caller]
 pub fn cbrt(x: &Array) -> Array {
     bind1(Cbrt, [&inexact(x)])

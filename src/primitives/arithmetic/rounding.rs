@@ -14,7 +14,7 @@ use crate::primitives::rules::{add_tangents, arity, same_numeric_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Numbers that rounding finds difficult; the functions jump there.
+/// Ties, zeros and non-finite numbers, at which rounding is discontinuous or special.
 const TIES: [f64; 7] = [-1.5, -0.5, -0.0, 0.5, 2.5, f64::NAN, f64::INFINITY];
 
 /// Rounds every element down to an integer.
@@ -43,13 +43,11 @@ impl Elementwise for Floor {
     }
 }
 
-/// The largest integer not above each element of `x`; integers stay. See [`Floor`] for its rules.
+/// Rounds each element of `x` down to an integer. Integer arrays are returned unchanged. See
+/// [`Floor`] for its rules.
 #[track_caller]
 pub fn floor(x: &Array) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Floor, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Floor, [x]) }
 }
 
 /// Rounds every element up to an integer.
@@ -78,21 +76,19 @@ impl Elementwise for Ceil {
     }
 }
 
-/// The smallest integer not below each element of `x`; integers stay. See [`Ceil`] for its rules.
+/// Rounds each element of `x` up to an integer. Integer arrays are returned unchanged. See [`Ceil`]
+/// for its rules.
 #[track_caller]
 pub fn ceil(x: &Array) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Ceil, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Ceil, [x]) }
 }
 
-/// Where a number halfway between two integers goes.
+/// Rounding of numbers halfway between two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RoundingMethod {
-    /// To the one further from zero: 2.5 to 3.
+    /// Away from zero: 2.5 to 3.
     AwayFromZero,
-    /// To the even one: 2.5 to 2.
+    /// To the nearest even integer: 2.5 to 2.
     ToNearestEven,
 }
 
@@ -106,7 +102,7 @@ pub enum RoundingMethod {
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Round {
-    /// Where ties go.
+    /// The rounding of ties.
     pub rounding_method: RoundingMethod,
 }
 
@@ -149,13 +145,11 @@ impl Elementwise for Round {
 
 #[track_caller]
 fn round_by(x: &Array, rounding_method: RoundingMethod) -> Array {
-    match x.dtype().is_integer() {
-        true => x.clone(),
-        false => bind1(Round { rounding_method }, [x]),
-    }
+    if x.dtype().is_integer() { x.clone() } else { bind1(Round { rounding_method }, [x]) }
 }
 
-/// The integer nearest to each element of `x`, ties to the even one as in NumPy; integers stay. See
+/// Rounds each element of `x` to the nearest integer, ties to even as in NumPy. Integer arrays are
+/// returned unchanged. See [`Round`] for its rules.
 /// [`Round`] for its rules.
 #[doc(alias = "rint")]
 #[doc(alias = "round_half_even")]
@@ -164,8 +158,8 @@ pub fn round(x: &Array) -> Array {
     round_by(x, RoundingMethod::ToNearestEven)
 }
 
-/// The integer nearest to each element of `x`, ties away from zero as in Rust's `f32::round`;
-/// integers stay. See [`Round`] for its rules.
+/// Rounds each element of `x` to the nearest integer, ties away from zero as `f32::round` does.
+/// Integer arrays are returned unchanged. See [`Round`] for its rules.
 #[track_caller]
 pub fn round_half_away(x: &Array) -> Array {
     round_by(x, RoundingMethod::AwayFromZero)
@@ -215,14 +209,15 @@ impl Elementwise for Rem {
             pair(DType::I32, &[7.0, -7.0, 7.0, -7.0, 5.0], &[3.0, 3.0, -3.0, -3.0, 0.0]),
             pair(DType::U8, &[255.0, 7.0], &[16.0, 0.0]),
             pair(DType::BF16, &[], &[]),
-            // Exact quotients, where it jumps.
+            // Exact quotients, where the remainder is discontinuous.
             pair(DType::F32, &[-0.0, 6.0, -6.0], &[2.0, -3.0, 1.5]).without_derivative(),
         ]
     }
 }
 
-/// Remainder of `x / y` rounded towards zero, as Rust's `%`: it has the sign of `x`. With promotion and
-/// broadcasting. See [`Rem`] for its rules; Python's `%` is another function.
+/// Returns the remainder of `x / y` rounded towards zero, as Rust's `%` does: it has the sign of
+/// `x`. With promotion and broadcasting. Python's `%` is a different function. See [`Rem`] for its
+/// rules.
 #[doc(alias = "fmod")]
 #[track_caller]
 pub fn rem(x: impl ArrayLike, y: impl ArrayLike) -> Array {

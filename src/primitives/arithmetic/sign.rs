@@ -1,4 +1,4 @@
-//! Magnitude and sign, and what is next to a number.
+//! Absolute value, sign, finiteness and neighbouring floats.
 
 use super::basic::{div, mul, neg};
 use crate::core::{
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | [`stablehlo.abs`](https://openxla.org/stablehlo/spec#abs) |
 /// | derivative | `sign(x)`, 1 at 0; complex: `re(dx · x̄ / abs(x))`, 0 at 0 |
 ///
-/// At 0, where there is no derivative, JAX's choice is kept: the slope to the right.
+/// At 0, where the derivative does not exist, the derivative from the right is used, as in JAX.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Abs;
 
@@ -45,39 +45,36 @@ impl Abs {
 impl Elementwise for Abs {
     const NAME: &'static str = "abs";
     const TYPE: TypeRule<Abs> = TypeRule::Custom(Abs::abstract_eval);
-    const DERIVATIVE: Derivative<Abs> =
-        Derivative::Unary(|_, x, y, dx| match x.dtype().is_complex() {
-            true => {
-                let length = select(&eq(y, 0.0), &ones_like(y), y);
-                real(&mul(dx, div(conj(x), complex(&length, 0.0))))
-            }
-            false => select(&ge(x, 0.0), dx, &neg(dx)),
-        });
+    const DERIVATIVE: Derivative<Abs> = Derivative::Unary(|_, x, y, dx| {
+        if x.dtype().is_complex() {
+            let length = select(&eq(y, 0.0), &ones_like(y), y);
+            real(&mul(dx, div(conj(x), complex(&length, 0.0))))
+        } else {
+            select(&ge(x, 0.0), dx, &neg(dx))
+        }
+    });
     const LOWERING: Lowering<Abs> = Lowering::Op("abs");
     const COST: CostRule<Abs> = CostRule::Arithmetic;
     fn exemplars() -> Vec<Exemplar> {
         vec![
-            // Away from the bend at 0.
+            // Away from 0, where the function is not differentiable.
             Exemplar::new(Abs, [Sample::uniform(DType::F32, [2, 3], 0.5, 3.0)]),
             Exemplar::new(Abs, [Sample::uniform(DType::F64, [2], -3.0, -0.5)]),
             Exemplar::new(Abs, [Sample::listed(DType::I8, [3], &[-128.0, 0.0, 127.0])]),
             Exemplar::new(Abs, [Sample::uniform(DType::C64, [2], 0.5, 1.0)]),
-            // At the bend.
+            // At 0, where the function is not differentiable.
             Exemplar::new(Abs, [Sample::listed(DType::F32, [2], &[-0.0, 0.0])])
                 .without_derivative(),
         ]
     }
 }
 
-/// Absolute value of each element of `x`; a complex one's is real. Unsigned integers and booleans
-/// are their own. See [`Abs`] for its rules.
+/// Returns the absolute value of each element of `x`, which is real for complex `x`. Unsigned
+/// integers and booleans are returned unchanged. See [`Abs`] for its rules.
 #[doc(alias = "absolute")]
 #[track_caller]
 pub fn abs(x: &Array) -> Array {
-    match x.dtype().is_unsigned() || x.dtype().is_bool() {
-        true => x.clone(),
-        false => bind1(Abs, [x]),
-    }
+    if x.dtype().is_unsigned() || x.dtype().is_bool() { x.clone() } else { bind1(Abs, [x]) }
 }
 
 /// Elementwise sign: -1, 0 or 1.
@@ -120,18 +117,19 @@ impl Elementwise for Sign {
                 Sign,
                 [Sample::listed(DType::F32, [3], &[-0.0, f64::NAN, f64::NEG_INFINITY])],
             )
-            // A jump, NaN and infinity.
+            // A discontinuity, NaN and infinity.
             .without_derivative(),
             Exemplar::new(Sign, [Sample::listed(DType::U8, [3], &[0.0, 1.0, 255.0])]),
             Exemplar::new(Sign, [Sample::listed(DType::I32, [], &[-7.0])]),
             Exemplar::new(Sign, [Sample::uniform(DType::C64, [2], 0.5, 1.0)])
-                // The direction does turn; the rule says zero, as JAX's does.
+                // The sign of a complex number does change; as in JAX the rule is zero.
                 .without_derivative(),
         ]
     }
 }
 
-/// Sign of each element of `x`: -1, 0 or 1; a complex one's is `x / abs(x)`. See [`Sign`].
+/// Returns the sign of each element of `x`: -1, 0 or 1. For a complex element it is `x / abs(x)`.
+/// See [`Sign`] for its rules.
 #[track_caller]
 pub fn sign(x: &Array) -> Array {
     bind1(Sign, [x])
@@ -171,14 +169,15 @@ impl Elementwise for IsFinite {
                     &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY],
                 )],
             )
-            // Nothing to differentiate at infinity.
+            // Infinity and NaN have no derivative.
             .without_derivative(),
             Exemplar::new(IsFinite, [Sample::uniform(DType::BF16, [2, 0], 0.0, 1.0)]),
         ]
     }
 }
 
-/// Whether each element of the float array `x` is neither infinite nor NaN. See [`IsFinite`].
+/// Returns true where an element of the float array `x` is neither infinite nor NaN. See
+/// [`IsFinite`] for its rules.
 #[doc(alias = "isfinite")]
 #[track_caller]
 pub fn is_finite(x: &Array) -> Array {
@@ -218,15 +217,15 @@ impl Elementwise for Nextafter {
         vec![
             pair(DType::F64, &[1.25, -0.75], &[2.0, -3.0]),
             pair(DType::F16, &[], &[]),
-            // Equal operands, zeros and NaN, where there is no derivative.
+            // Equal operands, zeros and NaN have no derivative.
             pair(DType::F32, &[1.0, 0.0, -0.0, 2.5, f64::NAN], &[2.0, -1.0, 0.0, 2.5, 1.0])
                 .without_derivative(),
         ]
     }
 }
 
-/// The number next to each element of `x` towards that of `y`, with promotion and broadcasting; integers
-/// become floats. See [`Nextafter`] for its rules.
+/// Returns the float next to each element of `x` in the direction of `y`, with promotion and
+/// broadcasting. Integers become floats. See [`Nextafter`] for its rules.
 #[doc(alias = "next_after")]
 #[track_caller]
 pub fn nextafter(x: impl ArrayLike, y: impl ArrayLike) -> Array {

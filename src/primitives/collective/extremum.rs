@@ -1,4 +1,4 @@
-//! The largest and the smallest over named axes.
+//! Maximum and minimum over named axes.
 
 use super::PSum;
 use super::lowering::{self, Groups};
@@ -15,7 +15,7 @@ use crate::primitives::rules::{arity, batched};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Largest over all examples along named axes.
+/// Maximum over all examples along named axes.
 ///
 /// | | |
 /// |-|-|
@@ -25,11 +25,11 @@ use serde::{Deserialize, Serialize};
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMax {
-    /// The axes, each once.
+    /// The distinct names of the axes.
     pub axis_names: Vec<String>,
 }
 
-/// Smallest over all examples along named axes.
+/// Minimum over all examples along named axes.
 ///
 /// | | |
 /// |-|-|
@@ -39,11 +39,11 @@ pub struct PMax {
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMin {
-    /// The axes, each once.
+    /// The distinct names of the axes.
     pub axis_names: Vec<String>,
 }
 
-/// The tangent of an extremum `y` of `x` over examples: ties share it.
+/// Returns the tangent of the extremum `y` of `x` over examples: the mean of the tangents at ties.
 fn chosen_tangent(axis_names: &[String], x: &Array, y: &Array, dx: &Array) -> Array {
     let sum = |x: &Array| bind1(PSum { axis_names: axis_names.to_vec() }, [x]);
     let chosen = convert_element_type(&eq(x, y), x.dtype());
@@ -77,7 +77,7 @@ macro_rules! extremum {
                 if !axis.is_among(&self.axis_names) {
                     return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
                 }
-                // Of equal values each is the extremum.
+                // The extremum of equal values is the value.
                 let y = axes[0].map_or(x.clone(), |at| $reduce(x, &[at as isize]));
                 let y = match others(&self.axis_names, axis) {
                     none if none.is_empty() => y,
@@ -85,8 +85,8 @@ macro_rules! extremum {
                 };
                 Ok(Batched { outputs: vec![y], axes: vec![None] })
             }
-            // XLA's CPU collectives lose NaN in maxima and know no order of complex numbers, so each device finds
-            // the extremum of all by itself.
+            // XLA's CPU collectives drop NaN in maxima and do not order complex numbers. So values
+            // are gathered and each device reduces them.
             fn lower(
                 &self,
                 ctx: &mut LowerCtx<'_>,
@@ -134,7 +134,7 @@ fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
         over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
         over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
         over(&["i"], Sample::listed(DType::I32, [2], &[3.0, -1.0, 7.0])),
-        // Where examples are equal there are differences from one side only.
+        // Equal examples have one-sided derivatives only.
         over(&["j"], Sample::listed(DType::F32, [3], &[1.0, 1.0, f64::NAN])).without_derivative(),
         over(&["i"], Sample::listed(DType::Bool, [], &[0.0, 1.0])),
     ]

@@ -1,4 +1,4 @@
-//! The examples along a named axis, side by side.
+//! Concatenation or stacking of the examples along a named axis.
 
 use super::lowering::{self, Groups};
 use super::{PSumScatter, behind, merged};
@@ -11,23 +11,23 @@ use crate::primitives::rules::{arity, batch_at, linear_jvp, one_cotangent};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The values of all examples along a named axis, as one array.
+/// Gathers the values of all examples along a named axis into one array.
 ///
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` |
-/// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`, or, if `tiled`, that axis of `x` so many times as long, the values end to end |
+/// | result     | dtype of `x`, the same for all examples; a new axis of size `axis_size` at `all_gather_dimension`; if `tiled`, that axis of `x` is `axis_size` times as long |
 /// | lowering   | [`all_gather`](https://openxla.org/stablehlo/spec#all_gather); for `vmap` the batch axis becomes an ordinary one |
 /// | derivative | linear; transposes to [`PSumScatter`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllGather {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Its size.
+    /// The size of the axis.
     pub axis_size: usize,
-    /// Where the values stand beside each other.
+    /// The dimension of the result along which the values are gathered.
     pub all_gather_dimension: usize,
-    /// Whether they are joined along an axis that is there.
+    /// Concatenates along an existing dimension instead of stacking along a new one.
     pub tiled: bool,
 }
 
@@ -41,9 +41,10 @@ impl Primitive for AllGather {
         let places = x.rank() + usize::from(!self.tiled);
         ensure_shape!(at < places, "dimension {at} must lie below {places}");
         let mut shape = x.shape.to_vec();
-        match self.tiled {
-            true => shape[at] *= self.axis_size,
-            false => shape.insert(at, self.axis_size),
+        if self.tiled {
+            shape[at] *= self.axis_size
+        } else {
+            shape.insert(at, self.axis_size)
         }
         Ok(vec![x.with_shape(shape)])
     }
@@ -73,12 +74,11 @@ impl Primitive for AllGather {
     ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
         let (at, result) = (self.all_gather_dimension, &results[0]);
-        let own = match self.tiled {
-            true => operands[0].clone(),
-            false => {
-                let own = result.with_shape(result.shape.remove(at).insert(at, 1));
-                lowering::shaped(ctx, &operands[0], &own)
-            }
+        let own = if self.tiled {
+            operands[0].clone()
+        } else {
+            let own = result.with_shape(result.shape.remove(at).insert(at, 1));
+            lowering::shaped(ctx, &operands[0], &own)
         };
         Ok(vec![lowering::gather(ctx, &groups, &own, at, result.dtype)])
     }

@@ -1,4 +1,4 @@
-//! Where an example stands along a named axis.
+//! The index of an example along a named axis.
 
 use super::left_over;
 use crate::core::{
@@ -10,7 +10,7 @@ use crate::primitives::rules::{arity, batched, zero_jvp};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The position of the example along a named axis.
+/// Returns the index of the example along a named axis.
 ///
 /// | | |
 /// |-|-|
@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AxisIndex {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Whether types say what varies over it: an axis of a mesh.
+    /// The axis is a mesh axis over which types track variation.
     #[serde(default)]
     pub tracked: bool,
 }

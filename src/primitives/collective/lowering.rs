@@ -1,16 +1,16 @@
-//! Collectives in StableHLO, where devices stand along the axes that they speak of.
+//! Lowering of collectives over mesh axes to StableHLO.
 
 use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
-/// The devices that take part together, in groups.
+/// Groups of devices that take part in a collective together.
 pub(super) struct Groups {
-    /// Places in the mesh.
+    /// Ordinals of devices in the mesh, group by group.
     pub(super) groups: Vec<Vec<usize>>,
 }
 
 impl Groups {
-    /// Those along the axes of these names.
+    /// Returns the groups along the axes of these names.
     ///
     /// # Errors
     /// `Unsupported` if the program is not inside of a `shard_map` over them.
@@ -25,12 +25,12 @@ impl Groups {
         }
     }
 
-    /// How many take part in one.
+    /// Returns the number of devices per group.
     pub(super) fn size(&self) -> usize {
         self.groups.first().map_or(1, Vec::len)
     }
 
-    /// Whether each device is alone.
+    /// Returns true if every group has one device.
     fn is_trivial(&self) -> bool {
         self.size() == 1
     }
@@ -41,7 +41,7 @@ impl Groups {
         format!("replica_groups = dense<[{}]> : tensor<{n}x{size}xi64>", rows.join(", "))
     }
 
-    /// The attributes of an operation across partitions.
+    /// Returns the attributes of an operation across partitions.
     fn attributes(&self, ctx: &mut LowerCtx<'_>, global: bool) -> String {
         let (groups, channel) = (self.replica_groups(), channel(ctx));
         let ids = if global { ", use_global_device_ids" } else { "" };
@@ -53,8 +53,8 @@ fn channel(ctx: &mut LowerCtx<'_>) -> String {
     format!("channel_handle = #stablehlo.channel_handle<handle = {}, type = 1>", ctx.channel())
 }
 
-/// The dtype in which elements travel between devices. XLA's CPU collectives (plugin 0.115) copy elements of less than a byte
-/// as if they had one, past the end of their memory.
+/// Returns the dtype in which elements are sent between devices. XLA's CPU collectives (plugin
+/// 0.115) copy sub-byte elements as if each had one byte, past the end of their memory.
 fn travelling(dtype: DType) -> DType {
     match dtype {
         DType::Bool | DType::U2 | DType::U4 => DType::U8,
@@ -64,7 +64,8 @@ fn travelling(dtype: DType) -> DType {
     }
 }
 
-/// The dtype in which sums are taken: where devices add elements of few bits, in one that they all can add.
+/// Returns the dtype in which sums are computed. Elements of few bits are added in a dtype that
+/// every platform can add.
 fn summing(dtype: DType) -> DType {
     match travelling(dtype) {
         small if small.bits() == 8 && small.is_float() => DType::F32,
@@ -77,7 +78,7 @@ fn converted(ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType) -> Value {
     if to == *x.ty() { x.clone() } else { ctx.op_as("convert", std::slice::from_ref(x), "", &to) }
 }
 
-/// `x` through `work`, in another dtype and back.
+/// Applies `work` to `x` converted to another dtype, and converts the result back.
 fn in_dtype(
     ctx: &mut LowerCtx<'_>,
     x: &Value,
@@ -99,13 +100,13 @@ fn dims(x: &Value) -> Vec<usize> {
     x.ty().dims().to_vec()
 }
 
-/// A region that adds two scalars.
+/// Returns a region that adds two scalars.
 fn adding(ctx: &mut LowerCtx<'_>, x: &Value) -> RuleResult<crate::stablehlo::Region> {
     let scalar = x.ty().scalar();
     ctx.region(&[scalar.clone(), scalar], |writer, pair| Ok(vec![writer.op("add", pair)]))
 }
 
-/// The sum over each group.
+/// Writes the sum over each group.
 pub(super) fn sum(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
@@ -123,7 +124,7 @@ pub(super) fn sum(
     Ok(converted(ctx, &sums[0], dtype))
 }
 
-/// The sum over each group, of which each device gets its part along axis `at`.
+/// Writes the sum over each group, of which each device gets its part along axis `at`.
 pub(super) fn sum_scatter(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
@@ -145,7 +146,7 @@ pub(super) fn sum_scatter(
     Ok(reshaped(ctx, &sum, result.shape.dims()))
 }
 
-/// The values of each group end to end along axis `at`.
+/// Writes the concatenation of the values of each group along axis `at`.
 pub(super) fn gather(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
@@ -165,14 +166,15 @@ pub(super) fn gather(
     })
 }
 
-/// The values of each group beside each other, along a new axis in front.
+/// Stacks the values of each group along a new leading axis.
 pub(super) fn stack(ctx: &mut LowerCtx<'_>, groups: &Groups, x: &Value, dtype: DType) -> Value {
     let own: Vec<usize> = std::iter::once(1).chain(dims(x)).collect();
     let own = reshaped(ctx, x, &own);
     gather(ctx, groups, &own, 0, dtype)
 }
 
-/// Part `k` along axis `split` sent to device `k` of each group, what comes put end to end along axis `concat`.
+/// Sends part `k` along axis `split` to device `k` of each group, and concatenates what arrives
+/// along axis `concat`.
 pub(super) fn exchange(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
@@ -197,7 +199,7 @@ pub(super) fn exchange(
     })
 }
 
-/// The values sent from device to device within each group; zeros where nothing is sent.
+/// Sends values from device to device within each group; zeros arrive where nothing is sent.
 pub(super) fn permute(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
@@ -228,7 +230,7 @@ pub(super) fn permute(
     })
 }
 
-/// The axes of a value in another order.
+/// Writes a transposition.
 pub(super) fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> Value {
     if order.iter().copied().eq(0..order.len()) {
         return x.clone();
@@ -240,7 +242,7 @@ pub(super) fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> 
     ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &to)
 }
 
-/// The same elements in the result's shape.
+/// Writes a reshape to the result's shape.
 pub(super) fn shaped(ctx: &mut LowerCtx<'_>, x: &Value, result: &Aval) -> Value {
     reshaped(ctx, x, result.shape.dims())
 }

@@ -1,11 +1,11 @@
 //! Collectives: operations in which all examples along a named axis take part together.
 //!
-//! A collective holds the name of its axis, and its size where types depend on that. The batch rule for
-//! the axis of that name does what the collective says, with ordinary operations along the batch axis;
-//! for any other axis it is an ordinary batch rule, and the collective stays. What is left when nobody
-//! around it names the axis is lowered for the devices along the axis of a mesh of that name, inside of `shard_map`.
+//! A collective holds the name of its axis, and its size where types depend on it. The batch rule
+//! for the axis of that name computes the collective with ordinary operations along the batch axis.
+//! For any other axis the batch rule keeps the collective. A collective whose axis is never bound
+//! by `vmap` is lowered for the devices along the mesh axis of that name, inside `shard_map`.
 //!
-//! The functions, which take trees, are those of `ops`.
+//! The public functions, which take trees, are in `ops`.
 
 mod extremum;
 mod gather;
@@ -31,7 +31,7 @@ use super::rules::{batch_at_front, batched, move_axis};
 use super::shape::reshape;
 use crate::core::{Array, BatchAxis, Batched, Primitive, RuleError, RuleResult, bind1};
 
-/// The answer of a collective's `lower` rule where devices do not stand along its axes.
+/// Returns the error of a collective's `lower` rule outside of its axes.
 fn left_over<T>(name: &str, axes: &[String]) -> RuleResult<T> {
     let quoted: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
     let first = axes.first().map_or("i", String::as_str);
@@ -42,8 +42,8 @@ fn left_over<T>(name: &str, axes: &[String]) -> RuleResult<T> {
     .help(format!("it belongs inside `vmap(f).axis_name(\"{first}\")`, or `shard_map` over a mesh with that axis")))
 }
 
-/// The batch rule for an axis that the collective does not speak of, where its own axes lie behind the
-/// batch axis: `shifted` is the collective with its positions moved by one.
+/// Batches a collective over an axis that it does not refer to, with the batch axis in front.
+/// `shifted` is the collective with its axis indices increased by one.
 fn behind(
     shifted: impl Primitive,
     operands: &[Array],
@@ -54,7 +54,7 @@ fn behind(
     Ok(batched(bind1(shifted, [x]), 0))
 }
 
-/// The array with axis `from` moved in front of what is now axis `to`, and both made one.
+/// Moves axis `from` in front of what is then axis `to`, and merges both.
 fn merged(x: &Array, from: usize, to: usize) -> Array {
     let moved = move_axis(x, from, to);
     let mut shape = moved.shape().to_vec();
@@ -63,7 +63,7 @@ fn merged(x: &Array, from: usize, to: usize) -> Array {
     reshape(&moved, shape)
 }
 
-/// The array with axis `at` parted into `parts` and the rest.
+/// Splits axis `at` into `parts` and the rest.
 fn parted(x: &Array, at: usize, parts: usize) -> Array {
     let mut shape = x.shape().to_vec();
     shape[at] /= parts.max(1);

@@ -1,4 +1,4 @@
-//! Values sent from example to example along a named axis.
+//! Permutation of values along a named axis.
 
 use super::lowering::{self, Groups};
 use crate::core::{
@@ -13,7 +13,7 @@ use crate::primitives::structural::concatenate;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Every example's value sent to another along a named axis.
+/// Sends the value of each example to another example along a named axis.
 ///
 /// | | |
 /// |-|-|
@@ -24,16 +24,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "collective_permute")]
 pub struct PPermute {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Its size.
+    /// The size of the axis.
     pub axis_size: usize,
-    /// From whom to whom; nobody sends twice or gets twice.
+    /// Pairs of source and destination index. No index is a source or a destination twice.
     pub perm: Vec<(usize, usize)>,
 }
 
 impl PPermute {
-    /// For each example, whose value it gets.
+    /// Returns, for each example, the index of the example whose value it receives.
     fn sources(&self) -> Vec<Option<usize>> {
         let mut sources = vec![None; self.axis_size];
         for &(from, to) in &self.perm {
@@ -43,8 +43,7 @@ impl PPermute {
     }
 }
 
-/// The sources in runs: where each run begins, if it has sources, and how long it is. Sources in a run
-/// follow each other.
+/// Returns the sources in runs of consecutive indices: start, if the run has sources, and length.
 fn runs(sources: &[Option<usize>]) -> Vec<(Option<usize>, usize)> {
     let mut runs: Vec<(Option<usize>, usize)> = Vec::new();
     for &source in sources {

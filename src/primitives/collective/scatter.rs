@@ -1,4 +1,4 @@
-//! The sum over a named axis, of which every example keeps a part.
+//! Sum over a named axis, scattered over the examples.
 
 use super::lowering::{self, Groups};
 use super::sum::total;
@@ -12,24 +12,24 @@ use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Sum over all examples along a named axis, scattered: each example gets its own part.
+/// Sum over all examples along a named axis, of which each example gets one part.
 ///
 /// | | |
 /// |-|-|
 /// | operand    | `x: {int, float, complex}[…]` whose axis `scatter_dimension` has size `axis_size`, or, if `tiled`, a multiple of it |
-/// | result     | dtype of `x`, without that axis, or, if `tiled`, with so much less of it |
+/// | result     | dtype of `x`, without that axis; if `tiled`, with that axis divided by `axis_size` |
 /// | lowering   | [`reduce_scatter`](https://openxla.org/stablehlo/spec#reduce_scatter); for `vmap` a sum along the batch axis, after which the scattered axis is the batch axis |
 /// | derivative | linear; transposes to [`AllGather`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "reduce_scatter")]
 pub struct PSumScatter {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Its size.
+    /// The size of the axis.
     pub axis_size: usize,
-    /// Which axis of the sum is scattered.
+    /// The dimension of the sum that is scattered.
     pub scatter_dimension: usize,
-    /// Whether it stays, with one part of its elements.
+    /// Keeps the scattered dimension, with one part of its elements.
     pub tiled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The sum over named axes.
+//! Sum over named axes.
 
 use super::lowering::{self, Groups};
 use super::vary;
@@ -27,21 +27,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "all_reduce")]
 pub struct PSum {
-    /// The axes, each once.
+    /// The distinct names of the axes.
     pub axis_names: Vec<String>,
 }
 
-/// The sum over a batch of `size`, of which `at` is the axis; the product if `x` is the same for all.
+/// Returns the sum along batch axis `at`. If `x` is equal for the whole batch, returns its product
+/// with `size`.
 pub(super) fn total(x: &Array, at: Option<usize>, size: usize) -> Array {
     match at {
         Some(at) => reduce_sum(x, &[at as isize]),
         None if x.dtype().is_inexact() => mul(x, fill_of(Scalar::Int(size as i128), x.aval())),
-        // A size that the dtype does not hold wraps, as the sum does.
+        // A size that overflows the dtype wraps, as the sum does.
         None => reduce_sum(&broadcast_axis(x, 0, size), &[0]),
     }
 }
 
-/// The names other than the axis's own.
+/// Returns the names without the name of the batch axis.
 pub(super) fn others(names: &[String], axis: &BatchAxis) -> Vec<String> {
     names.iter().filter(|name| !axis.is_named(name)).cloned().collect()
 }
@@ -93,10 +94,8 @@ impl Primitive for PSum {
         let (tracked, summed): (Vec<String>, Vec<String>) =
             self.axis_names.iter().cloned().partition(|name| before.contains(name));
         let ct = one_cotangent(cts)?;
-        let ct = match summed.is_empty() {
-            true => ct.clone(),
-            false => bind1(PSum { axis_names: summed }, [ct]),
-        };
+        let ct =
+            if summed.is_empty() { ct.clone() } else { bind1(PSum { axis_names: summed }, [ct]) };
         Ok(vec![Some(vary(&ct, &Varying::over(tracked)).into())])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {

@@ -1,4 +1,4 @@
-//! A transposition between a named axis and one of the array's own.
+//! Transposition of a named axis and an array axis.
 
 use super::lowering::{self, Groups};
 use super::{behind, merged, parted};
@@ -12,26 +12,26 @@ use crate::primitives::shape::transpose;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Every example sends one part of its value to each example along a named axis, and puts together what
-/// it gets.
+/// Sends one part of each example's value to every example along a named axis, and concatenates
+/// what arrives.
 ///
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` whose axis `split_axis` has size `axis_size`, or, if `tiled`, a multiple of it |
-/// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the one so much shorter, the other so much longer. What comes from example `k` stands at `k` |
+/// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the first is divided and the second multiplied by `axis_size`. The part from example `k` has index `k` |
 /// | lowering   | [`all_to_all`](https://openxla.org/stablehlo/spec#all_to_all); for `vmap` a transposition of the batch axis and `split_axis` |
 /// | derivative | linear; transposes to the way back, `split_axis` and `concat_axis` exchanged |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllToAll {
-    /// The axis.
+    /// The name of the axis.
     pub axis_name: String,
-    /// Its size.
+    /// The size of the axis.
     pub axis_size: usize,
-    /// Along which axis of the operand the parts lie.
+    /// The operand axis that is split.
     pub split_axis: usize,
-    /// Along which axis of the result they are put together.
+    /// The result axis along which received parts are concatenated.
     pub concat_axis: usize,
-    /// Whether parts keep the axis, so that they have several elements along it.
+    /// Keeps the split axis, so that parts have several elements along it.
     pub tiled: bool,
 }
 
@@ -81,7 +81,7 @@ impl Primitive for AllToAll {
                 AllToAll { split_axis: split + 1, concat_axis: concat + 1, ..self.clone() };
             return behind(shifted, operands, axes, axis);
         }
-        // Axis 0 is who sends, axis `split + 1` is who gets.
+        // Axis 0 is the sender, axis `split + 1` the receiver.
         let x = &batch_at_front(operands, axes, axis)[0];
         let x = if self.tiled { parted(x, split + 1, self.axis_size) } else { x.clone() };
         let mut order: Vec<usize> = (1..x.rank()).filter(|&at| at != split + 1).collect();

@@ -1,4 +1,4 @@
-//! Values that are the same everywhere, made ones that may differ.
+//! Conversion of replicated values to values that vary over mesh axes.
 
 use super::PSum;
 use crate::core::varying::joint;
@@ -10,18 +10,19 @@ use crate::primitives::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// A value that is the same for all devices along axes of a mesh, seen as one that varies over them.
+/// Converts a value that is equal on all devices along mesh axes to one whose type varies over
+/// them.
 ///
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | `x`, of a type that varies over the axes too |
-/// | lowering   | nothing is to be done |
+/// | lowering   | none: the value itself |
 /// | derivative | linear; transposes to [`PSum`] over the axes that the operand did not vary over |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "pcast")]
 pub struct PVary {
-    /// The axes, each once.
+    /// The distinct names of the axes.
     pub axis_names: Vec<String>,
 }
 
@@ -60,9 +61,10 @@ impl Primitive for PVary {
         let before = &operands[0].aval().varying;
         let added: Vec<String> =
             self.axis_names.iter().filter(|name| !before.contains(name)).cloned().collect();
-        Ok(vec![Some(match added.is_empty() {
-            true => ct.clone().into(),
-            false => bind1(PSum { axis_names: added }, [ct]).into(),
+        Ok(vec![Some(if added.is_empty() {
+            ct.clone().into()
+        } else {
+            bind1(PSum { axis_names: added }, [ct]).into()
         })])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {
@@ -76,7 +78,7 @@ impl Spmd for PVary {
     }
 }
 
-/// `x`, made to vary over these axes of a mesh too, if it does not.
+/// Converts `x` to vary over these mesh axes too, unless it does already.
 #[track_caller]
 pub(crate) fn vary(x: &Array, varying: &Varying) -> Array {
     if x.aval().varying.covers(varying) {

@@ -1,4 +1,4 @@
-//! Convolutions of a batch: the new axis becomes part of the batch, of the features, or of the groups.
+//! Batch rule of convolutions: the new axis is merged into the batch, the features or the groups.
 
 use super::general::ConvGeneralDilated;
 use super::transposition::{divided, merged};
@@ -14,7 +14,7 @@ impl ConvGeneralDilated {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let n = axis.size;
-        // Without the batch axis: the shapes of the convolution that a user wrote.
+        // The shapes without the batch axis.
         let front = |side: usize| match axes[side] {
             Some(at) => move_axis(operands[side], at, 0),
             None => operands[side].clone(),
@@ -36,7 +36,7 @@ impl ConvGeneralDilated {
         let [out_batch, out_features] = [numbers.out_spec[0], numbers.out_spec[1]];
         let explicit = ConvGeneralDilated { dimension_numbers: numbers.clone(), ..self.clone() };
         Ok(match (axes[0], axes[1]) {
-            // Every example is a group of its own.
+            // Every example becomes a group.
             (Some(_), Some(_)) => {
                 let mut conv = explicit;
                 let lhs = match self.batch_group_count {
@@ -52,13 +52,13 @@ impl ConvGeneralDilated {
                 let y = bind1(conv, [&lhs, &merged(&rhs, 0, outputs)]);
                 batched(divided(&y, out_features, n), out_features)
             }
-            // More examples for one kernel, within each group of the batch.
+            // One kernel for more examples, within each group of the batch.
             (Some(_), None) => {
                 let lhs = within_groups(&lhs, batch, self.batch_group_count);
                 let y = bind1(explicit, [&lhs, &rhs]);
                 batched(divided(&y, out_batch, n), out_batch)
             }
-            // More output features for one operand, within each group of them.
+            // More output features for one operand, within each feature group.
             (None, _) => {
                 let groups = self.feature_group_count.max(self.batch_group_count);
                 let rhs = within_groups(&rhs, outputs, groups);
@@ -72,13 +72,12 @@ impl ConvGeneralDilated {
     }
 }
 
-/// The array with its first axis made part of another (counted without it), inside of that axis's
-/// `groups`.
+/// Merges the first axis into another (counted without it), inside of that axis's `groups`.
 fn within_groups(x: &Array, axis: usize, groups: usize) -> Array {
     if groups == 1 {
         return merged(x, 0, axis);
     }
     let divided = divided(x, axis + 1, groups);
-    // [n, …, groups, rest, …]: first into the rest, then the groups in front of that.
+    // [n, …, groups, rest, …]: merged into the rest, then with the groups in front.
     merged(&merged(&divided, 0, axis + 1), axis, axis)
 }

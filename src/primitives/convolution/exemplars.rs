@@ -1,4 +1,4 @@
-//! What the laws are checked on.
+//! Exemplars of convolution.
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
@@ -62,11 +62,11 @@ impl Registered for ConvGeneralDilated {
             of(plain(), &[1, 1, 2, 3, 2], &[2, 1, 2, 2, 1]),
             of(plain(), &[3, 2], &[4, 2]),
             of(plain(), &[1, 1, 1], &[1, 1, 1]),
-            // Operands that are cropped, of which nothing is left, and dilated ones that are cropped.
+            // Operands cropped to nothing, and dilated operands that are cropped.
             of(cut(-1, 1, 1), &[1, 2, 5], &[2, 2, 2]),
             of(cut(3, -5, 1), &[1, 1, 3], &[1, 1, 1]),
             of(cut(-3, -1, 3), &[1, 1, 3], &[1, 1, 2]),
-            // Nothing to convolve, and kernels that do not fit.
+            // Empty operands, and kernels larger than the operand.
             of(plain(), &[0, 2, 4], &[3, 2, 2]),
             of(plain(), &[2, 0, 4], &[3, 0, 2]),
             of(plain(), &[2, 1, 2], &[1, 1, 3]),
@@ -74,7 +74,7 @@ impl Registered for ConvGeneralDilated {
                 plain(),
                 [Sample::listed(DType::F32, [1, 1, 6], &edges), sample(DType::F32, &[1, 1, 2])],
             )
-            // Infinities have no differences.
+            // Infinities have no finite differences.
             .without_derivative(),
             typed(DType::C64, None),
             typed(DType::C64, Some(DType::C128)),
@@ -88,7 +88,7 @@ impl Registered for ConvGeneralDilated {
             typed(DType::I64, None),
             typed(DType::I4, Some(DType::I8)),
         ];
-        // Eight bits are too few for differences in the operands to be told from rounding.
+        // With eight bits, differences in the operands cannot be told from rounding.
         all.push(typed(DType::F8E4M3FN, Some(DType::F32)).without_derivative());
         all.push(typed(DType::F8E5M2, None).without_derivative());
         all

@@ -1,4 +1,4 @@
-//! Public functions.
+//! Public functions for convolutions.
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
@@ -12,8 +12,9 @@ use crate::primitives::shape::{broadcast_in_dim, reshape_to, transpose};
 use crate::primitives::structural::rev;
 use crate::primitives::window::{Padding, dilated};
 
-/// `lhs` convolved with the kernel `rhs` as `how` says. Operands of different dtype are promoted unless
-/// `how.preferred_element_type` is set. See [`ConvGeneralDilated`] for its rules.
+/// Convolves `lhs` with the kernel `rhs`; `how` holds strides, padding, dilations, layout and
+/// groups. Operands of different dtype are promoted unless `how.preferred_element_type` is set. See
+/// [`ConvGeneralDilated`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -39,13 +40,13 @@ pub fn conv_general_dilated(lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -
 #[track_caller]
 fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array {
     let how = ConvGeneralDilated { precision: Precision::or_scoped(how.precision), ..how };
-    // Strings of padding are resolved here, so that programs show numbers.
+    // Named padding is resolved here, so that programs show numbers.
     let how = match how.geometry(lhs.shape(), rhs.shape()) {
         Ok(geometry) => {
             let pads = geometry.space.iter().map(|axis| (axis.low, axis.high)).collect();
             ConvGeneralDilated { padding: Padding::Explicit(pads), ..how }
         }
-        // The primitive says what is wrong.
+        // The primitive reports the error.
         Err(_) => how,
     };
     if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
@@ -64,8 +65,8 @@ fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array
     }
 }
 
-/// `lhs`, `[n, c, …]`, convolved with the kernel `rhs`, `[o, c, …]`. See [`conv_general_dilated`] for
-/// other layouts.
+/// Convolves `lhs`, `[n, c, …]`, with the kernel `rhs`, `[o, c, …]`. See [`conv_general_dilated`]
+/// for other layouts.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -84,7 +85,7 @@ pub fn conv(lhs: &Array, rhs: &Array, window_strides: &[usize], padding: Padding
     named("conv", lhs, rhs, how)
 }
 
-/// As [`conv`], with dilations; empty ones stand for ones.
+/// Convolves with dilations, like [`conv`]. Empty dilations mean ones.
 #[track_caller]
 pub fn conv_with_general_padding(
     lhs: &Array,
@@ -104,29 +105,30 @@ pub fn conv_with_general_padding(
     named("conv_with_general_padding", lhs, rhs, how)
 }
 
-/// How [`conv_transpose`] goes.
+/// Options of [`conv_transpose`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ConvTranspose {
-    /// By how much each spatial axis grows; empty for ones.
+    /// The factor by which each spatial axis grows; empty for ones.
     pub strides: Vec<usize>,
-    /// The padding of the convolution that is undone. Explicit padding is that of the dilated operand
-    /// instead.
+    /// The padding of the convolution that is transposed. Explicit padding applies to the dilated
+    /// operand instead.
     pub padding: Padding,
     /// Dilation of the kernel; empty for ones.
     pub rhs_dilation: Vec<usize>,
-    /// Which axes are which; `None` is `N…C`, `…IO`, `N…C`.
+    /// The layout; `None` is `N…C`, `…IO`, `N…C`.
     pub dimension_numbers: Option<ConvDimensionNumbers>,
-    /// Whether the kernel is that of the convolution that is undone: it is turned round, and its input
-    /// features are the result's.
+    /// The kernel belongs to the convolution that is transposed: it is flipped, and its input
+    /// features are the features of the result.
     pub transpose_kernel: bool,
     /// The precision of `lhs` and of `rhs`.
     pub precision: [Precision; 2],
 }
 
-/// A convolution with fractional strides, which enlarges the spatial axes of `lhs`: the transpose of a
-/// convolution, or, without `transpose_kernel`, one with the same sizes.
+/// Convolves with fractional strides, which enlarges the spatial axes of `lhs`. This is the
+/// transpose of a convolution or, without `transpose_kernel`, has the same sizes.
 ///
-/// Reference: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
+/// Reference: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016,
+/// section 4.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -179,20 +181,18 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTranspose) -> Array {
         precision: how.precision,
         ..ConvGeneralDilated::default()
     };
-    let kernel = match how.transpose_kernel {
-        true => {
-            let turned: Vec<isize> =
-                numbers.rhs_spec[2..].iter().map(|&axis| axis as isize).collect();
-            let mut order: Vec<usize> = (0..rank).collect();
-            order.swap(numbers.rhs_spec[0], numbers.rhs_spec[1]);
-            transpose(&rev(rhs, &turned), &order)
-        }
-        false => rhs.clone(),
+    let kernel = if how.transpose_kernel {
+        let turned: Vec<isize> = numbers.rhs_spec[2..].iter().map(|&axis| axis as isize).collect();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(numbers.rhs_spec[0], numbers.rhs_spec[1]);
+        transpose(&rev(rhs, &turned), &order)
+    } else {
+        rhs.clone()
     };
     named("conv_transpose", lhs, &kernel, general)
 }
 
-/// `N…C`, `…IO`, `N…C`.
+/// Returns the layout `N…C`, `…IO`, `N…C`.
 fn channels_last(rank: usize) -> ConvDimensionNumbers {
     let outer = |first: [usize; 2], space: usize| -> Vec<usize> {
         first.into_iter().chain(space..space + rank.saturating_sub(2)).collect()
@@ -205,9 +205,9 @@ fn channels_last(rank: usize) -> ConvDimensionNumbers {
     }
 }
 
-/// The patches of `lhs` that a kernel of the sizes `filter_shape` would meet, one after the other in the
-/// feature axis of the result: first by feature of `lhs`, then by place in the patch. Strides, padding,
-/// dilations, layout and precision are those of `how`; its groups are not looked at.
+/// Extracts the patches of `lhs` that a kernel of the sizes `filter_shape` would cover, stacked
+/// along the feature axis of the result: first by feature of `lhs`, then by position in the patch.
+/// Strides, padding, dilations, layout and precision are those of `how`; its groups are ignored.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -239,7 +239,7 @@ pub fn conv_general_dilated_patches(
     let features = lhs.shape()[numbers.lhs_spec[1]];
     let size: usize = filter_shape.iter().product();
     trace::from_caller(|| {
-        // A kernel for each place of a patch, which is one there and zero elsewhere.
+        // One kernel per position in a patch: one there and zero elsewhere.
         let positions = |axis| broadcasted_iota(crate::core::DType::I32, [size, size], axis);
         let one = convert_element_type(&eq(positions(0), positions(1)), lhs.dtype());
         let kernels = broadcast_in_dim(&one, [features, size, size], &[1, 2]);
@@ -261,12 +261,14 @@ pub fn conv_general_dilated_patches(
     })
 }
 
-/// A convolution whose kernel is another one at each place of the result: a locally connected layer. Strides,
-/// padding, dilations, layout and precision are those of `how`; its groups are not looked at.
+/// Convolves with a different kernel at each position of the result, as a locally connected layer
+/// does. Strides, padding, dilations, layout and precision are those of `how`; its groups are
+/// ignored.
 ///
-/// `filter_shape` is the window's size along the spatial axes. `rhs` has, in the layout of a kernel, the
-/// result's spatial sizes in its spatial axes, and in the axis of input features one entry for each feature
-/// of `lhs` and place in the window, ordered as in [`conv_general_dilated_patches`].
+/// `filter_shape` is the size of the window along the spatial axes. `rhs` has, in the layout of a
+/// kernel, the spatial sizes of the result in its spatial axes. Its axis of input features has one
+/// entry per feature of `lhs` and position in the window, ordered as in
+/// [`conv_general_dilated_patches`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -297,7 +299,7 @@ pub fn conv_general_dilated_local(
         Err(error) => trace::throw_operands("conv_general_dilated_local", error, &[lhs, rhs]),
     };
     let patches = conv_general_dilated_patches(lhs, filter_shape, how);
-    // Places in the order of the result's axes, which the product then has in front.
+    // Positions in the order of the result's axes, which the product has in front.
     let mut places: Vec<(usize, usize)> =
         numbers.out_spec[2..].iter().copied().zip(numbers.rhs_spec[2..].iter().copied()).collect();
     places.sort_unstable();
@@ -313,10 +315,11 @@ pub fn conv_general_dilated_local(
     let product = dot_general(&patches, rhs, dot);
     let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);
     trace::from_caller(|| {
-        // The lower position first, so that the second move does not undo the first.
-        match batch < features {
-            true => move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features),
-            false => move_axis(&move_axis(&product, rank - 1, features), rank - 1, batch),
+        // The lower index first, so that the second move does not undo the first.
+        if batch < features {
+            move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features)
+        } else {
+            move_axis(&move_axis(&product, rank - 1, features), rank - 1, batch)
         }
     })
 }

@@ -1,4 +1,4 @@
-//! The primitive.
+//! The convolution primitive.
 
 use super::geometry::Spatial;
 use super::numbers::ConvDimensionNumbers;
@@ -13,9 +13,10 @@ use crate::primitives::window::Padding;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Slides a kernel over the spatial axes of an operand and sums products over kernel and input features.
+/// Slides a kernel over the spatial axes of an operand and sums products over kernel and input
+/// features.
 ///
-/// The kernel is not turned round: this is what mathematics calls a cross-correlation.
+/// The kernel is not flipped: mathematically this is a cross-correlation.
 ///
 /// | | |
 /// |-|-|
@@ -24,29 +25,29 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | [`stablehlo.convolution`](https://openxla.org/stablehlo/spec#convolution); on CPU and GPU three real ones for complex operands |
 /// | derivative | `conv(dlhs, rhs) + conv(lhs, drhs)`; transposes to convolutions of the cotangent with the turned kernel, and of the operand with the cotangent |
 ///
-/// The sizes along a spatial axis are those of [`Window`](crate::primitives::Window), with `lhs_dilation`
-/// for its base dilation and `rhs_dilation` for its window dilation.
+/// The sizes along a spatial axis are those of [`Window`](crate::primitives::Window), with
+/// `lhs_dilation` as base dilation and `rhs_dilation` as window dilation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvGeneralDilated {
-    /// Steps from one place of the kernel to the next, for each spatial axis; empty for ones.
+    /// Strides of the kernel along each spatial axis; empty for ones.
     pub window_strides: Vec<usize>,
-    /// What surrounds `lhs`, after it was dilated.
+    /// Padding of `lhs` after dilation.
     pub padding: Padding,
-    /// Steps from one element of `lhs` to the next, for each spatial axis; empty for ones.
+    /// Dilation of `lhs` along each spatial axis; empty for ones.
     pub lhs_dilation: Vec<usize>,
-    /// Steps from one element of `rhs` to the next, for each spatial axis; empty for ones.
+    /// Dilation of `rhs` along each spatial axis; empty for ones.
     pub rhs_dilation: Vec<usize>,
-    /// Which axes are which.
+    /// The layout of the operands and the result.
     pub dimension_numbers: ConvDimensionNumbers,
-    /// Into so many groups the features of `lhs` and the output features fall; output features are made
-    /// of the input features of their own group only.
+    /// The number of groups into which the features of `lhs` and the output features are divided.
+    /// Output features depend on the input features of their group only.
     pub feature_group_count: usize,
-    /// Into so many groups the batch of `lhs` and the output features fall; output features are made of
-    /// their own group of the batch only.
+    /// The number of groups into which the batch of `lhs` and the output features are divided.
+    /// Output features depend on their group of the batch only.
     pub batch_group_count: usize,
     /// The precision of `lhs` and of `rhs`.
     pub precision: [Precision; 2],
-    /// The dtype of sums and result; that of the operands if `None`.
+    /// The dtype of sums and result; `None` for the dtype of the operands.
     pub preferred_element_type: Option<DType>,
 }
 
@@ -113,7 +114,7 @@ impl Primitive for ConvGeneralDilated {
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let movement = Cost::whole(operands, results);
-        // A geometry that does not fit was refused before.
+        // `abstract_eval` has already rejected invalid geometry.
         let Ok(geometry) = self.geometry(&operands[0].shape, &operands[1].shape) else {
             return movement;
         };
@@ -146,7 +147,8 @@ impl Primitive for ConvGeneralDilated {
 
 impl Spmd for ConvGeneralDilated {
     fn sharding_rule(&self, operands: &[Aval], results: &[Aval]) -> Option<ShardingRule> {
-        // Windows reach across cuts in space, so those are none; features of groups lie apart.
+        // Windows cross the boundaries of a split spatial axis, so spatial axes are not listed.
+        // Features of different groups are independent.
         let rank = results[0].rank();
         let Ok(numbers) = self.dimension_numbers.resolved(operands[0].rank()) else {
             return Some(ShardingRule::default());
@@ -227,7 +229,7 @@ mod tests {
               axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]].assert_eq(&error_of(strides, avals([3, 3, 3, 4])));
     }
 
-    /// 2 operations for each product of an element and a tap, padding not counted.
+    /// 2 operations per product of an element and a tap, without padding.
     #[test]
     fn costs() {
         let valid = ConvGeneralDilated { padding: Padding::Valid, ..images() };

@@ -1,4 +1,4 @@
-//! Sizes of a convolution, axis by axis.
+//! Sizes of a convolution along each axis.
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
@@ -31,7 +31,7 @@ impl Spatial {
         ]
     }
 
-    /// How many products of an element of the operand and one of the kernel the axis has.
+    /// Returns the number of products of an operand element and a kernel element along the axis.
     pub(super) fn products(&self) -> u64 {
         meetings(&WindowAxis {
             size: self.lhs,
@@ -46,7 +46,7 @@ impl Spatial {
     }
 }
 
-/// All sizes of a convolution.
+/// The sizes of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub(super) numbers: ConvDimensionNumbers,
@@ -54,12 +54,12 @@ pub(super) struct Geometry {
     /// Batch and features of the result.
     pub(super) batch: usize,
     pub(super) features: usize,
-    /// Input features that each output feature is made of.
+    /// The number of input features per output feature.
     pub(super) inputs: usize,
 }
 
 impl Geometry {
-    /// The result's shape.
+    /// Returns the shape of the result.
     pub(super) fn shape(&self) -> Shape {
         let mut dims = vec![0; self.space.len() + 2];
         let sizes = [self.batch, self.features].into_iter();
@@ -72,7 +72,7 @@ impl Geometry {
 }
 
 impl ConvGeneralDilated {
-    /// The sizes for operands of these shapes.
+    /// Returns the sizes for operands of these shapes.
     pub(super) fn geometry(&self, lhs: &Shape, rhs: &Shape) -> RuleResult<Geometry> {
         let rank = lhs.rank();
         ensure_shape!(

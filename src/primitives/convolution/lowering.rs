@@ -1,4 +1,4 @@
-//! How convolutions are written in StableHLO.
+//! Lowering of convolutions to StableHLO.
 
 use super::general::ConvGeneralDilated;
 use super::geometry::{Geometry, Spatial};
@@ -21,7 +21,7 @@ impl ConvGeneralDilated {
     ) -> RuleResult<Vec<Value>> {
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         if result.dtype.is_complex() && ctx.platform() != "tpu" {
-            // Only TPUs have complex convolutions that are faster than a plain loop.
+            // Complex convolutions are faster than a plain loop on TPUs only.
             return lower_as_function(ctx, "complex_conv", operands, |operands| {
                 let [lhs, rhs] =
                     [0, 1].map(|side| convert_element_type(&operands[side], result.dtype));
@@ -32,9 +32,10 @@ impl ConvGeneralDilated {
         let operand = operand.or_else(|| taken_as(ctx.platform(), lhs, product));
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
             let ty = x.ty().with_element(dtype.stablehlo());
-            match *x.ty() == ty {
-                true => x.clone(),
-                false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
+            if *x.ty() == ty {
+                x.clone()
+            } else {
+                ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
             }
         };
         let mut factors = operands.to_vec();
@@ -76,7 +77,7 @@ impl ConvGeneralDilated {
         attributes
     }
 
-    /// A complex convolution of three real ones.
+    /// Writes a complex convolution as three real ones.
     ///
     /// Reference: Knuth, "The Art of Computer Programming", volume 2, section 4.6.4, exercise 41.
     fn by_three_products(&self, lhs: &Array, rhs: &Array) -> Array {
@@ -95,8 +96,8 @@ fn shape_of(x: &Value) -> Shape {
     Shape::new(x.ty().dims())
 }
 
-/// Cuts off what negative padding says, and gives the axes without it: the CPU's fast convolutions read
-/// beyond an operand that is padded by less than nothing.
+/// Crops by negative padding, and returns the axes with the rest of the padding. The CPU's fast
+/// convolutions read out of bounds for negative padding.
 fn cropped(ctx: &mut LowerCtx<'_>, lhs: &mut Value, geometry: &Geometry) -> Vec<Spatial> {
     let is_negative = |axis: &Spatial| axis.low < 0 || axis.high < 0;
     if !geometry.space.iter().any(is_negative) {
@@ -115,7 +116,7 @@ fn cropped(ctx: &mut LowerCtx<'_>, lhs: &mut Value, geometry: &Geometry) -> Vec<
         let (mut in_front, mut behind) = (axis.low.max(0), axis.high.max(0));
         let missing = (bare + low[at] + high[at]).min(0);
         if missing < 0 {
-            // An operand that is cut off altogether leaves so much less padding, wherever that stands.
+            // An operand cropped to nothing reduces the remaining padding on either side.
             (low[at], high[at]) = (-bare, 0);
             (in_front, behind) = (in_front + behind + missing, 0);
         }
@@ -137,13 +138,15 @@ fn cropped(ctx: &mut LowerCtx<'_>, lhs: &mut Value, geometry: &Geometry) -> Vec<
     space
 }
 
-/// The dtype to which a platform wants operands converted that are of one dtype, if it does not take them.
+/// Returns the dtype to which operands must be converted on a platform, if it does not support
+/// theirs.
 fn taken_as(platform: &str, operand: DType, product: DType) -> Option<DType> {
     if platform != "cpu" {
         return None;
     }
     match operand {
-        // The CPU's loops are for whole bytes, and round to the operands' dtype after each product.
+        // The CPU's loops support whole bytes only, and round to the dtype of the operands after
+        // each product.
         DType::Bool => None,
         _ if operand.is_integer() && (operand.bits() < 8 || operand != product) => Some(product),
         _ if operand.is_float() && (operand.bits() <= 8 || operand != product) => {

@@ -1,14 +1,14 @@
-//! Which axes of a convolution's arrays are which.
+//! Dimension numbers of convolutions: the roles of the axes.
 
 use crate::core::{RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use serde::{Deserialize, Serialize};
 
-/// Which axes of a convolution's operands and result are batch, features and space.
+/// The roles of the axes of a convolution's operands and result.
 ///
-/// Each list names positions: first the axis of the batch (for `rhs_spec` that of the output features),
-/// then that of the features (for `rhs_spec` the input features), then the spatial axes in an order that
-/// all three share. The default, three empty lists, stands for `NC…`, `OI…`, `NC…`.
+/// Each list holds axis indices: first the batch axis (for `rhs_spec` the output features), then
+/// the feature axis (for `rhs_spec` the input features), then the spatial axes in an order that all
+/// three lists share. The default, three empty lists, means `NC…`, `OI…`, `NC…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvDimensionNumbers {
     /// Batch, features and space of `lhs`.
@@ -20,10 +20,11 @@ pub struct ConvDimensionNumbers {
 }
 
 impl ConvDimensionNumbers {
-    /// From one letter per axis: `N` is the batch, `C` the features, `O` and `I` the output and input
-    /// features of `rhs`; any other letters are spatial axes, the same in all three.
+    /// Creates dimension numbers from one letter per axis. `N` is the batch, `C` the features, `O`
+    /// and `I` the output and input features of `rhs`. Other letters are spatial axes, the same in
+    /// all three strings.
     ///
-    /// Throws `Op` (value) if a letter is missing, doubled or in one of the three alone.
+    /// Throws `Op` (value) if a letter is missing, repeated, or not in all three strings.
     ///
     /// ```
     /// use oxidax::primitives::ConvDimensionNumbers;
@@ -73,7 +74,7 @@ impl ConvDimensionNumbers {
         })
     }
 
-    /// The lists written out for operands of this rank.
+    /// Returns the lists, with defaults resolved for operands of this rank.
     pub(super) fn resolved(&self, rank: usize) -> RuleResult<ConvDimensionNumbers> {
         ensure_shape!(rank >= 2, "operands need a batch and a feature axis, their rank is {rank}");
         let list = |name: &str, list: &[usize]| -> RuleResult<Vec<usize>> {
@@ -95,7 +96,7 @@ impl ConvDimensionNumbers {
         })
     }
 
-    /// How StableHLO writes lists that are written out.
+    /// Returns the StableHLO attribute of resolved lists.
     pub(super) fn stablehlo(&self) -> String {
         let axes = |spec: &[usize], named: [&str; 2]| {
             let mut names = vec![String::new(); spec.len()];

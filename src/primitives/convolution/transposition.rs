@@ -1,4 +1,4 @@
-//! The transposes of a convolution, which are convolutions.
+//! Transpose rules of convolution.
 
 use super::general::ConvGeneralDilated;
 use super::geometry::Spatial;
@@ -10,7 +10,7 @@ use crate::primitives::shape::reshape_to;
 use crate::primitives::structural::rev;
 use crate::primitives::window::Padding;
 
-/// The array with its axis `from` put in front of axis `into` (counted without `from`) and both made one.
+/// Moves axis `from` in front of axis `into` (counted without `from`) and merges both.
 pub(super) fn merged(x: &Array, from: usize, into: usize) -> Array {
     let size = x.shape()[from];
     let mut dims = x.shape().remove(from).to_vec();
@@ -18,14 +18,14 @@ pub(super) fn merged(x: &Array, from: usize, into: usize) -> Array {
     reshape_to(&move_axis(x, from, into), &Shape::from(dims))
 }
 
-/// The array with one axis made two, of which the first has size `outer`.
+/// Splits an axis in two, of which the first has size `outer`.
 pub(super) fn divided(x: &Array, axis: usize, outer: usize) -> Array {
     let mut dims = x.shape().to_vec();
     dims[axis] /= outer.max(1);
     reshape_to(x, &Shape::from(dims).insert(axis, outer))
 }
 
-/// The same positions with the first two exchanged.
+/// Returns the indices with the first two exchanged.
 fn exchanged(spec: &[usize]) -> Vec<usize> {
     let mut spec = spec.to_vec();
     spec.swap(0, 1);
@@ -37,8 +37,8 @@ fn list(space: &[Spatial], entry: fn(&Spatial) -> usize) -> Vec<usize> {
 }
 
 impl ConvGeneralDilated {
-    /// The cotangent of `lhs`: the result's convolved with the turned kernel, strides and dilation of `lhs`
-    /// exchanged.
+    /// Returns the cotangent of `lhs`: the cotangent of the result convolved with the flipped
+    /// kernel, with strides and dilation of `lhs` exchanged.
     pub(super) fn transposed_lhs(
         &self,
         ct: &Array,
@@ -51,7 +51,8 @@ impl ConvGeneralDilated {
         let geometry = self.geometry(&lhs.shape, rhs.shape())?;
         let numbers = &geometry.numbers;
         let groups = self.feature_group_count.max(self.batch_group_count);
-        // Groups move from the kernel's output features to its input features, which become outputs.
+        // Groups move from the kernel's output features to its input features, which become
+        // outputs.
         let (outputs, inputs) = (numbers.rhs_spec[0], numbers.rhs_spec[1]);
         let kernel = match groups {
             1 => rhs.clone(),
@@ -83,7 +84,7 @@ impl ConvGeneralDilated {
         let found = match self.batch_group_count {
             1 => found,
             groups => {
-                // The new axis stands before the features, and moves everything behind it by one.
+                // The new axis is in front of the features and shifts the axes behind it.
                 let divided = divided(&found, features, groups);
                 merged(&divided, features, batch)
             }
@@ -91,8 +92,8 @@ impl ConvGeneralDilated {
         Ok(convert_to(&found, lhs.dtype, lhs.weak).into())
     }
 
-    /// The cotangent of `rhs`: `lhs` convolved with the result's, batch and features exchanged, and strides
-    /// and dilation of `rhs`.
+    /// Returns the cotangent of `rhs`: `lhs` convolved with the cotangent of the result, with batch
+    /// and features exchanged, and with strides and dilation of `rhs` exchanged.
     pub(super) fn transposed_rhs(
         &self,
         ct: &Array,

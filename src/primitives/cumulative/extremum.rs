@@ -16,16 +16,17 @@ use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The tangent of a running extremum `y` of `x`: an element's own share and that of the extremum before
-/// it, which are the derivatives of `maximum` and `minimum` of the two.
+/// Returns the tangent of a running extremum `y` of `x`: a recurrence of the weights of the element
+/// and of the extremum before it, which are the derivatives of `maximum` and `minimum`.
 fn chosen_tangent(x: &Array, y: &Array, dx: &Array, along: Along) -> Array {
     let before = predecessors(y, along.axis, along.reverse, 0.0);
     let places = broadcasted_iota(DType::I32, x.shape(), along.axis);
     let first = if along.reverse { x.shape()[along.axis].saturating_sub(1) } else { 0 };
     let (is_first, is_own) = (eq(places, first), eq(x, y));
     let [none, half, all] = [0.0, 0.5, 1.0].map(|share| full_like(x, share));
-    // Only whether it is the element's own is asked of it: a compiler that computes `x` or `y` twice may round them
-    // differently, and what is not its own is the one's before, which nobody is before the first.
+    // The comparison tests only for the element itself: a compiler that computes `x` or `y` twice
+    // may round them differently. In all other cases the extremum is the previous one, which does
+    // not exist before the first element.
     let shared = select(&eq(&before, y), &half, &all);
     let own = select(&is_own, &shared, &none);
     let own = select(&is_first, &all, &own);
@@ -45,9 +46,9 @@ fn chosen_tangent(x: &Array, y: &Array, dx: &Array, along: Along) -> Array {
 /// | derivative | the tangent of the element that was chosen, a [`LinearRecurrence`]; an element that equals the maximum before it shares with it half and half |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cummax {
-    /// The axis to go along.
+    /// The axis of the running total.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -99,8 +100,8 @@ impl Primitive for Cummax {
     }
 }
 
-/// Largest element of `x` along `axis` (negative: from the back) up to each, or, if `reverse`, from each
-/// on. See [`Cummax`] for its rules.
+/// Returns the running maximum of `x` along `axis`. Negative axes count from the back. See
+/// [`Cummax`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -123,9 +124,9 @@ pub fn cummax(x: &Array, axis: isize, reverse: bool) -> Array {
 /// | derivative | the tangent of the element that was chosen, a [`LinearRecurrence`]; an element that equals the minimum before it shares with it half and half |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cummin {
-    /// The axis to go along.
+    /// The axis of the running total.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -177,8 +178,8 @@ impl Primitive for Cummin {
     }
 }
 
-/// Smallest element of `x` along `axis` (negative: from the back) up to each, or, if `reverse`, from each
-/// on. See [`Cummin`] for its rules.
+/// Returns the running minimum of `x` along `axis`. Negative axes count from the back. See
+/// [`Cummin`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -191,7 +192,7 @@ pub fn cummin(x: &Array, axis: isize, reverse: bool) -> Array {
     bind1(Cummin { axis: axis_of("cummin", x, axis), reverse }, [x])
 }
 
-/// Axis, direction, operand, and whether a derivative exists there.
+/// Axis, direction, operand, and true if the derivative exists there.
 fn samples() -> Vec<(usize, bool, Sample, bool)> {
     let floats = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
     let edges = [1.0, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, 1.0];
@@ -200,7 +201,7 @@ fn samples() -> Vec<(usize, bool, Sample, bool)> {
         (1, false, floats(DType::F32, &[2, 5]), true),
         (0, true, floats(DType::F64, &[4, 3]), true),
         (1, true, floats(DType::F64, &[2, 4, 2]), true),
-        // Complex numbers are ordered, but not smoothly.
+        // The order of complex numbers is not differentiable.
         (0, false, floats(DType::C64, &[4]), false),
         // At ties the two one-sided derivatives differ.
         (0, false, Sample::listed(DType::F32, [6], &[1.0, 1.0, 0.0, 1.0, 2.0, 2.0]), false),

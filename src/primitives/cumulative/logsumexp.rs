@@ -1,4 +1,4 @@
-//! Running logarithms of sums of exponentials.
+//! Running log-sum-exp.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{LinearRecurrence, axis_of, ensure_along, predecessors};
@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | `dyᵢ = logistic(yᵢ₋₁ - xᵢ)·dyᵢ₋₁ + logistic(xᵢ - yᵢ₋₁)·dxᵢ`, a [`LinearRecurrence`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cumlogsumexp {
-    /// The axis to go along.
+    /// The axis of the running total.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -82,8 +82,8 @@ impl Primitive for Cumlogsumexp {
     }
 }
 
-/// Logarithm of the sum of `exp(x)` along `axis` (negative: from the back) up to each element, or, if
-/// `reverse`, from each on, without overflow. See [`Cumlogsumexp`] for its rules.
+/// Returns the running logarithm of the sum of `exp(x)` along `axis`, without overflow. Negative
+/// axes count from the back. See [`Cumlogsumexp`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -113,7 +113,7 @@ impl Registered for Cumlogsumexp {
             along(0, false, floats(DType::F16, &[6])),
             along(1, false, floats(DType::F32, &[3, 0])),
             along(0, false, floats(DType::F8E5M2, &[0])),
-            // Infinities have no differences.
+            // Infinities have no finite differences.
             along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
             along(1, true, Sample::listed(DType::F64, [2, 4], &edges)).without_derivative(),
         ]

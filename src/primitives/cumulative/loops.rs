@@ -1,4 +1,4 @@
-//! How running totals are written in StableHLO.
+//! Lowering of running totals to StableHLO.
 
 use crate::core::{Array, DType, LowerCtx, RuleResult, Shape};
 use crate::primitives::composite::{Combine, lower_as_function};
@@ -8,17 +8,17 @@ use crate::primitives::slicing::slice;
 use crate::primitives::structural::{PaddingDim, concatenate, expand_dims, lax_pad, rev};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
-/// How to go along an axis.
+/// The direction of a running total.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Along {
-    /// The axis.
+    /// The axis of the running total.
     pub(super) axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub(super) reverse: bool,
 }
 
-/// The dtype that holds a running sum on the way: sums of `f32` are carried in `f64`, which costs a CPU
-/// nothing.
+/// Returns the dtype that accumulates a running sum. Sums of `f32` are accumulated in `f64`, which
+/// is free on a CPU.
 pub(super) fn sum_carry(dtype: DType) -> DType {
     match dtype {
         DType::F32 => DType::F64,
@@ -27,7 +27,8 @@ pub(super) fn sum_carry(dtype: DType) -> DType {
     }
 }
 
-/// The dtype that holds another running total: at least 32 bits of float, 8 of integer.
+/// Returns the dtype that accumulates another running total: at least 32 bits for floats, 8 for
+/// integers.
 pub(super) fn narrow_carry(dtype: DType) -> DType {
     match dtype {
         DType::I2 | DType::I4 => DType::I8,
@@ -39,21 +40,19 @@ pub(super) fn narrow_carry(dtype: DType) -> DType {
 
 fn convert(ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType) -> Value {
     let ty = x.ty().with_element(dtype.stablehlo());
-    match *x.ty() == ty {
-        true => x.clone(),
-        false => ctx.op_as("convert", std::slice::from_ref(x), "", &ty),
-    }
+    if *x.ty() == ty { x.clone() } else { ctx.op_as("convert", std::slice::from_ref(x), "", &ty) }
 }
 
-/// The axis moved to the front, or back from there.
+/// Moves the axis to the front, or back from there.
 fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, axis: usize, back: bool) -> Value {
     if axis == 0 {
         return x.clone();
     }
     let rank = x.ty().dims().len();
-    let order: Vec<usize> = match back {
-        false => std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect(),
-        true => (1..=axis).chain([0]).chain(axis + 1..rank).collect(),
+    let order: Vec<usize> = if back {
+        (1..=axis).chain([0]).chain(axis + 1..rank).collect()
+    } else {
+        std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect()
     };
     let dims: Vec<usize> = order.iter().map(|&axis| x.ty().dims()[axis]).collect();
     let attributes = format!("permutation = {}", i64_array(order));
@@ -61,8 +60,8 @@ fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, axis: usize, back: bool) -> Val
     ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
 }
 
-/// Writes `total = step(total, x₀[i], x₁[i], …)` for every place `i` along the axis, as one loop. The
-/// first total is the first element of the last operand; totals are carried as `carry`.
+/// Writes `total = step(total, x₀[i], x₁[i], …)` for every index `i` along the axis, as one loop.
+/// The initial total is the first element of the last operand. Totals are carried in dtype `carry`.
 pub(super) fn lower_loop(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
@@ -72,7 +71,7 @@ pub(super) fn lower_loop(
 ) -> Value {
     let last = operands.last().expect("a running total has an operand");
     let dtype = element_dtype(last);
-    // Elements smaller than a byte are packed, and do not slice.
+    // Sub-byte elements are packed and cannot be sliced.
     let stored = if dtype.bits() < 8 { carry } else { dtype };
     let size = last.ty().dims()[along.axis];
     let xs: Vec<Value> = operands
@@ -101,7 +100,7 @@ pub(super) fn lower_loop(
     let begin = if along.reverse { &final_place } else { &zero };
     let source = &xs[xs.len() - 1];
     let first = row_at(ctx, source, begin);
-    // What is already there at the first place is its total.
+    // The first element is its own total.
     let state = [one.clone(), first, source.clone()];
     let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
 
@@ -113,10 +112,8 @@ pub(super) fn lower_loop(
 
     let (outside, arguments) = ctx.open_region(&types);
     let [done, total, totals] = [0, 1, 2].map(|at| arguments[at].clone());
-    let place = match along.reverse {
-        true => ctx.op("subtract", &[final_place, done.clone()]),
-        false => done.clone(),
-    };
+    let place =
+        if along.reverse { ctx.op("subtract", &[final_place, done.clone()]) } else { done.clone() };
     let elements: Vec<Value> = xs.iter().map(|x| row_at(ctx, x, &place)).collect();
     let total = step(ctx, &total, &elements);
     let mut update = vec![totals, convert(ctx, &total, stored), place];
@@ -130,8 +127,8 @@ pub(super) fn lower_loop(
     convert(ctx, &totals, dtype)
 }
 
-/// Writes a running total as a tree, for platforms on which a loop of small steps is slow. The result is
-/// the last of the arrays that are combined.
+/// Writes a running total as a tree, for platforms on which a loop of small steps is slow. The
+/// result is the last of the combined arrays.
 pub(super) fn lower_tree(
     ctx: &mut LowerCtx<'_>,
     name: &str,
@@ -144,14 +141,15 @@ pub(super) fn lower_tree(
     })
 }
 
-/// Totals of all beginnings along the axis, by an associative way to combine stretches.
+/// Returns the totals of all prefixes along the axis, from an associative combination of ranges.
 ///
 /// Reference: Blelloch, "Prefix sums and their applications", 1990.
 pub(super) fn tree(xs: &[Array], along: Along, combine: Combine<'_>) -> Vec<Array> {
     let turned = |xs: &[Array]| -> Vec<Array> {
-        match along.reverse {
-            true => xs.iter().map(|x| rev(x, &[along.axis as isize])).collect(),
-            false => xs.to_vec(),
+        if along.reverse {
+            xs.iter().map(|x| rev(x, &[along.axis as isize])).collect()
+        } else {
+            xs.to_vec()
         }
     };
     turned(&forward(&turned(xs), along.axis, combine))
@@ -165,7 +163,8 @@ fn forward(xs: &[Array], axis: usize, combine: Combine<'_>) -> Vec<Array> {
     let every = |xs: &[Array], from: usize, to: usize, step: usize| -> Vec<Array> {
         xs.iter().map(|x| strided(x, axis, from, to, step)).collect()
     };
-    // Pairs, whose totals are those of the odd places; an even place is one more than the odd before.
+    // Totals of pairs are the totals at odd indices. The total at an even index adds one element to
+    // the one before.
     let pairs = combine(&every(xs, 0, size / 2 * 2, 2), &every(xs, 1, size, 2));
     let odd = forward(&pairs, axis, combine);
     let n_even = (size - 1) / 2;
@@ -183,7 +182,7 @@ fn strided(x: &Array, axis: usize, from: usize, to: usize, step: usize) -> Array
     slice(x, &starts, &limits, &strides)
 }
 
-/// `first`, then in turns an element of `odd` and of `later`: `size` in all.
+/// Interleaves `first`, then one element of `odd` and one of `later` in turn, `size` in all.
 fn interleaved(first: &Array, later: &Array, odd: &Array, axis: usize, size: usize) -> Array {
     let even = concatenate(&[first, later], axis as isize);
     let mut missing = vec![PaddingDim::default(); odd.rank()];

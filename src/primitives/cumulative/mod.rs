@@ -1,8 +1,8 @@
-//! Running totals along an axis: sums, products, extrema, and first-order linear recurrences, of which
-//! the derivatives of the others are made.
+//! Running totals along an axis: sums, products, extrema, and first-order linear recurrences, which
+//! are the derivatives of the others.
 //!
-//! On CPU they are written as one loop along the axis, elsewhere as a tree of about `2·log2(n)` steps over
-//! all elements.
+//! On CPU they are lowered to one loop along the axis, elsewhere to a tree of about `2·log2(n)`
+//! steps over all elements.
 
 mod extremum;
 mod logsumexp;
@@ -22,7 +22,7 @@ use super::structural::{PaddingDim, lax_pad};
 use crate::core::{Array, Aval, RuleResult, trace};
 use crate::{ensure_dtype, ensure_shape};
 
-/// The type of a running total of a numeric operand: the operand's.
+/// Returns the type of a running total of a numeric operand: the type of the operand.
 fn total_type(operands: &[Aval], axis: usize) -> RuleResult<Vec<Aval>> {
     let [x] = arity(operands)?;
     ensure_dtype!(!x.dtype.is_bool(), "needs a numeric operand, got {}", x.dtype);
@@ -35,7 +35,7 @@ fn ensure_along(x: &Aval, axis: usize) -> RuleResult<()> {
     Ok(())
 }
 
-/// An axis given by a user, or an error in the name of the function.
+/// Resolves an axis, or throws an error in the name of the function.
 #[track_caller]
 fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
     match resolve_axis(axis, x.rank()) {
@@ -44,7 +44,8 @@ fn axis_of(name: &str, x: &Array, axis: isize) -> usize {
     }
 }
 
-/// Each element's predecessor along the axis, from the back if `reverse`; `fill` for the first.
+/// Returns the predecessor of each element along the axis, from the back if `reverse`. The first is
+/// `fill`.
 fn predecessors(x: &Array, axis: usize, reverse: bool, fill: f64) -> Array {
     let mut config = vec![PaddingDim::default(); x.rank()];
     let (low, high) = if reverse { (-1, 1) } else { (1, -1) };

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | `dyᵢ = xᵢ·dyᵢ₋₁ + yᵢ₋₁·dxᵢ`, a [`LinearRecurrence`]; right where elements are zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cumprod {
-    /// The axis to go along.
+    /// The axis of the running total.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -77,8 +77,8 @@ impl Primitive for Cumprod {
     }
 }
 
-/// Product of the elements of `x` along `axis` (negative: from the back) up to each, or, if `reverse`,
-/// from each on; in the dtype of `x`. See [`Cumprod`] for its rules.
+/// Returns the running product of `x` along `axis`, in the dtype of `x`. Negative axes count from
+/// the back. See [`Cumprod`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -102,12 +102,12 @@ impl Registered for Cumprod {
             along(0, true, floats(DType::F64, &[4, 3])),
             along(1, true, floats(DType::F64, &[2, 3, 2])),
             along(0, false, floats(DType::C64, &[3])),
-            // The derivative is right at zeros, also at several.
+            // The derivative is exact at one or more zeros.
             along(0, false, Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])),
             along(0, false, floats(DType::BF16, &[1])),
             along(1, false, floats(DType::F32, &[3, 0])),
             along(0, false, floats(DType::F32, &[0, 2])),
-            // Infinities have no differences.
+            // Infinities have no finite differences.
             along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
             along(0, false, Sample::listed(DType::I8, [3], &[127.0, 3.0, -128.0])),
             along(0, false, Sample::listed(DType::U16, [3], &[65535.0, 2.0, 7.0])),

@@ -1,4 +1,4 @@
-//! Linear recurrences.
+//! First-order linear recurrences.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
 use super::{axis_of, ensure_along, predecessors};
@@ -14,14 +14,14 @@ use crate::primitives::rules::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// `yᵢ = aᵢ·yᵢ₋₁ + bᵢ` along an axis, beginning with `y₀ = b₀`.
+/// First-order linear recurrence `yᵢ = aᵢ·yᵢ₋₁ + bᵢ` along an axis, with `y₀ = b₀`.
 ///
-/// What running products, extrema and logarithms of sums have as derivative, and the state of a linear
-/// state space model.
+/// It is the derivative of running products, extrema and log-sum-exps, and the state update of a
+/// linear state space model.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | `a, b: {int, float, complex}[…]`, of one shape and dtype; the first of `a` is not looked at |
+/// | operands   | `a, b: {int, float, complex}[…]`, of one shape and dtype; the first element of `a` is ignored |
 /// | result     | the same shape and dtype; from the end of the axis if `reverse` |
 /// | lowering   | a [`stablehlo.while`](https://openxla.org/stablehlo/spec#while) along the axis on CPU, elsewhere a tree |
 /// | derivative | `dyᵢ = aᵢ·dyᵢ₋₁ + (daᵢ·yᵢ₋₁ + dbᵢ)`; linear in `b`, transposes to a recurrence in the other direction |
@@ -29,9 +29,9 @@ use serde::{Deserialize, Serialize};
 /// Reference: Blelloch, "Prefix sums and their applications", 1990, section 1.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LinearRecurrence {
-    /// The axis to go along.
+    /// The axis of the recurrence.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -74,7 +74,7 @@ impl Primitive for LinearRecurrence {
         }
         let along = Along { axis: self.axis, reverse: self.reverse };
         if ctx.platform() != "cpu" {
-            // Two stretches in a row: y ↦ a₂·(a₁·y + b₁) + b₂.
+            // Two adjacent ranges: y ↦ a₂·(a₁·y + b₁) + b₂.
             let combine = |first: &[Array], second: &[Array]| {
                 let factor = mul(&second[0], &first[0]);
                 vec![factor, add(mul(&second[0], &first[1]), &second[1])]
@@ -94,15 +94,15 @@ impl Primitive for LinearRecurrence {
         let [Operand::Known(a), Operand::Linear(_)] = operands else {
             return Err(RuleError::not_linear("linear_recurrence"));
         };
-        // An element goes on by the factor of the one after it.
+        // Backwards, an element is multiplied by the factor of the element after it.
         let after = predecessors(a, self.axis, !self.reverse, 0.0);
         let back = LinearRecurrence { axis: self.axis, reverse: !self.reverse };
         Ok(vec![None, Some(bind1(back, [&after, one_cotangent(cts)?]).into())])
     }
 }
 
-/// `y[i] = a[i] * y[i - 1] + b[i]` along `axis` (negative: from the back), with `y[0] = b[0]`; from the end
-/// of the axis if `reverse`. With promotion and broadcasting. See [`LinearRecurrence`] for its rules.
+/// Computes `y[i] = a[i] * y[i - 1] + b[i]` along `axis`, with `y[0] = b[0]`, with promotion and
+/// broadcasting. Negative axes count from the back. See [`LinearRecurrence`] for its rules.
 ///
 /// An exponential moving average is `linear_recurrence(0.9, &x * 0.1, 0, false)`.
 ///
@@ -147,7 +147,7 @@ impl Registered for LinearRecurrence {
             along(0, false, DType::F16, &[1, 2]),
             along(0, false, DType::F32, &[0, 2]),
             along(1, true, DType::F32, &[0, 2]),
-            // Infinities have no differences.
+            // Infinities have no finite differences.
             Exemplar::new(axis, [edges(), edges()]).without_derivative(),
         ]
     }

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | linear; transposes to itself in the other direction |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cumsum {
-    /// The axis to go along.
+    /// The axis of the running total.
     pub axis: usize,
-    /// Whether from its end.
+    /// Runs from the end of the axis.
     pub reverse: bool,
 }
 
@@ -74,8 +74,8 @@ impl Primitive for Cumsum {
     }
 }
 
-/// Sum of the elements of `x` along `axis` (negative: from the back) up to each, or, if `reverse`, from
-/// each on; in the dtype of `x`. See [`Cumsum`] for its rules.
+/// Returns the running sum of `x` along `axis`, in the dtype of `x`. Negative axes count from the
+/// back. See [`Cumsum`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -103,7 +103,7 @@ impl Registered for Cumsum {
             along(1, false, floats(DType::F32, &[3, 0])),
             along(0, false, floats(DType::F32, &[3, 0])),
             along(0, false, floats(DType::F32, &[0])),
-            // Infinities have no differences.
+            // Infinities have no finite differences.
             along(1, false, Sample::listed(DType::F32, [4, 2], &edges)).without_derivative(),
             along(0, false, Sample::listed(DType::I8, [3], &[127.0, 1.0, -128.0])),
             along(0, false, Sample::listed(DType::U8, [3], &[255.0, 1.0, 7.0])),
@@ -172,7 +172,7 @@ mod tests {
         use super::super::super::loops::tree;
         use super::*;
 
-        /// The tree that other platforms get gives what the loop gives.
+        /// The tree for other platforms gives the same result as the loop.
         #[test]
         fn trees_are_loops() {
             for size in 1..12 {
@@ -192,7 +192,7 @@ mod tests {
             }
         }
 
-        /// A long sum of small floats does not stall.
+        /// A long sum in a narrow float dtype does not stop growing.
         #[test]
         fn narrow_floats_are_summed_in_wide_ones() {
             let ones = crate::primitives::ones([1024], DType::BF16);

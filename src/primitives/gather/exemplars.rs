@@ -19,7 +19,7 @@ fn indexed(
         unique_indices: false,
         indices_are_sorted: false,
         mode,
-        // Differences of the default, NaN, are no derivative.
+        // Differences of the default fill value, NaN, are not defined.
         fill_value: (operands[0].aval.dtype == DType::F32).then_some(Scalar::Float(0.25)),
     };
     Exemplar::new(gather, operands)
@@ -79,13 +79,13 @@ impl Registered for Gather {
             all.push(indexed(mode, elements(), &[1], [floats(&[5]), places(&[1])]));
         }
         all.push(indexed(PROMISE, rows(), &[1, 3], [floats(&[4, 3]), within(&[5, 1])]));
-        // Narrow and unsigned indices, beyond the last place and beyond their own range.
+        // Narrow and unsigned indices, beyond the last index and beyond their own range.
         let bytes = Sample::listed(DType::I8, [4, 1], &[-128.0, -1.0, 2.0, 127.0]);
         all.push(indexed(FILL, elements(), &[1], [floats(&[300]), bytes.clone()]));
         all.push(indexed(CLIP, elements(), &[1], [floats(&[5]), bytes]));
         let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);
         all.push(indexed(FILL, elements(), &[1], [floats(&[5]), unsigned]));
-        // What each kind of dtype fills with.
+        // The fill value of each kind of dtype.
         for dtype in [DType::I8, DType::U16, DType::Bool, DType::BF16, DType::C64, DType::F8E4M3FN]
         {
             let x = Sample::uniform(dtype, [3], 0.0, 2.0);

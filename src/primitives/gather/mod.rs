@@ -1,4 +1,4 @@
-//! Gathering slices at many computed places at once.
+//! Gather: slices at computed indices.
 
 mod exemplars;
 mod numbers;
@@ -19,7 +19,7 @@ use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
 use serde::{Deserialize, Serialize};
 
-/// Slices of an operand at computed places, stacked.
+/// Gathers slices of an operand at computed indices, and stacks them.
 ///
 /// | | |
 /// |-|-|
@@ -29,18 +29,18 @@ use serde::{Deserialize, Serialize};
 /// | derivative | linear in `x`; transposes to a [`Scatter`] that adds |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Gather {
-    /// Which axes correspond.
+    /// The correspondence of axes.
     pub dimension_numbers: GatherDimensionNumbers,
     /// The size of a slice along each operand axis.
     pub slice_sizes: Vec<usize>,
-    /// The caller promises that no two slices overlap; the transpose may rely on it.
+    /// The caller promises that no two slices overlap. The transpose may rely on it.
     pub unique_indices: bool,
     /// The caller promises that the index vectors are in lexicographic order.
     pub indices_are_sorted: bool,
-    /// What to do with indices out of range.
+    /// The treatment of indices out of range.
     pub mode: GatherScatterMode,
-    /// What `fill_or_drop` fills with; NaN, or an integer dtype's smallest (signed) or largest
-    /// (unsigned) value, or true if there is none.
+    /// The value that `fill_or_drop` fills with. `None` is NaN, the smallest value of a signed
+    /// integer dtype, the largest of an unsigned one, or true.
     pub fill_value: Option<Scalar>,
 }
 
@@ -89,12 +89,12 @@ impl Primitive for Gather {
         }
         match (axes[0].is_some(), axes[1].is_some()) {
             (true, false) => {
-                // Every slice takes the whole batch axis along.
+                // Every slice contains the whole batch axis.
                 dimension_numbers.offset_dims = with_front(&numbers.offset_dims);
                 gather.slice_sizes.insert(0, axis.size);
             }
             (false, _) => {
-                // All examples address the one operand, so what was promised of one does not hold.
+                // All examples address the same operand, so promises about one example do not hold.
                 dimension_numbers.offset_dims = shifted(&numbers.offset_dims);
                 gather.unique_indices = false;
                 gather.indices_are_sorted = false;
@@ -120,7 +120,7 @@ impl Primitive for Gather {
         let ty = results[0].stablehlo();
         let dtype = results[0].dtype;
         if results[0].size() == 0 {
-            // Plugins refuse slices of empty operands, but an empty result has no elements to find.
+            // Plugins reject slices of empty operands, but an empty result needs none.
             return Ok(vec![ctx.constant(&Scalar::Int(0).stablehlo(dtype), &ty)]);
         }
         let indices = widened_indices(ctx, &operands[1]);
@@ -178,8 +178,8 @@ impl Spmd for Gather {
 }
 
 impl Gather {
-    /// Which index vectors address slices that lie within the operand: `i1` of the shape of the indices
-    /// without the last axis.
+    /// Returns a mask of the index vectors whose slices are within the operand: `i1` of the shape
+    /// of the indices without the last axis.
     fn lower_mask(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -189,7 +189,7 @@ impl Gather {
         let ty = indices.ty().clone();
         let dtype = element_dtype(indices);
         let bounds = self.dimension_numbers.start_index_map.iter().map(|&axis| {
-            // An index type too narrow for the bound holds no index beyond it.
+            // An index dtype too narrow for the bound has no values beyond it.
             let last = x[axis] as i128 - self.slice_sizes[axis] as i128;
             Scalar::Int(last.min(dtype.int_range().1)).stablehlo(dtype)
         });
@@ -219,20 +219,20 @@ impl Gather {
     }
 }
 
-/// The value that stands for slices out of range.
+/// Writes the fill value of slices out of range.
 fn lower_fill(ctx: &mut LowerCtx<'_>, fill_value: Option<Scalar>, result: &Aval) -> Value {
     let dtype = result.dtype;
     let value = fill_value.unwrap_or_else(|| default_fill(dtype));
     let ty = result.stablehlo();
     if dtype.is_float() && dtype.bits() < 16 && !value.as_f64().is_finite() {
-        // The small floats' decimals have no word for NaN; conversion makes the one they have.
+        // NaN has no decimal form in the 8-bit floats; conversion produces it.
         let wide = ctx.constant(&value.stablehlo(DType::F32), &ty.with_element("f32"));
         return ctx.op_as("convert", &[wide], "", &ty);
     }
     ctx.constant(&value.stablehlo(dtype), &ty)
 }
 
-/// What slices out of range are filled with if nobody says otherwise.
+/// Returns the default fill value of slices out of range.
 fn default_fill(dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(true),
@@ -242,13 +242,15 @@ fn default_fill(dtype: DType) -> Scalar {
     }
 }
 
-/// Slices of `x` of shape `slice_sizes`, one for each index vector along the last axis of `indices`.
+/// Gathers slices of `x` of shape `slice_sizes`, one for each index vector along the last axis of
+/// `indices`.
 ///
-/// Component `i` of a vector is the start along operand axis `start_index_map[i]`; the start along the
-/// others is 0, or, along `operand_batching_dims[j]`, the position along axis
-/// `start_indices_batching_dims[j]` of `indices`. Slices lose the axes `collapsed_slice_dims` and the
-/// batching ones; the others become the result's axes `offset_dims`, and the axes of `indices` but the
-/// last its remaining ones. Indices are taken as they are: negative ones are out of range. See
+/// Component `i` of a vector is the start along operand axis `start_index_map[i]`. The start along
+/// the other axes is 0 or, along `operand_batching_dims[j]`, the position along axis
+/// `start_indices_batching_dims[j]` of `indices`. Slices lose the axes `collapsed_slice_dims` and
+/// the batching axes; their other axes become the result axes `offset_dims`. The axes of `indices`
+/// but the last become the remaining result axes. Negative indices are out of range. See [`Gather`]
+/// for its rules.
 /// [`Gather`] for its rules.
 ///
 /// ```
@@ -287,11 +289,11 @@ pub fn gather(
     bind1(gather, [x, indices])
 }
 
-/// The elements of `x` at `positions` along one axis, of the shape of `positions`, which differs from
-/// that of `x` along that axis alone. The positions are in range and differ from each other.
+/// Returns the elements of `x` at `positions` along one axis. The shape of `positions` differs from
+/// the shape of `x` along that axis only. Positions are in range and distinct.
 pub(super) fn elements_along(x: &Array, positions: &Array, axis: usize) -> Array {
     let others: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
-    // Along an empty axis there is nothing to take even one of.
+    // An empty axis has no slice of size 1.
     let slice_size = |(other, &size): (usize, &usize)| if other == axis { 1 } else { size.min(1) };
     let gather = Gather {
         dimension_numbers: GatherDimensionNumbers {
@@ -407,7 +409,7 @@ mod tests {
             Array::from_slice(elements, [elements.len()]).unwrap()
         }
 
-        /// Values and gradients as JAX gives them, in and out of range.
+        /// Values and gradients recorded from JAX, in and out of range.
         #[test]
         fn modes() {
             let x = f32s(&[10.0, 11.0, 12.0, 13.0]);
@@ -445,7 +447,7 @@ mod tests {
             assert_eq!(filled(DType::C64)[2], [0, 0, 0xC0, 0x7F, 0, 0, 0, 0]);
         }
 
-        /// `-128` and `127` must neither wrap nor be compared as 8 bits.
+        /// `-128` and `127` must neither wrap nor be compared in 8 bits.
         #[test]
         fn narrow_indices_do_not_wrap() {
             let elements_300: Vec<f32> = (0..300).map(|i| i as f32).collect();

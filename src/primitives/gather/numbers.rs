@@ -1,42 +1,43 @@
-//! How indices address an operand: dimension numbers and modes of gather and scatter.
+//! Dimension numbers and index modes of gather and scatter.
 
 use crate::core::{RuleResult, Shape, ShardingRule};
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What happens to indices out of range.
+/// The treatment of indices out of range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatherScatterMode {
-    /// They are moved to the nearest place where the whole slice lies within the operand.
+    /// Indices are clamped so that the whole slice is within the operand.
     Clip,
-    /// A gathered slice is replaced by the fill value, a scattered one is left out.
+    /// A gathered slice is replaced by the fill value; a scattered slice is dropped.
     #[default]
     FillOrDrop,
-    /// There are none: the caller promises it. What happens otherwise is up to the platform.
+    /// The caller promises that all indices are in range. Otherwise the result depends on the
+    /// platform.
     PromiseInBounds,
 }
 
-/// Which axes of a gather's operands correspond.
+/// The correspondence of axes of a gather's operands and result.
 ///
-/// As in StableHLO, with the index vectors always along the last axis of the indices
-/// (`index_vector_dim`). See [`gather`](super::gather()) for what the names mean.
+/// As in StableHLO, with the index vectors along the last axis of the indices (`index_vector_dim`).
+/// See [`gather`](super::gather()) for the meaning of the names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GatherDimensionNumbers {
-    /// The result's axes that run within a slice, increasing.
+    /// The result axes that run within a slice, increasing.
     pub offset_dims: Vec<usize>,
-    /// The operand's axes of slice size 1 that the result leaves out, increasing.
+    /// The operand axes of slice size 1 that the result omits, increasing.
     pub collapsed_slice_dims: Vec<usize>,
     /// For each component of an index vector, the operand axis that it indexes.
     pub start_index_map: Vec<usize>,
-    /// The operand's axes that go along with axes of the indices, increasing.
+    /// The operand axes that are paired with axes of the indices, increasing.
     pub operand_batching_dims: Vec<usize>,
-    /// For each of those, the axis of the indices.
+    /// For each operand batching axis, the axis of the indices.
     pub start_indices_batching_dims: Vec<usize>,
 }
 
-/// The named lists of an attribute, empty ones left out.
+/// Formats the named lists of an attribute without empty ones.
 pub(in crate::primitives) fn attribute_lists(lists: &[(&str, &[usize])]) -> String {
     let written = lists.iter().filter(|(_, list)| !list.is_empty());
     written.map(|(name, list)| format!("{name} = {list:?}, ")).collect()
@@ -56,7 +57,7 @@ pub(in crate::primitives) fn ensure_dims(
     Ok(())
 }
 
-/// As [`ensure_dims`], and `dims` must increase.
+/// Checks like [`ensure_dims`] that `dims` are valid, and that they increase.
 pub(in crate::primitives) fn ensure_increasing(
     name: &str,
     dims: &[usize],
@@ -69,8 +70,8 @@ pub(in crate::primitives) fn ensure_increasing(
     Ok(())
 }
 
-/// Checks what gather and scatter have in common: operand axes that are left out of slices (`dropped`),
-/// that indices address (`mapped`) and that go along with axes of the indices.
+/// Checks the operand axes that slices omit (`dropped`), that indices address (`mapped`) and that
+/// are paired with axes of the indices, for gather and scatter.
 pub(in crate::primitives) fn ensure_addressing(
     operand: &Shape,
     indices: &Shape,
@@ -110,12 +111,12 @@ pub(in crate::primitives) fn ensure_addressing(
     Ok(())
 }
 
-/// Every axis number one higher: a batch axis has come in front.
+/// Returns the axes shifted by one, for a batch axis in front.
 pub(in crate::primitives) fn shifted(dims: &[usize]) -> Vec<usize> {
     dims.iter().map(|dim| dim + 1).collect()
 }
 
-/// As [`shifted`], with axis 0 in front.
+/// Returns the axes shifted by one, with axis 0 in front.
 pub(in crate::primitives) fn with_front(dims: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(dims.iter().map(|dim| dim + 1)).collect()
 }
@@ -128,7 +129,7 @@ impl GatherDimensionNumbers {
         "start_indices_batching_dims",
     ];
 
-    /// The result's shape, if everything fits.
+    /// Returns the shape of the result after all checks.
     pub(super) fn result(
         &self,
         operand: &Shape,
@@ -180,20 +181,20 @@ impl GatherDimensionNumbers {
         }
         let mut slice = kept.iter().map(|&axis| sizes[axis]);
         let mut batch = indices[..indices.rank() - 1].iter().copied();
-        let size = |axis: usize| match self.offset_dims.contains(&axis) {
-            true => slice.next(),
-            false => batch.next(),
+        let size = |axis: usize| {
+            if self.offset_dims.contains(&axis) { slice.next() } else { batch.next() }
         };
         let shape: Option<Shape> = (0..rank).map(size).collect();
         Ok(shape.expect("offset_dims and the axes of the indices add up to the rank"))
     }
 
-    /// Whether an operand axis is part of the result's slices.
+    /// Returns true if an operand axis is part of the result's slices.
     fn is_kept(&self, axis: usize) -> bool {
         !self.collapsed_slice_dims.contains(&axis) && !self.operand_batching_dims.contains(&axis)
     }
 
-    /// Places in the result run along the indices' axes, and what slices have whole along the operand's.
+    /// Returns the sharding rule: result axes correspond to axes of the indices, and to operand
+    /// axes that slices contain whole.
     pub(super) fn sharding_rule(
         &self,
         operand: &Shape,
@@ -215,14 +216,15 @@ impl GatherDimensionNumbers {
         ShardingRule::one(along)
     }
 
-    /// The result's axes that do not run within a slice: those of the indices, but the last.
+    /// Returns the result axes that do not run within a slice: the axes of the indices but the
+    /// last.
     pub(super) fn batch_dims(&self, rank: usize) -> Vec<usize> {
         (0..rank).filter(|axis| !self.offset_dims.contains(axis)).collect()
     }
 }
 
 impl fmt::Display for GatherDimensionNumbers {
-    /// The lists of the StableHLO attribute, without `index_vector_dim`.
+    /// Returns the lists of the StableHLO attribute, without `index_vector_dim`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&attribute_lists(&[
             ("offset_dims", &self.offset_dims),

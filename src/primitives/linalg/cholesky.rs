@@ -11,7 +11,8 @@ use crate::primitives::rules::{arity, batched, move_axis};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`.
+/// Cholesky decomposition: the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive
+/// definite `a`.
 ///
 /// | | |
 /// |-|-|
@@ -67,7 +68,7 @@ impl Primitive for Cholesky {
     ) -> RuleResult<Vec<Value>> {
         let whole = lower_by(ctx, operands, |a| vec![hermitian(&a[0])])?;
         let l = ctx.op_as("cholesky", &whole, "lower = true", &results[0].stablehlo());
-        // What stands above the diagonal is left open by the operation.
+        // The operation leaves the elements above the diagonal unspecified.
         lower_by(ctx, &[l], |l| vec![lower_part(&l[0], 0)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -76,8 +77,9 @@ impl Primitive for Cholesky {
     }
 }
 
-/// The lower triangular `l` with `l · lᴴ = a`, of the lower triangle of `a`. See [`Cholesky`];
-/// `linalg::cholesky` symmetrizes first, as gradients want.
+/// Returns the lower triangular `l` with `l · lᴴ = a`, where `a` is given by its lower triangle.
+/// See [`Cholesky`] for its rules; `linalg::cholesky` symmetrizes first, so that gradients are
+/// symmetric.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -17,7 +17,8 @@ use crate::primitives::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Unitary `v` and real `w`, increasing, with `a · v = v · diag(w)`, for Hermitian `a`.
+/// Eigendecomposition `a · v = v · diag(w)` of Hermitian `a`, with unitary `v` and increasing real
+/// `w`.
 ///
 /// | | |
 /// |-|-|
@@ -55,7 +56,7 @@ impl Primitive for Eigh {
         let like = real(&c);
         let gaps = as_columns(w, &like) - as_rows(w, &like);
         let same = eq(identity(&like), 1);
-        // On the diagonal the vector would change in length, which it does not.
+        // The diagonal would change the length of a vector, which is constant.
         let inverse = where_(&same, 0, div(1.0, where_(&same, 1, &gaps)));
         let dv = product(v, &(&c * convert_element_type(&inverse, c.dtype())));
         let dw = real(&diagonal(&c));
@@ -85,7 +86,7 @@ impl Primitive for Eigh {
         let last = [shifted[0].clone(), start[0].clone(), end[1].clone(), end[2].clone()];
         let parts = lower_by(ctx, &last, |x| svd::finish(x, false))?;
         lower_by(ctx, &[operands[0].clone(), parts[2].clone()], |x| {
-            // Singular values decrease; and quotients lose nothing to the shift.
+            // Singular values decrease. Rayleigh quotients recover the digits that the shift loses.
             let v = rev(&adjoint(&x[1]), &[-1]);
             let w = real(&diagonal(&product(&product(&adjoint(&v), &hermitian(&x[0])), &v)));
             vec![v, sort(&w, -1)]
@@ -97,8 +98,8 @@ impl Primitive for Eigh {
     }
 }
 
-/// `a` plus a multiple of the identity that leaves no eigenvalue negative: then singular vectors are
-/// eigenvectors.
+/// Adds a multiple of the identity to `a`, so that no eigenvalue is negative. Singular vectors then
+/// are eigenvectors.
 fn shifted(a: &Array) -> Array {
     let rows = reduce_sum(&abs(a), &[-1]);
     let bound = reduce_max(&rows, &[-1]);
@@ -108,7 +109,8 @@ fn shifted(a: &Array) -> Array {
     a + bound * identity(a)
 }
 
-/// Eigenvectors and eigenvalues of the Hermitian matrix whose lower triangle is that of `a`. See [`Eigh`].
+/// Returns eigenvectors and eigenvalues of the Hermitian matrix with the lower triangle of `a`. See
+/// [`Eigh`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -133,7 +135,7 @@ impl Registered for Eigh {
         vec![
             of(DType::F32, &[3, 3], &three),
             of(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
-            // The phase of complex eigenvectors is free, and differences see it jump.
+            // The phase of complex eigenvectors is arbitrary, and finite differences see it jump.
             of(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
             of(DType::F32, &[0, 0], &[]),
             of(DType::F32, &[1, 1], &[-3.0]),

@@ -18,8 +18,8 @@ use crate::primitives::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Rows permuted, the lower triangular `l` with ones on its diagonal, and the upper triangular `u`:
-/// `a[permutation] = l · u`.
+/// LU decomposition `a[permutation] = l · u`, with lower triangular `l` that has ones on its
+/// diagonal, and upper triangular `u`.
 ///
 /// | | |
 /// |-|-|
@@ -53,7 +53,7 @@ impl Primitive for Lu {
             let l = lower_part(&slice_in_dim(packed, 0, k as isize, 1, -1), -1);
             let l = with_unit_diagonal(&resize_axis(&l, l.rank() - 1, m));
             let u = upper_part(&slice_in_dim(packed, 0, k as isize, 1, -2), 0);
-            // To square: ones on what is left of the diagonal.
+            // Completed to a square matrix with ones on the rest of the diagonal.
             let u = resize_axis(&u, u.rank() - 2, n);
             let beyond = broadcasted_iota(DType::I32, u.shape().clone(), u.rank() - 1);
             let u = &u + where_(&ge(beyond, k as i32), super::matrices::identity(&u), 0);
@@ -101,7 +101,7 @@ impl Primitive for Lu {
     }
 }
 
-/// The `x` with `a · x = b` within rules, for square `a`.
+/// Returns the `x` with `a · x = b`, for square `a`.
 pub(super) fn general_solve(a: &Array, b: &Array) -> Array {
     let (packed, _, permutation) = lu(a);
     let b = product(&permutation_matrix(&permutation, b), b);
@@ -109,7 +109,7 @@ pub(super) fn general_solve(a: &Array, b: &Array) -> Array {
     solve(&packed, &below, true, false, false)
 }
 
-/// The matrix that moves row `permutation[i]` of `x` to row `i`.
+/// Returns the matrix that moves row `permutation[i]` of `x` to row `i`.
 fn permutation_matrix(permutation: &Array, x: &Array) -> Array {
     let (m, _) = sizes(x);
     let rank = permutation.rank();
@@ -128,7 +128,7 @@ fn start(a: &Array) -> Vec<Array> {
     vec![zeros([], DType::I32), a, swaps, broadcasted_iota(DType::I32, [b, m], 1)]
 }
 
-/// The results, with the batch axes that the operand has.
+/// Reshapes the results to the batch axes of the operand.
 fn shaped(state: &[Array], shapes: &[Shape]) -> Vec<Array> {
     let parts = state[1..].iter().zip(shapes);
     parts.map(|(part, shape)| reshape(part, shape.clone())).collect()
@@ -138,7 +138,7 @@ fn go_on(state: &[Array]) -> Array {
     lt(&state[0], state[2].shape()[1] as i32)
 }
 
-/// One column: its largest element below the diagonal comes up, and the rest is eliminated.
+/// Processes one column: swaps its largest element below the diagonal up and eliminates the rest.
 fn step(state: &[Array]) -> Vec<Array> {
     let [k, a, swaps, permutation] = state else { unreachable!("four arrays") };
     let (b, m) = (a.shape()[0], a.shape()[1]);
@@ -149,7 +149,8 @@ fn step(state: &[Array]) -> Vec<Array> {
     let at_pivot = eq(&row, broadcast_in_dim(&pivot, [b, m], &[0]));
     let at_k = eq(&row, broadcast_in_dim(k, [b, m], &[]));
 
-    // Swaps rows of a matrix, or elements of a vector, by masks, so that one program serves the batch.
+    // Swaps rows of a matrix or elements of a vector by masks, so that one program serves the
+    // batch.
     let a = {
         let (here, there) = (as_rows(&at_k, a), as_rows(&at_pivot, a));
         let row_k = reduce_sum(&where_(&here, a, 0), &[1]);
@@ -168,7 +169,7 @@ fn step(state: &[Array]) -> Vec<Array> {
 
     let column = column_at(&a);
     let diagonal = broadcast_in_dim(&reduce_sum(&where_(&at_k, &column, 0), &[1]), [b, m], &[0]);
-    // A column of zeros stays as it is.
+    // A column of zeros is unchanged.
     let singular = eq(&diagonal, 0);
     let factors = where_(&singular, &column, div(&column, where_(&singular, 1, &diagonal)));
     let below = gt(&row, k);
@@ -185,7 +186,8 @@ fn step(state: &[Array]) -> Vec<Array> {
     vec![k + 1, a, swaps, permutation]
 }
 
-/// The LU decomposition of each matrix: `l` and `u` in one, the swaps, the permutation. See [`Lu`].
+/// Returns the LU decomposition of each matrix: `l` and `u` in one array, the swaps, and the
+/// permutation. See [`Lu`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;

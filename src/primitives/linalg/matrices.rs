@@ -1,4 +1,4 @@
-//! What rules of decompositions are written with: products, transposes and triangles of the last two axes.
+//! Matrix operations on the last two axes, for rules of decompositions.
 
 use crate::core::{Array, Aval, DType, RuleResult};
 use crate::primitives::{
@@ -7,25 +7,25 @@ use crate::primitives::{
 };
 use crate::{ensure_dtype, ensure_shape};
 
-/// Rows and columns of a stack of matrices.
+/// Returns the numbers of rows and columns of a stack of matrices.
 pub(super) fn sizes(x: &Array) -> (usize, usize) {
     let rank = x.rank();
     (x.shape()[rank - 2], x.shape()[rank - 1])
 }
 
-/// The matrices transposed.
+/// Transposes the matrices.
 pub(super) fn swapped(x: &Array) -> Array {
     let mut order: Vec<usize> = (0..x.rank()).collect();
     order.swap(x.rank() - 2, x.rank() - 1);
     transpose(x, &order)
 }
 
-/// The matrices transposed and conjugated.
+/// Transposes and conjugates the matrices.
 pub(super) fn adjoint(x: &Array) -> Array {
     conj(&swapped(x))
 }
 
-/// Products of matrices, one for each of a common batch.
+/// Multiplies matrices with common batch axes.
 pub(super) fn product(x: &Array, y: &Array) -> Array {
     let batch: Vec<usize> = (0..x.rank() - 2).collect();
     let how = DotGeneral {
@@ -45,55 +45,55 @@ fn indices(x: &Array) -> (Array, Array) {
     (along(rank - 2), along(rank - 1))
 }
 
-/// The elements with `row + offset >= column`, zeros above.
+/// Returns the elements with `row + offset >= column`, zeros above.
 pub(super) fn lower_part(x: &Array, offset: i32) -> Array {
     let (row, column) = indices(x);
     where_(&ge(row + offset, column), x, 0)
 }
 
-/// The elements with `column - offset >= row`, zeros below.
+/// Returns the elements with `column - offset >= row`, zeros below.
 pub(super) fn upper_part(x: &Array, offset: i32) -> Array {
     let (row, column) = indices(x);
     where_(&ge(column - offset, row), x, 0)
 }
 
-/// Ones on the diagonal, zeros elsewhere, like `x`.
+/// Returns identity matrices of the shape and dtype of `x`.
 pub(super) fn identity(x: &Array) -> Array {
     let (row, column) = indices(x);
     convert_element_type(&eq(row, column), x.dtype())
 }
 
-/// The diagonals: `[…, m, n]` to `[…, min(m, n)]`.
+/// Returns the diagonals: `[…, m, n]` to `[…, min(m, n)]`.
 pub(super) fn diagonal(x: &Array) -> Array {
     let (m, n) = sizes(x);
     let (row, column) = indices(x);
     let kept = where_(&eq(row, column), x, 0);
     let rank = x.rank() as isize;
-    // The shorter axis survives the sum along the longer one.
+    // The sum is along the longer axis.
     crate::primitives::reduce_sum(&kept, &[if m <= n { rank - 1 } else { rank - 2 }])
 }
 
-/// Each row of `x` times the numbers of `d`: `[…, m, n]` with `[…, m]`.
+/// Multiplies each row of `x` by the numbers in `d`: `[…, m, n]` with `[…, m]`.
 pub(super) fn as_rows(d: &Array, x: &Array) -> Array {
     let axes: Vec<usize> = (0..x.rank() - 1).collect();
     broadcast_in_dim(d, x.shape().clone(), &axes)
 }
 
-/// The Hermitian matrix that the lower triangle of `x` stands for; its diagonal is real.
+/// Returns the Hermitian matrix with the lower triangle of `x`; its diagonal is real.
 pub(super) fn hermitian(x: &Array) -> Array {
     let below = lower_part(x, -1);
     let diagonal = convert_element_type(&real(x), x.dtype()) * identity(x);
     &below + adjoint(&below) + diagonal
 }
 
-/// Numbers for each column of `x`: `[…, n]` spread over `[…, m, n]`.
+/// Broadcasts numbers per column: `[…, n]` to `[…, m, n]`.
 pub(super) fn as_columns(d: &Array, x: &Array) -> Array {
     let mut axes: Vec<usize> = (0..x.rank() - 2).collect();
     axes.push(x.rank() - 1);
     broadcast_in_dim(d, x.shape().clone(), &axes)
 }
 
-/// Whether an operand is a stack of matrices of a dtype that decompositions take.
+/// Checks that an operand is a stack of matrices of a dtype that decompositions support.
 pub(super) fn expect_matrices(x: &Aval) -> RuleResult<()> {
     ensure_shape!(x.rank() >= 2, "needs a matrix, got {} axes", x.rank());
     ensure_dtype!(
@@ -104,7 +104,7 @@ pub(super) fn expect_matrices(x: &Aval) -> RuleResult<()> {
     Ok(())
 }
 
-/// Whether the matrices are square besides.
+/// Checks in addition that the matrices are square.
 pub(super) fn expect_square(x: &Aval) -> RuleResult<()> {
     expect_matrices(x)?;
     let (m, n) = (x.shape[x.rank() - 2], x.shape[x.rank() - 1]);

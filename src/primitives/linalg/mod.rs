@@ -1,8 +1,9 @@
-//! Decompositions of matrices. `ops::linalg` has the functions that users reach for.
+//! Matrix decompositions without LAPACK, which no plugin includes. `ops::linalg` has the functions
+//! for users.
 //!
-//! No plugin brings LAPACK along: XLA has its own for Cholesky, triangular systems and QR; LU, singular
-//! values and eigenvalues are loops written here. XLA's own for Hermitian matrices stops
-//! at a precision of 1e-9 in `f64`, whatever it is told (measured on C API 0.115).
+//! XLA provides Cholesky, triangular solve and QR. LU, SVD and eigenvalues are implemented here as
+//! loops. XLA's Hermitian eigensolver is not used: in `f64` it stops at a precision of 1e-9
+//! (measured on C API 0.115).
 
 mod cholesky;
 mod eig;

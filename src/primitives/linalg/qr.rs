@@ -12,7 +12,8 @@ use crate::primitives::{resize_axis, slice_in_dim};
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
 
-/// Orthonormal `q` and upper triangular `r` with `q · r = a`, by Householder reflections.
+/// QR decomposition by Householder reflections: orthonormal `q` and upper triangular `r` with `q ·
+/// r = a`.
 ///
 /// | | |
 /// |-|-|
@@ -21,12 +22,12 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | the custom calls `Qr` and `ProductOfElementaryHouseholderReflectors`, which XLA expands |
 /// | derivative | for `m ≥ n` without `full_matrices`: with `c = qᴴ da r⁻¹` and `s` the skew part of what stands below its diagonal, `dr = (c − s) r`, `dq = q (s − c) + da r⁻¹` |
 ///
-/// Reference: Walter and Lehmann, "On evaluating higher-order derivatives of the QR decomposition of
-/// tall matrices with full column rank in forward and reverse mode algorithmic differentiation",
+/// Reference: Walter and Lehmann, "On evaluating higher-order derivatives of the QR decomposition
+/// of tall matrices with full column rank in forward and reverse mode algorithmic differentiation",
 /// arXiv:1009.6112 (2010).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Qr {
-    /// Whether `q` is square.
+    /// Returns a square `q`.
     pub full_matrices: bool,
 }
 
@@ -70,8 +71,8 @@ impl Primitive for Qr {
         let scaled = solve(r, da, false, false, false);
         let c = product(&adjoint(q), &scaled);
         let below = lower_part(&c, -1);
-        // What keeps q unitary is skew; a complex diagonal's imaginary part belongs to it, because
-        // the diagonal of r stays real.
+        // The change of q within the unitary matrices is skew. The imaginary part of a complex
+        // diagonal belongs to it, because the diagonal of r stays real.
         let mut skew = &below - adjoint(&below);
         if c.dtype().is_complex() {
             let diagonal = &c * super::matrices::identity(&c);
@@ -102,7 +103,7 @@ impl Primitive for Qr {
         let (batch, matrix) = ty.dims().split_at(ty.dims().len() - 2);
         let (m, n) = (matrix[0], matrix[1]);
         if results[0].size() == 0 || n == 0 {
-            // Without columns q is the identity, and XLA's expansion has nothing to reflect.
+            // Without columns q is the identity, and XLA's expansion fails.
             return lower_by(ctx, operands, |_| results.iter().map(identity_like).collect());
         }
         let k = self.inner(m, n);
@@ -133,7 +134,7 @@ fn identity_like(aval: &Aval) -> Array {
     super::matrices::identity(&crate::primitives::zeros_of(aval))
 }
 
-/// Orthonormal `q` and upper triangular `r` with `q · r = a`. See [`Qr`].
+/// Returns orthonormal `q` and upper triangular `r` with `q · r = a`. See [`Qr`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;

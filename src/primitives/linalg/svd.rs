@@ -1,4 +1,4 @@
-//! Singular values.
+//! Singular value decomposition.
 
 use super::matrices::{
     adjoint, as_columns, as_rows, diagonal, expect_matrices, identity, product, sizes,
@@ -18,7 +18,8 @@ use crate::primitives::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Orthonormal `u` and `v`, and `s ≥ 0`, decreasing, with `a = u · diag(s) · vᴴ`.
+/// Singular value decomposition `a = u · diag(s) · vᴴ`, with orthonormal `u` and `v` and decreasing
+/// `s ≥ 0`.
 ///
 /// | | |
 /// |-|-|
@@ -27,15 +28,15 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | QR, then one-sided Jacobi rotations of the columns of `r`, in a loop |
 /// | derivative | `ds = real(diag(uᴴ da v))`; of `u` and `v` without `full_matrices`, not a number where singular values coincide |
 ///
-/// Small singular values are found to a precision relative to themselves.
+/// Small singular values have high relative precision.
 ///
-/// Reference: Demmel and Veselić, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal. Appl.
-/// 13 (1992); Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on
-/// multiprocessor arrays", SIAM J. Sci. Stat. Comput. 6 (1985), for the order of the rotations. Townsend,
-/// "Differentiating the singular value decomposition" (2016).
+/// Reference: Demmel and Veselić, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal.
+/// Appl. 13 (1992); Brent and Luk, "The solution of singular-value and symmetric eigenvalue
+/// problems on multiprocessor arrays", SIAM J. Sci. Stat. Comput. 6 (1985), for the order of the
+/// rotations. Townsend, "Differentiating the singular value decomposition" (2016).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Svd {
-    /// Whether `u` and `vᴴ` are square.
+    /// Returns square `u` and `vᴴ`.
     pub full_matrices: bool,
 }
 
@@ -81,13 +82,14 @@ impl Primitive for Svd {
         let inverse = where_(&same, 0, div(1.0, where_(&same, 1, &gaps)));
         let (columns, rows, inverse) = (wide(&columns), wide(&rows), wide(&inverse));
         let symmetric = |x: Array| &x + adjoint(&x);
-        // The phase of a pair of complex vectors is free; its change is shared between the two.
+        // The phase of a pair of complex vectors is arbitrary; its change is shared between the
+        // two.
         let no_zeros = where_(&eq(s, 0), 1, s);
         let phase = mul(&c - adjoint(&c), wide(&(identity(&like) * 0.5)))
             / wide(&as_columns(&no_zeros, &like));
         let mut du = product(u, &(&inverse * symmetric(&c * &columns) + phase));
         let mut dv = product(&v, &(&inverse * symmetric(&rows * &c)));
-        // What leaves the space that the vectors span.
+        // The component outside of the span of the vectors.
         if m > n {
             let moved = product(da, &v);
             let outside = &moved - product(u, &product(&adjoint(u), &moved));
@@ -134,15 +136,12 @@ impl Primitive for Svd {
 }
 
 fn empty_like(aval: &Aval) -> Array {
-    match aval.rank() < 2 {
-        true => zeros_of(aval),
-        false => identity(&zeros_of(aval)),
-    }
+    if aval.rank() < 2 { zeros_of(aval) } else { identity(&zeros_of(aval)) }
 }
 
-/// The q of the taller of `a` and its adjoint, and the state of the loop: how many steps were done, and how
-/// many since the last rotation; the columns of r, to be rotated; the rotations so far. Both get a column of
-/// zeros if their number is odd.
+/// Returns the q of the taller of `a` and its adjoint, and the state of the loop: the number of
+/// steps done and since the last rotation, the columns of r, and the accumulated rotations. Both
+/// get a column of zeros if their number is odd.
 pub(super) fn start(a: &Array) -> Vec<Array> {
     let (m, n) = sizes(a);
     let tall = if m >= n { a.clone() } else { adjoint(a) };
@@ -153,10 +152,10 @@ pub(super) fn start(a: &Array) -> Vec<Array> {
     vec![q, zeros([2], DType::I32), even(&r), even(&v)]
 }
 
-/// How many times every pair of columns is looked at before one gives up.
+/// Limit of sweeps over all pairs of columns.
 const SWEEPS: i32 = 60;
 
-/// `[steps done, steps since a rotation]`: goes on until a whole sweep rotated nothing.
+/// Tests `[steps done, steps since a rotation]`: continues until a whole sweep rotated nothing.
 pub(super) fn go_on(state: &[Array]) -> Array {
     let steps = rounds(&state[1]);
     let done = reshape(&slice_in_dim(&state[0], 0, 1, 1, 0), []);
@@ -164,13 +163,13 @@ pub(super) fn go_on(state: &[Array]) -> Array {
     bitwise_and(lt(&done, SWEEPS * steps), lt(&idle, steps))
 }
 
-/// How many steps bring every pair of columns together once.
+/// Returns the number of steps in which every pair of columns meets once.
 fn rounds(x: &Array) -> i32 {
     (sizes(x).1.max(2) - 1) as i32
 }
 
-/// One step: each column of the left half is made orthogonal to the one at its place in the right half, and
-/// then all but the first move on by one place in a circle.
+/// One step: orthogonalizes each column of the left half and the column at the same index in the
+/// right half. Then all but the first move by one index in a circle.
 pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let [counts, x, v] = state else { unreachable!("three arrays") };
     let half = (sizes(x).1 / 2) as isize;
@@ -182,7 +181,7 @@ pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let (alpha, beta) = (square(&left), square(&right));
     let gamma = reduce_sum(&mul(conj(&left), &right), &axis);
     let modulus = abs(&gamma);
-    // Sums over many rows are rounded as often.
+    // Sums over many rows have as many roundings.
     let epsilon = x.dtype().epsilon() * (sizes(x).0 as f64).sqrt().max(4.0);
     let needed = gt(&modulus, sqrt(&mul(&alpha, &beta)) * epsilon);
     let one = |x: &Array| where_(&needed, x, 1);
@@ -192,7 +191,7 @@ pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let cosine = where_(&needed, rsqrt(&(&tangent * &tangent + 1.0)), 1);
     let sine = where_(&needed, &cosine * &tangent, 0);
     let wide = |d: &Array| convert_element_type(d, x.dtype());
-    // With the phase taken out of the right column, the two have a real product.
+    // With its phase removed from the right column, the product of the two is real.
     let phase = where_(&needed, div(&gamma, wide(&one(&modulus))), 1);
     let rotated = |x: &Array| {
         let (left, right) = halves(x);
@@ -212,7 +211,7 @@ fn all_axes(x: &Array) -> Vec<isize> {
     (0..x.rank() as isize).collect()
 }
 
-/// The columns after a move: the first stays, the others go round the two halves.
+/// Returns the columns after a move: the first stays, the others rotate through the two halves.
 fn circled(left: &Array, right: &Array, half: isize) -> Array {
     let part = |x: &Array, from, to| slice_in_dim(x, from, to, 1, -1);
     if half < 2 {
@@ -228,14 +227,14 @@ fn circled(left: &Array, right: &Array, half: isize) -> Array {
     concatenate(&parts, -1)
 }
 
-/// From orthogonal columns and the rotations that made them to `u`, `s` and `vᴴ`.
+/// Computes `u`, `s` and `vᴴ` from orthogonal columns and the accumulated rotations.
 pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let [a, q, columns, v] = x else { unreachable!("four arrays") };
     let (m, n) = sizes(a);
     let k = m.min(n);
     let axis = [columns.rank() as isize - 2];
     let lengths = sqrt(&reduce_sum(&real(&mul(columns, conj(columns))), &axis));
-    // A column of padding has no rotations, and goes behind everything.
+    // A padding column has no rotations and is sorted last.
     let rotations = reduce_sum(&real(&mul(v, conj(v))), &axis);
     let key = where_(&gt(&rotations, 0.5), neg(&lengths), f64::INFINITY);
     let rank = columns.rank();
@@ -248,33 +247,35 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let first = |x: &Array| slice_in_dim(&product(x, &permutation), 0, k as isize, 1, -1);
     let (columns, v) = (first(columns), first(v));
     let lengths = sqrt(&reduce_sum(&real(&mul(&columns, conj(&columns))), &axis));
-    // Reflections give an orthonormal basis, also where columns are zero, whose vectors are the columns up
-    // to a phase.
+    // Reflections give an orthonormal basis even if columns are zero. Its vectors are the columns
+    // up to a phase.
     let (left, r) = qr(&columns, false);
     let phases = diagonal(&r);
     let phases = where_(&eq(&phases, 0), 1, sign(&phases));
     let left = product(q, &(&left * as_columns(&phases, &left)));
-    let complete = |x: &Array, size: usize| match full && sizes(x).1 < size {
-        false => x.clone(),
-        true => {
+    let complete = |x: &Array, size: usize| {
+        if full && sizes(x).1 < size {
             let (basis, _) = qr(x, true);
             let rest = slice_in_dim(&basis, sizes(x).1 as isize, size as isize, 1, -1);
             concatenate(&[x.clone(), rest], -1)
+        } else {
+            x.clone()
         }
     };
-    match m >= n {
-        true => vec![complete(&left, m), lengths, adjoint(&v)],
-        false => vec![v, lengths, adjoint(&complete(&left, n))],
+    if m >= n {
+        vec![complete(&left, m), lengths, adjoint(&v)]
+    } else {
+        vec![v, lengths, adjoint(&complete(&left, n))]
     }
 }
 
-/// A square matrix for each vector of `x`, whose elements do not count.
+/// Returns a square matrix for each vector of `x`; only its shape is used.
 fn square_over(x: &Array) -> Array {
     let n = x.shape()[x.rank() - 1];
     zeros(x.shape().insert(x.rank(), n), x.dtype())
 }
 
-/// The singular value decomposition `(u, s, vᴴ)` of each matrix. See [`Svd`].
+/// Returns the singular value decomposition `(u, s, vᴴ)` of each matrix. See [`Svd`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -299,7 +300,7 @@ impl Registered for Svd {
             of(false, DType::F32, &[4, 3]),
             of(false, DType::F64, &[2, 2, 3]),
             of(true, DType::F64, &[3, 3]),
-            // The phase of complex vectors is free, and differences see it jump.
+            // The phase of complex vectors is arbitrary, and finite differences see it jump.
             of(false, DType::C64, &[3, 2]).without_derivative(),
             of(true, DType::F32, &[4, 2]).without_derivative(),
             of(true, DType::F32, &[2, 4]).without_derivative(),

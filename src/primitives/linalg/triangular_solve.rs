@@ -1,4 +1,4 @@
-//! Systems of equations with triangular matrices.
+//! Triangular solves.
 
 use super::matrices::{adjoint, expect_square, identity, lower_part, product, swapped, upper_part};
 use crate::core::{
@@ -11,19 +11,19 @@ use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// What is done to the matrix first.
+/// The operation `op` that is applied to the matrix first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TransposeA {
-    /// Nothing.
+    /// The identity.
     #[default]
     NoTranspose,
-    /// It is transposed.
+    /// Transposition.
     Transpose,
-    /// It is transposed and conjugated.
+    /// Transposition and conjugation.
     Adjoint,
 }
 
-/// Solves `op(a) · x = b`, or `x · op(a) = b`, where `a` is triangular.
+/// Solves `op(a) · x = b` or `x · op(a) = b` for triangular `a`.
 ///
 /// | | |
 /// |-|-|
@@ -32,16 +32,16 @@ pub enum TransposeA {
 /// | lowering   | [`stablehlo.triangular_solve`](https://openxla.org/stablehlo/spec#triangular_solve) |
 /// | derivative | `op(a)⁻¹ (db − op(da) x)`, with the triangle of `da` that is read |
 ///
-/// Of `a` the triangle named is read, without the diagonal if that is taken to be ones.
+/// Only the named triangle of `a` is read, without the diagonal if it is assumed to be ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TriangularSolve {
-    /// Whether `a` stands on the left.
+    /// `a` is on the left of `x`.
     pub left_side: bool,
-    /// Whether `a` is lower triangular.
+    /// `a` is lower triangular.
     pub lower: bool,
-    /// What is done to `a` first.
+    /// The operation that is applied to `a` first.
     pub transpose_a: TransposeA,
-    /// Whether the diagonal of `a` is taken to be ones.
+    /// The diagonal of `a` is assumed to be ones.
     pub unit_diagonal: bool,
 }
 
@@ -54,16 +54,13 @@ impl TriangularSolve {
         }
     }
 
-    /// The elements of `a` that are read.
+    /// Returns the elements of `a` that are read.
     fn read(&self, a: &Array) -> Array {
         let off = i32::from(self.unit_diagonal);
-        match self.lower {
-            true => lower_part(a, -off),
-            false => upper_part(a, off),
-        }
+        if self.lower { lower_part(a, -off) } else { upper_part(a, off) }
     }
 
-    /// The solve that is this one's transpose in `b`, and its matrix.
+    /// Returns the transpose of the solve with respect to `b`, and its matrix.
     fn transposed(&self, a: &Array) -> (TriangularSolve, Array) {
         let (transpose_a, a) = match self.transpose_a {
             TransposeA::NoTranspose => (TransposeA::Transpose, a.clone()),
@@ -105,10 +102,7 @@ impl Primitive for TriangularSolve {
         let of_b = tangents[1].map(x.aval(), |db| bind1(self.clone(), [a, db]));
         let of_a = tangents[0].map(x.aval(), |da| {
             let da = self.op(&self.read(da));
-            let change = match self.left_side {
-                true => product(&da, &x),
-                false => product(&x, &da),
-            };
+            let change = if self.left_side { product(&da, &x) } else { product(&x, &da) };
             bind1(self.clone(), [a, &neg(&change)])
         });
         Ok((vec![x], vec![add_tangents(&of_b, &of_a)]))
@@ -154,7 +148,8 @@ impl Primitive for TriangularSolve {
     }
 }
 
-/// The `x` with `op(a) · x = b`, or `x · op(a) = b`, where `a` is triangular. See [`TriangularSolve`].
+/// Returns the `x` with `op(a) · x = b` or `x · op(a) = b`, for triangular `a`. See
+/// [`TriangularSolve`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -171,13 +166,13 @@ pub fn triangular_solve(a: &Array, b: &Array, how: TriangularSolve) -> Array {
     bind1(how, [a, b])
 }
 
-/// `op(a)⁻¹ b` within rules.
+/// Returns `op(a)⁻¹ b`.
 pub(super) fn solve(a: &Array, b: &Array, left_side: bool, lower: bool, unit: bool) -> Array {
     let how = TriangularSolve { left_side, lower, unit_diagonal: unit, ..Default::default() };
     triangular_solve(a, b, how)
 }
 
-/// `a` with ones on its diagonal: what a solve with `unit_diagonal` takes it to be.
+/// Returns `a` with ones on its diagonal, as a solve with `unit_diagonal` assumes.
 pub(super) fn with_unit_diagonal(strict: &Array) -> Array {
     strict + identity(strict)
 }

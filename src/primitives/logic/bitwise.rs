@@ -1,4 +1,4 @@
-//! And, or, exclusive or, not.
+//! Logical and bitwise and, or, xor and not.
 
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
 use crate::primitives::elementwise::{
@@ -19,7 +19,7 @@ fn exemplars(operation: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
     ]
 }
 
-/// Elementwise and: logical on booleans, bit by bit on integers.
+/// Elementwise and: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -41,8 +41,8 @@ impl Elementwise for And {
     }
 }
 
-/// And of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`And`]
-/// for its rules.
+/// Returns the and of `x` and `y`, bitwise for integers, with promotion and broadcasting. See
+/// [`And`] for its rules.
 #[doc(alias = "logical_and")]
 #[track_caller]
 pub fn bitwise_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -50,7 +50,7 @@ pub fn bitwise_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(And, [&x, &y])
 }
 
-/// Elementwise or: logical on booleans, bit by bit on integers.
+/// Elementwise or: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -72,7 +72,7 @@ impl Elementwise for Or {
     }
 }
 
-/// Or of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`Or`]
+/// Returns the or of `x` and `y`, bitwise for integers, with promotion and broadcasting. See [`Or`]
 /// for its rules.
 #[doc(alias = "logical_or")]
 #[track_caller]
@@ -81,7 +81,7 @@ pub fn bitwise_or(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Or, [&x, &y])
 }
 
-/// Elementwise exclusive or: logical on booleans, bit by bit on integers.
+/// Elementwise exclusive or: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -103,8 +103,8 @@ impl Elementwise for Xor {
     }
 }
 
-/// Exclusive or of `x` and `y`, bit by bit on integers, with promotion and broadcasting. See [`Xor`]
-/// for its rules.
+/// Returns the exclusive or of `x` and `y`, bitwise for integers, with promotion and broadcasting.
+/// See [`Xor`] for its rules.
 #[doc(alias = "logical_xor")]
 #[track_caller]
 pub fn bitwise_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
@@ -112,7 +112,7 @@ pub fn bitwise_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     bind1(Xor, [&x, &y])
 }
 
-/// Elementwise not: logical on booleans, of every bit on integers.
+/// Elementwise not: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -138,7 +138,7 @@ impl Elementwise for Not {
     }
 }
 
-/// Not of each element of `x`, of every bit on integers. See [`Not`] for its rules.
+/// Returns the not of each element of `x`, bitwise for integers. See [`Not`] for its rules.
 #[doc(alias = "logical_not")]
 #[doc(alias = "bitwise_invert")]
 #[track_caller]

@@ -1,4 +1,4 @@
-//! Counting bits.
+//! Bit counts.
 
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
 use crate::primitives::elementwise::{
@@ -6,7 +6,7 @@ use crate::primitives::elementwise::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How many bits of every element are 1.
+/// Number of bits that are 1 in each element.
 ///
 /// | | |
 /// |-|-|
@@ -36,7 +36,8 @@ impl Elementwise for PopulationCount {
     }
 }
 
-/// How many bits of each element of the integer array `x` are 1. See [`PopulationCount`].
+/// Returns the number of bits that are 1 in each element of the integer array `x`. See
+/// [`PopulationCount`] for its rules.
 #[doc(alias = "bitwise_count")]
 #[doc(alias = "popcnt")]
 #[track_caller]
@@ -44,7 +45,7 @@ pub fn population_count(x: &Array) -> Array {
     bind1(PopulationCount, [x])
 }
 
-/// How many zeros stand before the highest 1 of every element.
+/// Number of leading zero bits of each element.
 ///
 /// | | |
 /// |-|-|
@@ -77,8 +78,8 @@ impl Elementwise for CountLeadingZeros {
     }
 }
 
-/// How many zeros stand before the highest 1 of each element of the integer array `x`; its width if
-/// there is none. See [`CountLeadingZeros`] for its rules.
+/// Returns the number of leading zero bits of each element of the integer array `x`; the width of
+/// the dtype for 0. See [`CountLeadingZeros`] for its rules.
 #[doc(alias = "clz")]
 #[track_caller]
 pub fn count_leading_zeros(x: &Array) -> Array {

@@ -13,14 +13,14 @@ fn exemplars(shift: impl Fn([Sample; 2]) -> Exemplar) -> Vec<Exemplar> {
     };
     vec![
         pair(DType::I8, &[-128.0, -1.0, 5.0, 127.0], &[1.0, 7.0, 0.0, 3.0]),
-        // As far as the number is wide, and further.
+        // Shifts by the width and by more.
         pair(DType::I32, &[-7.0, 7.0, -7.0], &[32.0, 32.0, 100.0]),
         pair(DType::U16, &[65535.0, 1.0], &[15.0, 16.0]),
         pair(DType::U64, &[], &[]),
     ]
 }
 
-/// Shifts the bits of every element to the left.
+/// Elementwise left shift.
 ///
 /// | | |
 /// |-|-|
@@ -42,7 +42,7 @@ impl Elementwise for ShiftLeft {
     }
 }
 
-/// `x << by`: the bits of `x` moved left, zeros coming in, with promotion and broadcasting. See
+/// Returns `x << by`, with promotion and broadcasting. See [`ShiftLeft`] for its rules.
 /// [`ShiftLeft`] for its rules.
 #[track_caller]
 pub fn shift_left(x: impl ArrayLike, by: impl ArrayLike) -> Array {
@@ -50,7 +50,7 @@ pub fn shift_left(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     bind1(ShiftLeft, [&x, &by])
 }
 
-/// Shifts the bits of every element to the right, zeros coming in.
+/// Elementwise right shift that fills with zeros.
 ///
 /// | | |
 /// |-|-|
@@ -72,7 +72,8 @@ impl Elementwise for ShiftRightLogical {
     }
 }
 
-/// The bits of `x` moved right, zeros coming in, with promotion and broadcasting. See
+/// Shifts `x` to the right and fills with zeros, with promotion and broadcasting. See
+/// [`ShiftRightLogical`] for its rules.
 /// [`ShiftRightLogical`] for its rules.
 #[track_caller]
 pub fn shift_right_logical(x: impl ArrayLike, by: impl ArrayLike) -> Array {
@@ -80,7 +81,7 @@ pub fn shift_right_logical(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     bind1(ShiftRightLogical, [&x, &by])
 }
 
-/// Shifts the bits of every element to the right, copies of the highest bit coming in.
+/// Elementwise right shift that fills with the sign bit.
 ///
 /// | | |
 /// |-|-|
@@ -102,7 +103,8 @@ impl Elementwise for ShiftRightArithmetic {
     }
 }
 
-/// The bits of `x` moved right, copies of the highest bit coming in, with promotion and broadcasting. See
+/// Shifts `x` to the right and fills with the sign bit, with promotion and broadcasting. See
+/// [`ShiftRightArithmetic`] for its rules.
 /// [`ShiftRightArithmetic`] for its rules.
 #[track_caller]
 pub fn shift_right_arithmetic(x: impl ArrayLike, by: impl ArrayLike) -> Array {
@@ -110,15 +112,16 @@ pub fn shift_right_arithmetic(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     bind1(ShiftRightArithmetic, [&x, &by])
 }
 
-/// `x >> by` as Rust means it: arithmetic on signed integers, logical on unsigned ones, with promotion
-/// and broadcasting.
+/// Returns `x >> by` as in Rust: arithmetic for signed integers, logical for unsigned ones, with
+/// promotion and broadcasting.
 #[doc(alias = "right_shift")]
 #[track_caller]
 pub fn shift_right(x: impl ArrayLike, by: impl ArrayLike) -> Array {
     let [x, by] = promote_arrays("shift_right", [x.like(), by.like()]);
-    match x.dtype().is_unsigned() {
-        true => bind1(ShiftRightLogical, [&x, &by]),
-        false => bind1(ShiftRightArithmetic, [&x, &by]),
+    if x.dtype().is_unsigned() {
+        bind1(ShiftRightLogical, [&x, &by])
+    } else {
+        bind1(ShiftRightArithmetic, [&x, &by])
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the largest or smallest element stands.
+//! Index of the largest or smallest element.
 
 use super::axes::{compare, highest, lowest, rule_of_kept};
 use crate::core::{
@@ -26,8 +26,8 @@ fn indices_along(operands: &[Aval], axis: usize, index_dtype: DType) -> RuleResu
     Ok(vec![Aval::new(index_dtype, without_axes(&x.shape, &[axis]))])
 }
 
-/// Writes a reduction of pairs (element, index) that keeps the pair that `direction` (`GT`, `LT`)
-/// prefers, a NaN before any number, and the smaller index among equals.
+/// Writes a reduction of pairs (element, index). It keeps the pair that `direction` (`GT`, `LT`)
+/// prefers, a NaN before any number, and the smaller index among equal elements.
 fn lower_arg(
     ctx: &mut LowerCtx<'_>,
     x: &Value,
@@ -83,7 +83,7 @@ fn lower_arg(
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ArgMax {
-    /// The axis along which to search.
+    /// The axis of the search.
     pub axis: usize,
     /// The integer dtype of the result.
     pub index_dtype: DType,
@@ -136,8 +136,9 @@ impl Spmd for ArgMax {
     }
 }
 
-/// Index of the largest element of `x` along `axis` (negative: from the back), as `i32`: the first
-/// of equals, the first NaN if there is one. See [`ArgMax`] for its rules and another index dtype.
+/// Returns the index of the largest element of `x` along `axis`, as `i32`: the first of equal
+/// elements, the first NaN if there is one. Negative axes count from the back. See [`ArgMax`] for
+/// its rules and other index dtypes.
 #[track_caller]
 pub fn argmax(x: &Array, axis: isize) -> Array {
     match resolve_axis(axis, x.rank()) {
@@ -156,7 +157,7 @@ pub fn argmax(x: &Array, axis: isize) -> Array {
 /// | derivative | zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ArgMin {
-    /// The axis along which to search.
+    /// The axis of the search.
     pub axis: usize,
     /// The integer dtype of the result.
     pub index_dtype: DType,
@@ -209,8 +210,9 @@ impl Spmd for ArgMin {
     }
 }
 
-/// Index of the smallest element of `x` along `axis` (negative: from the back), as `i32`: the first
-/// of equals, the first NaN if there is one. See [`ArgMin`] for its rules and another index dtype.
+/// Returns the index of the smallest element of `x` along `axis`, as `i32`: the first of equal
+/// elements, the first NaN if there is one. Negative axes count from the back. See [`ArgMin`] for
+/// its rules and other index dtypes.
 #[track_caller]
 pub fn argmin(x: &Array, axis: isize) -> Array {
     match resolve_axis(axis, x.rank()) {

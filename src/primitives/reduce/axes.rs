@@ -1,4 +1,4 @@
-//! What all reductions share: which axes go, and the text of `stablehlo.reduce`.
+//! Axes of reductions, and the text of `stablehlo.reduce`.
 
 use crate::core::{
     Array, Aval, DType, LowerCtx, RuleError, RuleResult, Scalar, Shape, ShardingRule, trace,
@@ -7,7 +7,7 @@ use crate::ensure_shape;
 use crate::primitives::rules::{resolve_axis, without_axes};
 use crate::stablehlo::{Value, i64_array};
 
-/// The aval left after reducing `axes`, which must be sorted, distinct and in range.
+/// Returns the type of a reduction over `axes`, which must be sorted, distinct and in range.
 pub(super) fn reduced(x: &Aval, axes: &[usize]) -> RuleResult<Aval> {
     ensure_shape!(
         axes.windows(2).all(|pair| pair[0] < pair[1]) && axes.iter().all(|&axis| axis < x.rank()),
@@ -17,17 +17,17 @@ pub(super) fn reduced(x: &Aval, axes: &[usize]) -> RuleResult<Aval> {
     Ok(x.with_shape(without_axes(&x.shape, axes)))
 }
 
-/// The axes to reduce under `vmap`, with the batch axis in front.
+/// Returns the axes to reduce under `vmap`, with the batch axis in front.
 pub(super) fn shifted(axes: &[usize]) -> Vec<usize> {
     axes.iter().map(|axis| axis + 1).collect()
 }
 
-/// For each axis of the result of reducing `axes`, the operand axis that it was.
+/// Returns, for each result axis of a reduction over `axes`, the operand axis.
 pub(super) fn kept(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
 }
 
-/// The rule of reducing `axes`: the others are what they were.
+/// Returns the sharding rule of a reduction over `axes`: the other axes correspond.
 pub(super) fn rule_of_kept(rank: usize, axes: &[usize]) -> ShardingRule {
     ShardingRule::moved(kept(rank, axes).into_iter().map(Some))
 }
@@ -52,12 +52,12 @@ pub(super) fn lower_reduce(
         .swap_remove(0)
 }
 
-/// The smallest value of a dtype, infinities included: what a maximum starts from. For complex
-/// dtypes the real part's, with imaginary part zero.
+/// Returns the smallest value of a dtype, infinities included, which initializes a maximum. For
+/// complex dtypes it is the smallest real part with imaginary part zero.
 pub(crate) fn lowest(dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(false),
-        // This one has no sign and no zero.
+        // This dtype has neither sign nor zero.
         DType::F8E8M0FNU => Scalar::Float(2f64.powi(-127)),
         _ if dtype.is_integer() => Scalar::Int(dtype.int_range().0),
         _ if dtype.has_infinity() => Scalar::Float(f64::NEG_INFINITY),
@@ -65,7 +65,7 @@ pub(crate) fn lowest(dtype: DType) -> Scalar {
     }
 }
 
-/// The largest value of a dtype, infinities included: what a minimum starts from.
+/// Returns the largest value of a dtype, infinities included, which initializes a minimum.
 pub(crate) fn highest(dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(true),
@@ -75,7 +75,7 @@ pub(crate) fn highest(dtype: DType) -> Scalar {
     }
 }
 
-/// How `stablehlo.compare` compares values of a dtype.
+/// Returns the comparison type of `stablehlo.compare` for a dtype.
 pub(super) fn compare_type(dtype: DType) -> &'static str {
     match dtype {
         _ if dtype.is_inexact() => "FLOAT",
@@ -100,8 +100,8 @@ pub(super) fn compare(
     ctx.op_as("compare", &[x.clone(), y.clone()], &attributes, &ty)
 }
 
-/// Sorts and checks axes given by a user; negative ones count from the back. Throws `Op` (shape)
-/// for an axis that is out of range or named twice.
+/// Resolves, sorts and checks axes; negative ones count from the back. Throws `Op` (shape) for an
+/// axis that is out of range or repeated.
 #[track_caller]
 pub(crate) fn resolve_axes(name: &str, x: &Array, axes: &[isize]) -> Vec<usize> {
     let resolved: RuleResult<Vec<usize>> =
@@ -121,14 +121,14 @@ pub(crate) fn resolve_axes(name: &str, x: &Array, axes: &[isize]) -> Vec<usize> 
     }
 }
 
-/// What the tests of this family need.
+/// Helpers for the tests of this family.
 #[cfg(test)]
 pub(super) mod testing {
     use crate::core::catch;
     use crate::core::trace::{Mode, Tracing};
     use crate::core::{Array, Aval, DType, LowerCtx};
 
-    /// The StableHLO of `f` of one operand, without locations.
+    /// Returns the StableHLO of `f` for one operand, without locations.
     pub(in crate::primitives) fn lowered(
         dtype: DType,
         shape: &[usize],
@@ -145,7 +145,7 @@ pub(super) mod testing {
         lines.map(|line| line.split(" loc(#").next().unwrap_or(line).to_string() + "\n").collect()
     }
 
-    /// The first line of the error that `f` throws.
+    /// Returns the first line of the error that `f` throws.
     pub(in crate::primitives) fn error_line(
         dtype: DType,
         shape: &[usize],

@@ -41,8 +41,8 @@ pub(in crate::primitives) fn choose(
     ctx.op_as("select", &[first, pair[0].clone(), pair[1].clone()], "", &ty)
 }
 
-/// The tangent of an extremum `y` of `x`: the mean of the tangents where `x` equals it, so that
-/// ties share the gradient.
+/// Returns the tangent of an extremum `y` of `x`: the mean of the tangents where `x` equals it, so
+/// that ties share the gradient.
 fn chosen_tangent(x: &Array, y: &Array, dx: &Array, axes: &[usize]) -> Array {
     let everywhere = broadcast_in_dim(y, x.shape(), &kept(x.rank(), axes));
     let chosen = convert_element_type(&eq(x, &everywhere), x.dtype());
@@ -51,11 +51,12 @@ fn chosen_tangent(x: &Array, y: &Array, dx: &Array, axes: &[usize]) -> Array {
     div(super::reduce_sum(&mul(dx, &chosen), &axes), count)
 }
 
-/// As [`chosen_tangent`]; zero over an empty axis, where nothing was chosen.
+/// Returns the tangent like [`chosen_tangent`]; zero for an empty axis.
 fn extremum_tangent(x: &Array, y: &Array, dx: &Tangent, axes: &[usize]) -> Tangent {
-    match axes.iter().any(|&axis| x.shape()[axis] == 0) {
-        true => Tangent::zero_like(y),
-        false => dx.map(y.aval(), |dx| chosen_tangent(x, y, dx, axes)),
+    if axes.iter().any(|&axis| x.shape()[axis] == 0) {
+        Tangent::zero_like(y)
+    } else {
+        dx.map(y.aval(), |dx| chosen_tangent(x, y, dx, axes))
     }
 }
 
@@ -122,8 +123,9 @@ impl Spmd for ReduceMax {
     }
 }
 
-/// Largest element of `x` along `axes` (negative ones count from the back), which disappear. Over
-/// an empty axis it is the lowest value of the dtype; the method [`Array::max`] refuses that. See
+/// Returns the largest element of `x` along `axes`, which are removed. Negative axes count from the
+/// back. Along an empty axis it is the lowest value of the dtype, whereas [`Array::max`] throws.
+/// See [`ReduceMax`] for its rules.
 /// [`ReduceMax`] for its rules.
 #[track_caller]
 pub fn reduce_max(x: &Array, axes: &[isize]) -> Array {
@@ -193,15 +195,16 @@ impl Spmd for ReduceMin {
     }
 }
 
-/// Smallest element of `x` along `axes` (negative ones count from the back), which disappear. Over
-/// an empty axis it is the highest value of the dtype; the method [`Array::min`] refuses that. See
+/// Returns the smallest element of `x` along `axes`, which are removed. Negative axes count from
+/// the back. Along an empty axis it is the highest value of the dtype, whereas [`Array::min`]
+/// throws. See [`ReduceMin`] for its rules.
 /// [`ReduceMin`] for its rules.
 #[track_caller]
 pub fn reduce_min(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceMin { axes: resolve_axes("reduce_min", x, axes) }, [x])
 }
 
-/// Axes, operand, and whether a derivative exists there.
+/// Axes, operand, and true if the derivative exists there.
 fn samples() -> Vec<(Vec<usize>, Sample, bool)> {
     let inf = f64::INFINITY;
     let ties = [1.0, 3.0, 3.0, 3.0, -2.0, -2.0];
@@ -213,7 +216,7 @@ fn samples() -> Vec<(Vec<usize>, Sample, bool)> {
         // At ties the two one-sided derivatives differ.
         (vec![1], Sample::listed(DType::F32, [2, 3], &ties), false),
         (vec![1], Sample::listed(DType::F32, [3, 2], &edges), false),
-        // Infinity has no differences.
+        // Infinity has no finite differences.
         (vec![0], Sample::uniform(DType::BF16, [0, 2], 0.0, 1.0), false),
         (vec![0], Sample::listed(DType::I8, [3], &[-128.0, 5.0, 127.0]), true),
         (vec![0, 1], Sample::listed(DType::Bool, [2, 2], &[0.0, 1.0]), true),

@@ -31,7 +31,7 @@ fn samples() -> Vec<(Vec<usize>, Sample)> {
     ]
 }
 
-/// Logical and of booleans, bitwise and of integers, along axes.
+/// And along axes: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -70,7 +70,7 @@ impl Primitive for ReduceAnd {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        // -1 wraps to all bits set; a boolean is true for any number but 0.
+        // -1 wraps to all bits set. A boolean is true for every number but 0.
         let ones = Scalar::Int(-1).stablehlo(results[0].dtype);
         let x = &operands[0];
         Ok(vec![lower_reduce(ctx, x, &self.axes, &ones, |ctx, pair| ctx.op("and", pair))])
@@ -89,8 +89,8 @@ impl Spmd for ReduceAnd {
     }
 }
 
-/// Whether all elements of `x` along `axes` hold; for integers, their bitwise and. Negative axes
-/// count from the back; no axes, no reduction. See [`ReduceAnd`] for its rules.
+/// Returns the and of the elements of `x` along `axes`: logical for booleans, bitwise for integers.
+/// Negative axes count from the back. See [`ReduceAnd`] for its rules.
 #[track_caller]
 pub fn reduce_and(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceAnd { axes: resolve_axes("reduce_and", x, axes) }, [x])
@@ -103,7 +103,7 @@ impl Registered for ReduceAnd {
     }
 }
 
-/// Logical or of booleans, bitwise or of integers, along axes.
+/// Or along axes: logical for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -160,8 +160,8 @@ impl Spmd for ReduceOr {
     }
 }
 
-/// Whether any element of `x` along `axes` holds; for integers, their bitwise or. Negative axes
-/// count from the back; no axes, no reduction. See [`ReduceOr`] for its rules.
+/// Returns the or of the elements of `x` along `axes`: logical for booleans, bitwise for integers.
+/// Negative axes count from the back. See [`ReduceOr`] for its rules.
 #[track_caller]
 pub fn reduce_or(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceOr { axes: resolve_axes("reduce_or", x, axes) }, [x])
@@ -174,7 +174,7 @@ impl Registered for ReduceOr {
     }
 }
 
-/// Parity of booleans, bitwise exclusive or of integers, along axes.
+/// Exclusive or along axes: parity for booleans, bitwise for integers.
 ///
 /// | | |
 /// |-|-|
@@ -231,9 +231,8 @@ impl Spmd for ReduceXor {
     }
 }
 
-/// Whether an odd number of elements of `x` along `axes` hold; for integers, their bitwise
-/// exclusive or. Negative axes count from the back; no axes, no reduction. See [`ReduceXor`] for
-/// its rules.
+/// Returns the exclusive or of the elements of `x` along `axes`: parity for booleans, bitwise for
+/// integers. Negative axes count from the back. See [`ReduceXor`] for its rules.
 #[track_caller]
 pub fn reduce_xor(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceXor { axes: resolve_axes("reduce_xor", x, axes) }, [x])

@@ -1,4 +1,4 @@
-//! Reductions along axes: sums, products, extrema, logic, and where an extremum stands.
+//! Reductions along axes: sums, products, extrema, logic, argmax and argmin.
 
 mod arg;
 mod axes;

@@ -28,8 +28,8 @@ pub struct ReduceProd {
     pub axes: Vec<usize>,
 }
 
-/// The tangent of the product along `axes`. Halves are multiplied pairwise, each with its tangent,
-/// so that nothing is ever divided by an element.
+/// Returns the tangent of the product along `axes`. Halves are multiplied pairwise, each with its
+/// tangent, so that nothing is divided by an element.
 fn product_tangent(x: &Array, dx: &Array, axes: &[usize]) -> Array {
     let rest = kept(x.rank(), axes);
     let order: Vec<usize> = axes.iter().chain(&rest).copied().collect();
@@ -68,9 +68,10 @@ impl Primitive for ReduceProd {
         let x = &primals[0];
         let y = bind1(self.clone(), [x]);
         let empty = self.axes.iter().any(|&axis| x.shape()[axis] == 0);
-        let dy = match empty {
-            true => Tangent::zero_like(&y),
-            false => tangents[0].map(y.aval(), |dx| product_tangent(x, dx, &self.axes)),
+        let dy = if empty {
+            Tangent::zero_like(&y)
+        } else {
+            tangents[0].map(y.aval(), |dx| product_tangent(x, dx, &self.axes))
         };
         Ok((vec![y], vec![dy]))
     }
@@ -107,8 +108,8 @@ impl Spmd for ReduceProd {
     }
 }
 
-/// Product of `x` along `axes` (negative ones count from the back), which disappear. No axes, no
-/// product. See [`ReduceProd`] for its rules.
+/// Returns the product of `x` along `axes`, which are removed. Negative axes count from the back.
+/// See [`ReduceProd`] for its rules.
 #[track_caller]
 pub fn reduce_prod(x: &Array, axes: &[isize]) -> Array {
     bind1(ReduceProd { axes: resolve_axes("reduce_prod", x, axes) }, [x])
@@ -122,7 +123,7 @@ impl Registered for ReduceProd {
         vec![
             over(&[0], Sample::uniform(DType::F32, [3, 2], -2.0, 2.0)),
             over(&[0, 2], Sample::uniform(DType::F64, [2, 2, 3], -2.0, 2.0)),
-            // One zero, two zeros, none: the cases that a division would get wrong.
+            // One zero, two zeros and no zero: the cases in which a division would fail.
             over(&[1], Sample::listed(DType::F32, [3, 3], &[2., 0., 3., 0., 5., 0., 1., 2., 3.])),
             over(&[0], Sample::uniform(DType::F32, [0, 2], 0.0, 1.0)),
             over(&[0], Sample::uniform(DType::C64, [5], -1.0, 1.0)),

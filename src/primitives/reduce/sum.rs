@@ -74,15 +74,12 @@ impl Spmd for ReduceSum {
     }
 }
 
-/// Sum of `x` along `axes` (negative ones count from the back), which disappear. No axes, no sum.
-/// See [`ReduceSum`] for its rules.
+/// Returns the sum of `x` along `axes`, which are removed. Negative axes count from the back. See
+/// [`ReduceSum`] for its rules.
 #[track_caller]
 pub fn reduce_sum(x: &Array, axes: &[isize]) -> Array {
     let axes = resolve_axes("reduce_sum", x, axes);
-    match axes.is_empty() {
-        true => x.clone(),
-        false => bind1(ReduceSum { axes }, [x]),
-    }
+    if axes.is_empty() { x.clone() } else { bind1(ReduceSum { axes }, [x]) }
 }
 
 impl Registered for ReduceSum {

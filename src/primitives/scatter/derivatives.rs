@@ -1,4 +1,4 @@
-//! Forward derivatives of scatter, by how updates combine.
+//! Forward derivatives of scatter, one per combiner.
 
 use super::{Combiner, Scatter};
 use crate::core::{Array, DType, RuleResult, Scalar, Shape, Tangent, bind1};
@@ -11,23 +11,23 @@ use crate::primitives::rules::{add_tangents, dense};
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_to, reshape};
 
-/// `x` where the mask is true, zero elsewhere.
+/// Returns `x` where the mask is true, zero elsewhere.
 fn keep(mask: &Array, x: &Array) -> Array {
     select(mask, x, &zeros_of(x.aval()))
 }
 
-/// Where two arrays are equal, NaN equalling NaN.
+/// Returns true where two arrays are equal; NaN equals NaN.
 fn same(x: &Array, y: &Array) -> Array {
     bitwise_or(eq(x, y), bitwise_and(ne(x, x), ne(y, y)))
 }
 
 impl Scatter {
-    /// The same places, another combiner.
+    /// Returns the scatter with another combiner.
     fn with(&self, combiner: Combiner) -> Scatter {
         Scatter { combiner, ..self.clone() }
     }
 
-    /// Linear in operand and updates together.
+    /// The derivative of a sum: linear in operand and updates together.
     pub(super) fn jvp_linear(&self, primals: &[Array], tangents: &[Tangent]) -> (Array, Tangent) {
         let indices = &primals[1];
         let y = bind1(self.clone(), [&primals[0], indices, &primals[2]]);
@@ -35,9 +35,9 @@ impl Scatter {
         (y, dy.into())
     }
 
-    /// Replacement where several updates may meet one element: it is unspecified which wins, so
-    /// the winners are found by scattering numbers, and result and tangent are sums of the winners
-    /// alone. They agree whatever the platform does.
+    /// The derivative of replacement if several updates may hit one element. The winner is
+    /// unspecified, so winners are determined by scattering numbers, and result and tangent are
+    /// sums over the winners. Both agree on every platform.
     pub(super) fn jvp_masked(&self, primals: &[Array], tangents: &[Tangent]) -> (Array, Tangent) {
         let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
         let numbers = self.number_updates(updates.shape());
@@ -54,7 +54,7 @@ impl Scatter {
         (y, dy.into())
     }
 
-    /// A positive number for each window of the updates, the same on all of its elements.
+    /// Returns a positive number for each window of the updates, equal on all of its elements.
     fn number_updates(&self, updates: &Shape) -> Array {
         let windows = &self.dimension_numbers.update_window_dims;
         let one_each: Shape = (0..updates.rank())
@@ -66,7 +66,8 @@ impl Scatter {
         broadcast_to(&reshape(&numbers, one_each), updates)
     }
 
-    /// `x·u` at each place: the tangent of `x` is multiplied like `x`, that of the updates by `x`.
+    /// The derivative of a product: the tangent of `x` is multiplied like `x`, that of the updates
+    /// by `x`.
     pub(super) fn jvp_mul(
         &self,
         primals: &[Array],
@@ -86,8 +87,8 @@ impl Scatter {
         Ok((y, add_tangents(&left, &right)))
     }
 
-    /// Whatever equals the result at its place takes part in it: operand and updates that do share
-    /// the tangent equally.
+    /// The derivative of an extremum: operand and updates that equal the result share the tangent
+    /// equally.
     pub(super) fn jvp_extremum(&self, primals: &[Array], tangents: &[Tangent]) -> (Array, Tangent) {
         let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
         let y = bind1(self.clone(), [x, indices, updates]);
@@ -100,11 +101,11 @@ impl Scatter {
         };
         let update_wins = share(&same(updates, &at_updates(&y)), updates);
         let operand_wins = share(&same(x, &y), x);
-        // Elements that no update reaches equal their result: one winner, the operand.
+        // Elements that no update hits equal their result: the operand is the only winner.
         let winners = add(&operand_wins, sum(&zeros_of(x.aval()), &update_wins));
         let of_operand = mul(dense(&tangents[0]), div(&operand_wins, &winners));
         let among = at_updates(&winners);
-        // An update that is dropped is not among any winners, and must not divide by their number.
+        // A dropped update has no winners, and must not be divided by their number.
         let part = keep(&gt(&among, Scalar::Int(0)), &div(&update_wins, &among));
         let of_updates = mul(dense(&tangents[2]), part);
         let dy = sum(&of_operand, &of_updates);

@@ -91,7 +91,7 @@ impl Registered for Scatter {
         all.push(case(Combiner::Add, FILL, elements()).on(operands));
         let operands = [floats(&[3]), places(&[1]), floats(&[])];
         all.push(case(Combiner::Update, CLIP, elements()).on(operands));
-        // Narrow and unsigned indices, beyond the last place and beyond their own range.
+        // Narrow and unsigned indices, beyond the last index and beyond their own range.
         let bytes = Sample::listed(DType::I8, [3, 1], &[-128.0, 2.0, 127.0]);
         all.push(case(Combiner::Add, CLIP, elements()).on([floats(&[300]), bytes, floats(&[3])]));
         let unsigned = Sample::listed(DType::U64, [3, 1], &[0.0, 4.0, 1e19]);

@@ -1,4 +1,4 @@
-//! Scattering updates to many computed places at once.
+//! Scatter: updates at computed indices.
 
 mod derivatives;
 mod exemplars;
@@ -17,24 +17,23 @@ use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
 use serde::{Deserialize, Serialize};
 
-/// How an update and the element that it meets become one.
+/// The combination of an update and the element that it hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Combiner {
-    /// The update replaces the element. Which of several updates of one element wins is up to the
-    /// platform.
+    /// The update replaces the element. The platform chooses among several updates of one element.
     Update,
-    /// Their sum.
+    /// The sum.
     Add,
-    /// Their product.
+    /// The product.
     Mul,
-    /// The smaller; NaN if one is.
+    /// The minimum; NaN if either is NaN.
     Min,
-    /// The larger; NaN if one is.
+    /// The maximum; NaN if either is NaN.
     Max,
 }
 
-/// An operand with updates combined into it at computed places.
+/// Combines updates into an operand at computed indices.
 ///
 /// | | |
 /// |-|-|
@@ -44,15 +43,15 @@ pub enum Combiner {
 /// | derivative | `add`: linear, transposes to [`Gather`]; `update`: linear if indices are unique, else by a mask of the updates that win; `mul`: in the updates only if indices are unique; `min`, `max`: those that win share equally |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scatter {
-    /// How updates and elements become one.
+    /// The combination of updates and elements.
     pub combiner: Combiner,
-    /// Which axes correspond.
+    /// The correspondence of axes.
     pub dimension_numbers: ScatterDimensionNumbers,
     /// The caller promises that the index vectors are in lexicographic order.
     pub indices_are_sorted: bool,
-    /// The caller promises that no two windows overlap, where the mode is `clip` after clamping.
+    /// The caller promises that no two windows overlap; for the mode `clip`, after clamping.
     pub unique_indices: bool,
-    /// What to do with indices out of range.
+    /// The treatment of indices out of range.
     pub mode: GatherScatterMode,
 }
 
@@ -109,7 +108,7 @@ impl Primitive for Scatter {
         };
         let indices = match axes[1] {
             None => {
-                // Every window takes the whole batch axis along.
+                // Every window contains the whole batch axis.
                 dimension_numbers.update_window_dims = with_front(&numbers.update_window_dims);
                 operands[1].clone()
             }
@@ -134,7 +133,7 @@ impl Primitive for Scatter {
             return Err(RuleError::value(format!("takes 3 operands, got {}", operands.len())));
         };
         if updates.ty().dims().contains(&0) || results[0].size() == 0 {
-            // Nothing is put anywhere, and plugins need not know.
+            // Without updates the result is the operand, and no operation is written.
             return Ok(vec![x.clone()]);
         }
         let mut indices = widened_indices(ctx, indices);
@@ -165,7 +164,7 @@ impl Primitive for Scatter {
             Combiner::Update => 0,
             _ => operands[2].size() as u64,
         };
-        // In place: elements that nothing is scattered to stay where they are, the others are read and written.
+        // In place: only the elements that updates hit are read and written.
         let updates = &operands[2..];
         Cost { flops, ..Cost::whole(&[&operands[1..], updates].concat(), &updates[..1]) }
     }
@@ -197,16 +196,14 @@ impl Primitive for Scatter {
             _ => Ok(self.inverse(ct, indices, shape)),
         };
         let to_x = x.is_linear().then(|| to_x().into());
-        let to_updates = match updates.is_linear() {
-            true => Some(to_updates()?.into()),
-            false => None,
-        };
+        let to_updates = if updates.is_linear() { Some(to_updates()?.into()) } else { None };
         Ok(vec![to_x, None, to_updates])
     }
 }
 
 impl Scatter {
-    /// Gathers from `x` where this scatter puts updates of shape `updates`; 0 where it drops them.
+    /// Gathers from `x` where this scatter writes updates of shape `updates`; 0 where it drops
+    /// them.
     fn inverse(&self, x: &Array, indices: &Array, updates: &Shape) -> Array {
         let gather = Gather {
             dimension_numbers: self.dimension_numbers.undone(),
@@ -220,16 +217,17 @@ impl Scatter {
     }
 
     fn require_unique(&self) -> RuleResult<()> {
-        match self.unique_indices {
-            true => Ok(()),
-            false => Err(RuleError::unsupported(
+        if self.unique_indices {
+            Ok(())
+        } else {
+            Err(RuleError::unsupported(
                 "the derivative of a product with its updates takes unique indices",
             )
-            .help("set `unique_indices` if no two windows overlap")),
+            .help("set `unique_indices` if no two windows overlap"))
         }
     }
 
-    /// The indices moved to where their windows lie within the operand.
+    /// Clamps the indices so that their windows are within the operand.
     fn lower_clamp(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -254,14 +252,14 @@ impl Scatter {
     }
 }
 
-/// `x` with `updates` combined into it: one window of `updates` for each index vector along the last
-/// axis of `indices`.
+/// Combines `updates` into `x`: one window of `updates` for each index vector along the last axis
+/// of `indices`.
 ///
-/// Component `i` of a vector is the start along operand axis `scatter_dims_to_operand_dims[i]`; the start
-/// along the others is 0, or, along `operand_batching_dims[j]`, the position along axis
+/// Component `i` of a vector is the start along operand axis `scatter_dims_to_operand_dims[i]`. The
+/// start along the other axes is 0 or, along `operand_batching_dims[j]`, the position along axis
 /// `scatter_indices_batching_dims[j]` of `indices`. Windows are the axes `update_window_dims` of
-/// `updates`, with axes of size 1 inserted at `inserted_window_dims` and the batching ones. Indices are
-/// taken as they are: negative ones are out of range. See [`Scatter`] for its rules.
+/// `updates`, with axes of size 1 inserted at `inserted_window_dims` and the batching axes.
+/// Negative indices are out of range. See [`Scatter`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -389,8 +387,8 @@ mod tests {
             assert!(a.len() == b.len() && a.iter().zip(b).all(near), "{a:?} against {b:?}");
         }
 
-        /// Result, tangent, and the cotangents of operand and updates, for updates that meet the
-        /// same element, equal it, or lie out of range.
+        /// Returns result, tangent, and the cotangents of operand and updates, for updates that hit
+        /// the same element, equal it, or are out of range.
         #[derive(Clone, Copy)]
         struct Expected {
             y: [f32; 4],
@@ -418,7 +416,7 @@ mod tests {
             close(&ct_updates.to_vec::<f32>().unwrap(), &expected.ct_updates);
         }
 
-        /// As JAX gives them.
+        /// Values recorded from JAX.
         #[test]
         fn replacement_follows_the_update_that_wins() {
             let clipped = Expected {
@@ -437,7 +435,7 @@ mod tests {
             check(Combiner::Update, GatherScatterMode::FillOrDrop, dropped);
         }
 
-        /// As JAX gives them.
+        /// Values recorded from JAX.
         #[test]
         fn sums_are_linear() {
             let clipped = Expected {
@@ -456,8 +454,9 @@ mod tests {
             check(Combiner::Add, GatherScatterMode::FillOrDrop, dropped);
         }
 
-        /// As JAX gives them where updates are dropped. Where indices are clamped JAX's own masks are
-        /// not (its tangents are infinite); the rule is the same here.
+        /// Values recorded from JAX where updates are dropped. Where indices are clamped, JAX's
+        /// masks are not (its tangents are infinite); the rule here is the same as for dropped
+        /// updates.
         #[test]
         fn those_that_tie_for_an_extremum_share() {
             let third = 8.0 / 3.0;

@@ -1,4 +1,4 @@
-//! Which axes of a scatter's operands correspond.
+//! The correspondence of axes of a scatter's operands.
 
 use crate::core::{RuleResult, Shape};
 use crate::ensure_shape;
@@ -8,21 +8,21 @@ use crate::primitives::gather::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which axes of a scatter's operands correspond.
+/// The correspondence of axes of a scatter's operands.
 ///
-/// As in StableHLO, with the index vectors always along the last axis of the indices
-/// (`index_vector_dim`). The mirror image of [`GatherDimensionNumbers`].
+/// As in StableHLO, with the index vectors along the last axis of the indices (`index_vector_dim`).
+/// The inverse of [`GatherDimensionNumbers`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScatterDimensionNumbers {
-    /// The updates' axes that run within a window, increasing.
+    /// The axes of the updates that run within a window, increasing.
     pub update_window_dims: Vec<usize>,
-    /// The operand's axes of window size 1 that the updates leave out, increasing.
+    /// The operand axes of window size 1 that the updates omit, increasing.
     pub inserted_window_dims: Vec<usize>,
     /// For each component of an index vector, the operand axis that it indexes.
     pub scatter_dims_to_operand_dims: Vec<usize>,
-    /// The operand's axes that go along with axes of the indices, increasing.
+    /// The operand axes that are paired with axes of the indices, increasing.
     pub operand_batching_dims: Vec<usize>,
-    /// For each of those, the axis of the indices.
+    /// For each operand batching axis, the axis of the indices.
     pub scatter_indices_batching_dims: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ impl ScatterDimensionNumbers {
         "scatter_indices_batching_dims",
     ];
 
-    /// Those that put back what a gather took.
+    /// Returns the numbers of the scatter that is the transpose of a gather.
     pub(in crate::primitives) fn undoing(gather: &GatherDimensionNumbers) -> Self {
         ScatterDimensionNumbers {
             update_window_dims: gather.offset_dims.clone(),
@@ -45,7 +45,7 @@ impl ScatterDimensionNumbers {
         }
     }
 
-    /// Those that take what a scatter put.
+    /// Returns the numbers of the gather that is the transpose of the scatter.
     pub(super) fn undone(&self) -> GatherDimensionNumbers {
         GatherDimensionNumbers {
             offset_dims: self.update_window_dims.clone(),
@@ -56,21 +56,21 @@ impl ScatterDimensionNumbers {
         }
     }
 
-    /// The size of a window along each operand axis.
+    /// Returns the size of a window along each operand axis.
     pub(super) fn window_sizes(&self, operand: &Shape, updates: &Shape) -> Vec<usize> {
         let mut windows = self.update_window_dims.iter().map(|&axis| updates[axis]);
         let dropped = |axis| {
             self.inserted_window_dims.contains(&axis) || self.operand_batching_dims.contains(&axis)
         };
         let size = |axis| match dropped(axis) {
-            // Along an empty batching axis there is nothing to take even one of.
+            // An empty batching axis has no slice of size 1.
             true => operand[axis].min(1),
             false => windows.next().unwrap_or(0),
         };
         (0..operand.rank()).map(size).collect()
     }
 
-    /// Checks that everything fits.
+    /// Checks the numbers against the shapes of the operands.
     pub(super) fn check(
         &self,
         operand: &Shape,
@@ -110,7 +110,7 @@ impl ScatterDimensionNumbers {
 }
 
 impl fmt::Display for ScatterDimensionNumbers {
-    /// The lists of the StableHLO attribute, without `index_vector_dim`.
+    /// Returns the lists of the StableHLO attribute, without `index_vector_dim`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&attribute_lists(&[
             ("update_window_dims", &self.update_window_dims),

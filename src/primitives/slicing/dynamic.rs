@@ -1,4 +1,4 @@
-//! Slices at computed places.
+//! Slices at computed start indices.
 
 use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
 use crate::core::{
@@ -15,17 +15,17 @@ use crate::primitives::structural::squeeze;
 use crate::stablehlo::{Value, i64_array};
 use serde::{Deserialize, Serialize};
 
-/// A rectangular part of fixed size whose place is computed.
+/// Slice of fixed size at computed start indices.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | `x: any[…]`, then one start index per axis: scalars of one integer dtype |
-/// | result     | dtype of `x`, shape `slice_sizes`; starts are clamped so that the slice lies within `x` |
+/// | result     | dtype of `x`, shape `slice_sizes`; starts are clamped so that the slice is within `x` |
 /// | lowering   | [`stablehlo.dynamic_slice`](https://openxla.org/stablehlo/spec#dynamic_slice) |
 /// | derivative | linear in `x`; transposes to [`DynamicUpdateSlice`] of zeros |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DynamicSlice {
-    /// The result's shape.
+    /// The shape of the result.
     pub slice_sizes: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Primitive for DynamicSlice {
     ) -> RuleResult<Batched> {
         let starts = &operands[1..];
         if axes[1..].iter().all(Option::is_none) && !starts.is_empty() {
-            // The batch axis is one more that is taken whole.
+            // The batch axis is taken whole.
             let x = move_axis(&operands[0], axes[0].unwrap_or(0), 0);
             let mut slice_sizes = vec![axis.size];
             slice_sizes.extend(&self.slice_sizes);
@@ -122,9 +122,9 @@ impl Primitive for DynamicSlice {
     }
 }
 
-/// The part of `x` of shape `slice_sizes` that begins at `start_indices`, one integer per axis: a number
-/// or a scalar array. Negative ones count from the end of their axis; then they are clamped so that
-/// the part lies within `x`. See [`DynamicSlice`] for its rules.
+/// Returns the slice of `x` of shape `slice_sizes` that starts at `start_indices`, one integer per
+/// axis: a number or a scalar array. Negative indices count from the end of their axis. Starts are
+/// then clamped so that the slice is within `x`. See [`DynamicSlice`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -142,8 +142,8 @@ pub fn dynamic_slice(x: &Array, start_indices: &[impl ArrayLike], slice_sizes: &
     }
 }
 
-/// `size` elements of `x` from `start` on along one axis, and everything along the others; `start` as
-/// in [`dynamic_slice`].
+/// Returns `size` elements of `x` from `start` on along one axis, and everything along the others.
+/// `start` is treated as in [`dynamic_slice`].
 #[track_caller]
 pub fn dynamic_slice_in_dim(x: &Array, start: impl ArrayLike, size: usize, axis: isize) -> Array {
     match resolve_axis(axis, x.rank()) {
@@ -169,8 +169,8 @@ impl Default for DynamicIndexOptions {
     }
 }
 
-/// Returns the element of `x` at `index` along one axis, which stays with size 1. `index` is treated
-/// as in [`dynamic_slice`].
+/// Returns the element of `x` at `index` along one axis, which stays with size 1. `index` is
+/// treated as in [`dynamic_slice`].
 ///
 /// Throws `Op` (shape) if the axis is empty.
 ///
@@ -206,7 +206,8 @@ impl Registered for DynamicSlice {
     fn exemplars() -> Vec<Exemplar> {
         let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
             let starts = starts.iter().map(|&start| match dtype {
-                // Negative, within and beyond: different in each example of a batch.
+                // Starts that are negative, in range and out of range, different in each example of
+                // a batch.
                 DType::I32 => Sample::uniform(dtype, [], -2.0, start + 2.0),
                 _ => Sample::listed(dtype, [], &[start]),
             });
@@ -278,7 +279,7 @@ mod tests {
         use super::*;
         use crate::primitives::dynamic_update_slice;
 
-        /// As JAX gives them: negative starts wrap once, then everything is clamped.
+        /// Values recorded from JAX: negative starts wrap once, then everything is clamped.
         #[test]
         fn starts_wrap_and_clamp() {
             let x = Array::from_slice(&[10.0f32, 11.0, 12.0, 13.0], [4]).unwrap();
@@ -298,7 +299,7 @@ mod tests {
             assert_eq!(y.to_vec::<f32>().unwrap(), [10.0, 1.0, 2.0, 13.0]);
         }
 
-        /// Along an axis longer than the index dtype can say, negative starts still wrap.
+        /// Negative starts wrap along an axis longer than the range of the index dtype.
         #[test]
         fn narrow_starts_wrap_along_long_axes() {
             let x: Vec<f32> = (0..300).map(|i| i as f32).collect();

@@ -1,4 +1,4 @@
-//! Rectangular parts of arrays: at places fixed in the program, and at places computed in it.
+//! Slices at fixed and at computed indices, and updates of slices.
 
 mod dynamic;
 mod slice;
@@ -42,8 +42,7 @@ fn check_starts(x: &Aval, starts: &[Aval]) -> RuleResult<()> {
     Ok(())
 }
 
-/// Start indices from a user: numbers and scalar arrays, brought to one dtype, negative ones counted
-/// from the end of their axis.
+/// Converts start indices to one dtype; negative ones count from the end of their axis.
 #[track_caller]
 fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>> {
     ensure!(
@@ -74,7 +73,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
                 })?;
         }
     }
-    // Wide enough for every position and for what is added to negative ones.
+    // Wide enough for every index and for the sum with a negative index.
     let longest = x.shape().iter().max().copied().unwrap_or(0) as i128;
     let dtype = match joint.0 {
         narrow if narrow.bits() < 32 => DType::I32,
@@ -85,7 +84,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
         match start.like() {
             Like::Scalar(Scalar::Int(start)) => {
                 let start = if start < 0 { start + size as i128 } else { start };
-                // Beyond the axis is clamped anyway; here so that the dtype can hold the number.
+                // Clamped to the axis, so that the dtype can represent the number.
                 let start = start.clamp(0, size as i128);
                 Ok(fill_of(Scalar::Int(start), &Aval::new(dtype, Shape::scalar())))
             }
@@ -95,12 +94,11 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
             ))),
             Like::Array(start) => {
                 let start = convert_to(start, dtype, false);
-                Ok(match dtype.is_signed() {
-                    true => {
-                        let size = Scalar::Int(size as i128);
-                        select(&lt(&start, 0), &add(&start, size), &start)
-                    }
-                    false => start,
+                Ok(if dtype.is_signed() {
+                    let size = Scalar::Int(size as i128);
+                    select(&lt(&start, 0), &add(&start, size), &start)
+                } else {
+                    start
                 })
             }
         }
@@ -108,14 +106,14 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
     trace::from_caller(|| from_the_front.collect())
 }
 
-/// The axis sizes with that of `axis` replaced.
+/// Returns the axis sizes with the size of `axis` replaced.
 fn with_size(shape: &Shape, axis: usize, size: usize) -> Vec<usize> {
     let mut sizes = shape.to_vec();
     sizes[axis] = size;
     sizes
 }
 
-/// Indices narrower than 32 bits, widened: a plugin need not compute bounds in 8 bits.
+/// Widens indices narrower than 32 bits, so that plugins do not compute bounds in 8 bits.
 pub(super) fn widened_indices(ctx: &mut LowerCtx<'_>, indices: &Value) -> Value {
     let wide = match indices.ty().element() {
         "i2" | "i4" | "i8" | "i16" => "i32",
@@ -126,8 +124,8 @@ pub(super) fn widened_indices(ctx: &mut LowerCtx<'_>, indices: &Value) -> Value 
     ctx.op_as("convert", std::slice::from_ref(indices), "", &ty)
 }
 
-/// Scalar start indices, each possibly batched, as one array of index vectors: `[batch?, n]` and
-/// where its batch axis is.
+/// Stacks scalar start indices, each possibly batched, into one array of index vectors: `[batch?,
+/// n]`, and returns its batch axis.
 fn index_vectors(starts: &[Array], axes: &[Option<usize>], batch: usize) -> (Array, Option<usize>) {
     use super::shape::broadcast_in_dim;
     let mapped = axes.iter().any(Option::is_some);

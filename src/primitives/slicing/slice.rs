@@ -1,4 +1,4 @@
-//! Slices at fixed places.
+//! Slices at fixed indices.
 
 use super::with_size;
 use crate::core::{
@@ -12,7 +12,7 @@ use crate::stablehlo::{Value, i64_array};
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// A rectangular part, possibly of every second, third, … element.
+/// Slice with fixed start, limit and stride along each axis.
 ///
 /// | | |
 /// |-|-|
@@ -106,8 +106,8 @@ impl Primitive for Slice {
     }
 }
 
-/// Along each axis of `x` the elements `start, start + stride, …` below `limit`. See [`Slice`] for
-/// its rules.
+/// Returns the elements `start, start + stride, …` below `limit` along each axis of `x`. See
+/// [`Slice`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -137,9 +137,9 @@ pub fn slice(
     bind1(slice, [x])
 }
 
-/// The elements `start, start + stride, …` below `limit` along one axis, and everything along the
-/// others. Negative `start`, `limit` and `axis` count from the back; out of range they throw `Op`
-/// (shape).
+/// Returns the elements `start, start + stride, …` below `limit` along one axis, and everything
+/// along the others. Negative `start`, `limit` and `axis` count from the back. Throws `Op` (shape)
+/// if they are out of range.
 #[track_caller]
 pub fn slice_in_dim(x: &Array, start: isize, limit: isize, stride: usize, axis: isize) -> Array {
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {

@@ -1,4 +1,4 @@
-//! Overwriting a part at a computed place.
+//! Updates of slices at computed indices.
 
 use super::{DynamicSlice, check_starts, index_vectors, resolve_starts, widened_indices};
 use crate::core::{
@@ -15,12 +15,12 @@ use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// An array with a rectangular part overwritten at a computed place.
+/// Overwrites a slice at computed start indices.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | `x: any[…]`, `update` of that dtype and rank, no larger along any axis, then one start index per axis: scalars of one integer dtype |
-/// | result     | the type of `x`; starts are clamped so that the part lies within `x` |
+/// | result     | the type of `x`; starts are clamped so that the slice is within `x` |
 /// | lowering   | [`stablehlo.dynamic_update_slice`](https://openxla.org/stablehlo/spec#dynamic_update_slice); on a CPU the update is computed before, behind an `optimization_barrier` |
 /// | derivative | linear in `x` and `update` together |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl Primitive for DynamicUpdateSlice {
             return Ok(batched(update, 0));
         }
         if axes[2..].iter().all(Option::is_none) {
-            // The batch axis is one more that is overwritten whole.
+            // The batch axis is overwritten whole.
             let zero = zeros_of(starts[0].aval());
             let starts: Vec<Array> = std::iter::once(zero).chain(starts.iter().cloned()).collect();
             return Ok(batched(apply(&x, &update, &starts), 0));
@@ -104,15 +104,15 @@ impl Primitive for DynamicUpdateSlice {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let mut wide = operands[..2].to_vec();
-        // XLA's CPU compiler (C API 0.115) fuses an update into writing it, even if it is computed from elements
-        // that are overwritten meanwhile.
+        // XLA's CPU compiler (C API 0.115) fuses the computation of an update with the write, even
+        // if the computation reads elements that are overwritten meanwhile.
         if ctx.platform() == "cpu" {
             wide[1] = ctx.op("optimization_barrier", &wide[1..]);
         }
         wide.extend(operands[2..].iter().map(|start| widened_indices(ctx, start)));
         Ok(vec![ctx.op_as("dynamic_update_slice", &wide, "", &results[0].stablehlo())])
     }
-    /// In place: what is not updated stays where it is.
+    /// In place: only the slice is read and written.
     fn cost(&self, operands: &[Aval], _: &[Aval]) -> Cost {
         Cost::movement(&operands[1..], &operands[1..2])
     }
@@ -138,7 +138,9 @@ impl Primitive for DynamicUpdateSlice {
     }
 }
 
-/// `x` with `update` written over the part that begins at `start_indices`, one integer per axis, as in
+/// Returns `x` with `update` written at `start_indices`, one integer per axis, as in
+/// [`dynamic_slice`](super::dynamic_slice()). A weakly typed update takes the dtype of `x`. See
+/// [`DynamicUpdateSlice`] for its rules.
 /// [`dynamic_slice`](super::dynamic_slice()). A weakly typed update takes the dtype of `x`. See
 /// [`DynamicUpdateSlice`] for its rules.
 ///
@@ -153,9 +155,10 @@ impl Primitive for DynamicUpdateSlice {
 /// ```
 #[track_caller]
 pub fn dynamic_update_slice(x: &Array, update: &Array, start_indices: &[impl ArrayLike]) -> Array {
-    let update = match update.aval().weak {
-        true => convert_to(update, x.dtype(), x.aval().weak),
-        false => update.clone(),
+    let update = if update.aval().weak {
+        convert_to(update, x.dtype(), x.aval().weak)
+    } else {
+        update.clone()
     };
     match resolve_starts(x, start_indices) {
         Ok(starts) => apply(x, &update, &starts),
@@ -163,8 +166,8 @@ pub fn dynamic_update_slice(x: &Array, update: &Array, start_indices: &[impl Arr
     }
 }
 
-/// `x` with `update` written over the elements from `start` on along one axis; along the others the
-/// update begins at 0. `start` as in [`dynamic_slice`](super::dynamic_slice()).
+/// Returns `x` with `update` written from `start` on along one axis. Along the other axes the
+/// update starts at 0. `start` is treated as in [`dynamic_slice`](super::dynamic_slice()).
 #[track_caller]
 pub fn dynamic_update_slice_in_dim(
     x: &Array,
@@ -178,7 +181,7 @@ pub fn dynamic_update_slice_in_dim(
     }
 }
 
-/// A start index along one axis, 0 along the others.
+/// Returns start indices: `start` along one axis, 0 along the others.
 #[derive(Clone, Copy)]
 pub(super) struct Start<'a>(Like<'a>);
 

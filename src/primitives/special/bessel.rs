@@ -1,4 +1,4 @@
-//! Modified Bessel functions of the first kind, scaled.
+//! Scaled modified Bessel functions of the first kind.
 
 use super::lower_chlo;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, Primitive, RuleResult, Sample, bind1};
@@ -15,8 +15,8 @@ use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Chebyshev coefficients of `exp(-x)·I₀(x)` on `0..=8`, in `x/4 - 1`. Those of this file are computed from
-/// the definition by a discrete cosine transform in 50 digits.
+/// Chebyshev coefficients of `exp(-x)·I₀(x)` on `0..=8`, in `x/4 - 1`. The coefficients of this
+/// file are computed from the definition by a discrete cosine transform with 50 digits.
 const NEAR: [f64; 30] = [
     0.6767952744094761,
     -0.3046826723431984,
@@ -79,8 +79,8 @@ const FAR: [f64; 25] = [
     -7.233180487874754e-18,
 ];
 
-/// Half the first coefficient and the others, each times its Chebyshev polynomial of `t`, by Clenshaw's
-/// recurrence. Coefficients that the dtype cannot tell from zero are left out.
+/// Evaluates a Chebyshev series at `t` by Clenshaw's recurrence. Coefficients below the precision
+/// of the dtype are skipped.
 ///
 /// Reference: Clenshaw, "A note on the summation of Chebyshev series", 1955.
 fn chebyshev(t: &Array, coefficients: &[f64]) -> Array {
@@ -95,7 +95,7 @@ fn chebyshev(t: &Array, coefficients: &[f64]) -> Array {
     add(sub(mul(t, &next), &after), full_like(t, coefficients[0] / 2.0))
 }
 
-/// `exp(-|x|)·I₀(x)`.
+/// Returns `exp(-|x|)·I₀(x)`.
 fn scaled_i0(x: &Array) -> Array {
     let x = abs(x);
     let eight = full_like(&x, 8.0);
@@ -143,8 +143,8 @@ impl Elementwise for BesselI0e {
     }
 }
 
-/// `exp(-|x|)·I₀(x)` of each element of `x`, with `I₀` the modified Bessel function of the first kind of
-/// order 0; integers become floats. See [`BesselI0e`] for its rules.
+/// Returns `exp(-|x|)·I₀(x)` for each element of `x`, with the modified Bessel function `I₀` of the
+/// first kind of order 0. Integers become floats. See [`BesselI0e`] for its rules.
 ///
 /// Reference: DLMF, section 10.25; the two ranges are those of Moshier's Cephes library, `i0e`.
 ///
@@ -194,8 +194,8 @@ impl Elementwise for BesselI1e {
     }
 }
 
-/// `exp(-|x|)·I₁(x)` of each element of `x`, with `I₁` the modified Bessel function of the first kind of
-/// order 1; integers become floats. See [`BesselI1e`] for its rules.
+/// Returns `exp(-|x|)·I₁(x)` for each element of `x`, with the modified Bessel function `I₁` of the
+/// first kind of order 1. Integers become floats. See [`BesselI1e`] for its rules.
 ///
 /// Reference: DLMF, sections 10.25 and 10.29 for the derivative.
 #[doc(alias = "i1e")]
@@ -204,7 +204,7 @@ pub fn bessel_i1e(x: &Array) -> Array {
     bind1(BesselI1e, [&inexact(x)])
 }
 
-/// The derivative of [`bessel_i1e`], whose quotient is not computed near 0.
+/// Returns the derivative of [`bessel_i1e`], without the quotient near 0.
 fn slope_of_i1e(x: &Array, y: &Array) -> Array {
     let tiny = full_like(x, x.dtype().epsilon());
     let usual = gt(abs(x), &tiny);
@@ -223,7 +223,7 @@ fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
         of(Sample::uniform(DType::BF16, [], -4.0, 4.0)),
         of(Sample::uniform(DType::F16, [0, 2], -4.0, 4.0)),
         of(Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)),
-        // At 0 the second derivative jumps, and infinities have no differences.
+        // The second derivative is discontinuous at 0, and infinities have no finite differences.
         of(Sample::listed(DType::F32, [8], &edges)).without_derivative(),
         of(Sample::listed(DType::F64, [8], &edges)).without_derivative(),
     ]
@@ -246,7 +246,7 @@ mod tests {
     mod on_cpu {
         use super::*;
 
-        /// Against its power series, DLMF 10.25.2, and across the seam of the two ranges.
+        /// Compares with the power series, DLMF 10.25.2, and across the boundary of the two ranges.
         #[test]
         fn the_series_meet_the_definition() {
             let points = [0.0f64, 0.3, 2.0, 7.9, 8.0, 8.1, 20.0, 40.0];

@@ -70,7 +70,8 @@ impl Elementwise for RegularizedIncompleteBeta {
         let of = |dtype, shape: &[usize]| {
             let shapes = || Sample::uniform(dtype, shape, 0.5, 5.0);
             let x = Sample::uniform(dtype, shape, 0.1, 0.9);
-            // There is no derivative by the shapes; that by `x` is compared with differences below.
+            // The derivatives with respect to the shapes are not implemented. The derivative with
+            // respect to `x` is tested below.
             Exemplar::new(beta(), [shapes(), shapes(), x]).without_derivative()
         };
         let inf = f64::INFINITY;
@@ -88,12 +89,14 @@ impl Elementwise for RegularizedIncompleteBeta {
     }
 }
 
-/// The regularized incomplete beta function `Iₓ(a, b)`, with promotion and broadcasting: the probability that
-/// a beta variable of shapes `a` and `b` is below `x`. Integers become floats. See
+/// Returns the regularized incomplete beta function `Iₓ(a, b)`, with promotion and broadcasting:
+/// the probability that a beta variable of shapes `a` and `b` is below `x`. Integers become floats.
+/// See [`RegularizedIncompleteBeta`] for its rules.
 /// [`RegularizedIncompleteBeta`] for its rules.
 ///
-/// Reference: DLMF, section 8.17, continued fraction 8.17.22 and symmetry 8.17.4; Thompson and Barnett,
-/// "Coulomb and Bessel functions of complex arguments and order", 1986, for its evaluation.
+/// Reference: DLMF, section 8.17, continued fraction 8.17.22 and symmetry 8.17.4; Thompson and
+/// Barnett, "Coulomb and Bessel functions of complex arguments and order", 1986, for its
+/// evaluation.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -107,7 +110,7 @@ pub fn betainc(a: impl ArrayLike, b: impl ArrayLike, x: impl ArrayLike) -> Array
     bind1(RegularizedIncompleteBeta, [&a, &b, &x])
 }
 
-/// What is asked of an element beside the fraction.
+/// Masks of the elements that need no fraction.
 struct Cases {
     zero: Array,
     one: Array,
@@ -117,7 +120,7 @@ struct Cases {
 fn cases(a: &Array, b: &Array, x: &Array) -> Cases {
     let is = |x: &Array, value: f64| eq(x, full_like(x, value));
     let nan = |x: &Array| ne(x, x);
-    // All weight lies at 0, or all at 1.
+    // The whole weight is at 0, or at 1.
     let at_zero = bitwise_or(is(a, 0.0), is(b, f64::INFINITY));
     let at_one = bitwise_or(is(b, 0.0), is(a, f64::INFINITY));
     let (low, high) = (is(x, 0.0), is(x, 1.0));
@@ -132,8 +135,8 @@ fn cases(a: &Array, b: &Array, x: &Array) -> Cases {
     }
 }
 
-/// The operands as the fraction takes them: exchanged where it converges faster for the other end, and
-/// harmless where the result is known already. Last whether they are exchanged.
+/// Returns the operands of the fraction: exchanged where it converges faster for the other tail,
+/// and harmless where the result is known. The last array is true where they are exchanged.
 fn prepared(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
     let Cases { zero, one, nan } = cases(a, b, x);
     let known = bitwise_or(bitwise_or(zero, one), nan);
@@ -150,9 +153,9 @@ fn prepared(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
     ]
 }
 
-/// Two levels of the fraction `1 + d₁/(1 + d₂/(1 + …))`, by Lentz's method: what follows `d₂ₘ₊₁` and
-/// `d₂ₘ₊₂`. The state is `m`, which elements have not converged, `C`, `D` and the value so far, then the
-/// operands.
+/// Computes two levels of the fraction `1 + d₁/(1 + d₂/(1 + …))` by Lentz's method: the levels of
+/// `d₂ₘ₊₁` and `d₂ₘ₊₂`. The state is `m`, the mask of elements that have not converged, `C`, `D`,
+/// the value so far, and the operands.
 fn two_levels(state: &[Array]) -> Vec<Array> {
     let [m, open, c, d, value, a, b, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
     let one = full_like(x, 1.0);
@@ -192,7 +195,7 @@ fn lower_betainc(
             let one = full_like(&x, 1.0);
             let m = crate::primitives::convert_element_type(&full([], 0.0), x.dtype());
             let open = full_like(&eq(&x, &x), true);
-            // Before the first level C is 1 and D is 0, so that D's first denominator is 1.
+            // Before the first level C is 1 and D is 0, so that the first denominator of D is 1.
             vec![m, open, one.clone(), full_like(&x, 0.0), one, a, b, x]
         })?;
         let more = |state: &[Array]| go_on(&state[0], &state[1]);
@@ -204,7 +207,7 @@ fn lower_betainc(
             let Cases { zero, one, nan } = cases(a, b, x);
             let [p, q, y, exchanged] = prepared(a, b, x);
             let unit = full_like(x, 1.0);
-            // a·Γ(a) is Γ(a + 1), also where a nears 0.
+            // a·Γ(a) is Γ(a + 1), even where a approaches 0.
             let beta = sub(add(lgamma(&add(&p, &unit)), lgamma(&q)), lgamma(&add(&p, &q)));
             let power = add(mul(&p, log(&y)), mul(&q, log1p(&neg(&y))));
             let part = div(exp(&sub(power, beta)), &operands[3]);
@@ -249,7 +252,7 @@ mod tests {
             }
         }
 
-        /// With `b = 1` it is `x^a`, with `a = 1` it is `1 - (1-x)^b`.
+        /// For `b = 1` the function is `x^a`, for `a = 1` it is `1 - (1-x)^b`.
         #[test]
         fn known_shapes() {
             let x = [1e-8, 0.2, 0.5, 0.75, 0.999];
@@ -257,7 +260,7 @@ mod tests {
             close(&betainc(2.5, 1.0, f64s(&x)), &powers, 1e-13);
             let powers: Vec<f64> = x.iter().map(|x: &f64| -(3.5 * (-x).ln_1p()).exp_m1()).collect();
             close(&betainc(1.0, 3.5, f64s(&x)), &powers, 1e-13);
-            // Half of them were never done in f32, where C and D are rounded apart.
+            // Half of them did not converge in f32, where C and D are rounded differently.
             let x: Vec<f32> = (1..200).map(|i| i as f32 / 200.0).collect();
             let y = betainc(70.0, 2.0, Array::from_slice(&x, [199]).unwrap());
             let expected = x.iter().map(|x| f64::from(*x)).map(|x| x.powi(70) * (71.0 - 70.0 * x));

@@ -11,7 +11,7 @@ use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// `2/√π · exp(-x²)`, the slope of the error function.
+/// Returns `2/√π · exp(-x²)`, the derivative of the error function.
 fn erf_slope(x: &Array) -> Array {
     mul(exp(&neg(&mul(x, x))), FRAC_2_SQRT_PI)
 }
@@ -42,13 +42,14 @@ impl Elementwise for Erf {
     }
 }
 
-/// Error function of each element of `x`; integers become floats. See [`Erf`] for its rules.
+/// Returns the error function of each element of `x`. Integers become floats. See [`Erf`] for its
+/// rules.
 #[track_caller]
 pub fn erf(x: &Array) -> Array {
     bind1(Erf, [&inexact(x)])
 }
 
-/// Elementwise complement `1 - erf(x)`, accurate where `erf(x)` nears 1.
+/// Elementwise complement `1 - erf(x)`, accurate where `erf(x)` is close to 1.
 ///
 /// | | |
 /// |-|-|
@@ -69,7 +70,7 @@ impl Erfc {
         if results[0].dtype.bits() > 8 {
             return Ok(vec![ctx.op("chlo.erfc", operands)]);
         }
-        // Unlike `erf`, it is not expanded for the smallest floats.
+        // Unlike `erf`, `erfc` is not expanded for 8-bit floats.
         let wide = results[0].with_dtype(DType::F32).stablehlo();
         let x = ctx.op_as("convert", operands, "", &wide);
         let y = ctx.op("chlo.erfc", &[x]);
@@ -93,7 +94,8 @@ impl Elementwise for Erfc {
     }
 }
 
-/// `1 - erf(x)` of each element of `x`, accurate in the tail; integers become floats. See [`Erfc`].
+/// Returns `1 - erf(x)` for each element of `x`, accurate in the tail. Integers become floats. See
+/// [`Erfc`] for its rules.
 #[track_caller]
 pub fn erfc(x: &Array) -> Array {
     bind1(Erfc, [&inexact(x)])
@@ -127,7 +129,8 @@ impl Elementwise for ErfInv {
     }
 }
 
-/// Inverse error function of each element of `x`: ±∞ at ±1, NaN beyond; integers become floats. See
+/// Returns the inverse error function of each element of `x`: ±∞ at ±1, NaN beyond. Integers become
+/// floats. See [`ErfInv`] for its rules.
 /// [`ErfInv`] for its rules.
 #[track_caller]
 pub fn erf_inv(x: &Array) -> Array {

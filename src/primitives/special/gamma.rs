@@ -54,14 +54,15 @@ impl Elementwise for Lgamma {
             Exemplar::new(Lgamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
             Exemplar::new(Lgamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
             Exemplar::new(Lgamma, [Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)]),
-            // At poles and infinities there are no differences.
+            // Poles and infinities have no finite differences.
             Exemplar::new(Lgamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
             Exemplar::new(Lgamma, [Sample::listed(DType::F64, [8], &edges)]).without_derivative(),
         ]
     }
 }
 
-/// Logarithm of `|Γ(x)|` for each element of `x`; integers become floats. See [`Lgamma`] for its rules.
+/// Returns the logarithm of `|Γ(x)|` for each element of `x`. Integers become floats. See
+/// [`Lgamma`] for its rules.
 ///
 /// Reference: DLMF, section 5.4.
 ///
@@ -121,13 +122,14 @@ impl Elementwise for Digamma {
             Exemplar::new(Digamma, [Sample::uniform(DType::BF16, [], 1.0, 4.0)]),
             Exemplar::new(Digamma, [Sample::uniform(DType::F16, [0, 2], 1.0, 4.0)]),
             Exemplar::new(Digamma, [Sample::uniform(DType::F8E4M3FN, [2, 1], 1.0, 4.0)]),
-            // At poles and infinities there are no differences.
+            // Poles and infinities have no finite differences.
             Exemplar::new(Digamma, [Sample::listed(DType::F32, [8], &edges)]).without_derivative(),
         ]
     }
 }
 
-/// `Γ′(x) / Γ(x)` for each element of `x`; integers become floats. See [`Digamma`] for its rules.
+/// Returns `Γ′(x) / Γ(x)` for each element of `x`. Integers become floats. See [`Digamma`] for its
+/// rules.
 ///
 /// Reference: DLMF, section 5.2.
 #[doc(alias = "psi")]
@@ -179,7 +181,8 @@ impl Elementwise for Polygamma {
         let order = |dtype, shape: &[usize]| Sample::listed(dtype, shape, &[0.0, 1.0, 2.0, 5.0]);
         let of = |dtype, shape: &[usize]| {
             let x = Sample::uniform(dtype, shape, 0.5, 5.0);
-            // There is no derivative by the order; that by the other operand is compared with JAX's.
+            // The derivative with respect to the order is not implemented. The other derivative is
+            // compared with JAX.
             Exemplar::new(Polygamma, [order(dtype, shape), x]).without_derivative()
         };
         let edges = [0.0, -1.5, f64::INFINITY, f64::NAN, -0.5, 3.0];
@@ -196,8 +199,8 @@ impl Elementwise for Polygamma {
     }
 }
 
-/// The derivative of order `m` of [`digamma`] at `x`, with promotion and broadcasting; integers become
-/// floats. See [`Polygamma`] for its rules.
+/// Returns the derivative of order `m` of [`digamma`] at `x`, with promotion and broadcasting.
+/// Integers become floats. See [`Polygamma`] for its rules.
 ///
 /// Reference: DLMF, section 5.15.
 #[track_caller]
@@ -252,7 +255,8 @@ impl Elementwise for Zeta {
         let of = |dtype, shape: &[usize]| {
             let (x, q) =
                 (Sample::uniform(dtype, shape, 1.5, 5.0), Sample::uniform(dtype, shape, 0.5, 4.0));
-            // There is no derivative by the exponent; that by the other operand has a test of its own.
+            // The derivative with respect to the exponent is not implemented. The other derivative
+            // is tested below.
             Exemplar::new(Zeta, [x, q]).without_derivative()
         };
         let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
@@ -269,8 +273,8 @@ impl Elementwise for Zeta {
     }
 }
 
-/// The Hurwitz zeta function, the sum of `(k + q)^-x` over `k = 0, 1, …`, with promotion and
-/// broadcasting; Riemann's is `zeta(x, 1.0)`. See [`Zeta`] for its rules.
+/// Returns the Hurwitz zeta function, the sum of `(k + q)^-x` over `k = 0, 1, …`, with promotion
+/// and broadcasting. The Riemann zeta function is `zeta(x, 1.0)`. See [`Zeta`] for its rules.
 ///
 /// Reference: DLMF, section 25.11.
 #[track_caller]

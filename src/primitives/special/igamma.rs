@@ -16,7 +16,8 @@ use crate::primitives::promote::{ArrayLike, promote_inexact};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The density of the gamma distribution, `x^(a-1)·exp(-x) / Γ(a)`: the derivative by `x`.
+/// Returns the density of the gamma distribution, `x^(a-1)·exp(-x) / Γ(a)`: the derivative with
+/// respect to `x`.
 fn density(a: &Array, x: &Array) -> Array {
     let power = mul(sub(a, full_like(a, 1)), log(x));
     exp(&sub(sub(power, x), lgamma(a)))
@@ -58,12 +59,12 @@ impl Elementwise for Igamma {
     }
 }
 
-/// The regularized lower incomplete gamma function `P(a, x)`, with promotion and broadcasting: the
-/// probability that a gamma variable of shape `a` is below `x`. Integers become floats. See [`Igamma`] for
-/// its rules.
+/// Returns the regularized lower incomplete gamma function `P(a, x)`, with promotion and
+/// broadcasting: the probability that a gamma variable of shape `a` is below `x`. Integers become
+/// floats. See [`Igamma`] for its rules.
 ///
-/// Reference: DLMF, section 8.2; series 8.7.1, continued fraction 8.9.2; the choice between them is that of
-/// Moshier's Cephes library, `igam`.
+/// Reference: DLMF, section 8.2; series 8.7.1, continued fraction 8.9.2; the choice between them is
+/// that of Moshier's Cephes library, `igam`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -114,8 +115,9 @@ impl Elementwise for Igammac {
     }
 }
 
-/// The regularized upper incomplete gamma function `Q(a, x) = 1 - P(a, x)`, accurate where it is small, with
-/// promotion and broadcasting. See [`Igammac`] for its rules and [`igamma`] for the references.
+/// Returns the regularized upper incomplete gamma function `Q(a, x) = 1 - P(a, x)`, accurate where
+/// it is small, with promotion and broadcasting. See [`Igammac`] for its rules and [`igamma`] for
+/// the references.
 #[doc(alias = "gammaincc")]
 #[track_caller]
 pub fn igammac(a: impl ArrayLike, x: impl ArrayLike) -> Array {
@@ -123,7 +125,7 @@ pub fn igammac(a: impl ArrayLike, x: impl ArrayLike) -> Array {
     bind1(Igammac, [&a, &x])
 }
 
-/// Elementwise derivative of [`igamma`] by its first operand.
+/// Elementwise derivative of [`igamma`] with respect to its first operand.
 ///
 /// | | |
 /// |-|-|
@@ -168,14 +170,16 @@ impl Elementwise for IgammaGradA {
     }
 }
 
-/// The derivative of [`igamma`] by `a`, with promotion and broadcasting. See [`IgammaGradA`] for its rules.
+/// Returns the derivative of [`igamma`] with respect to `a`, with promotion and broadcasting. See
+/// [`IgammaGradA`] for its rules.
 #[track_caller]
 pub fn igamma_grad_a(a: impl ArrayLike, x: impl ArrayLike) -> Array {
     let [a, x] = promote_inexact("igamma_grad_a", [a.like(), x.like()]);
     bind1(IgammaGradA, [&a, &x])
 }
 
-/// Elementwise derivative of a gamma variable `x` by its shape `a`, at a fixed quantile.
+/// Elementwise derivative of a gamma variable `x` with respect to its shape `a`, at a fixed
+/// quantile.
 ///
 /// | | |
 /// |-|-|
@@ -212,8 +216,9 @@ impl Elementwise for RandomGammaGrad {
     }
 }
 
-/// By how much a sample `x` of the gamma distribution of shape `a` moves when `a` does, at a fixed quantile:
-/// `-∂P/∂a / ∂P/∂x`, with promotion and broadcasting. See [`RandomGammaGrad`] for its rules.
+/// Returns the derivative of a sample `x` of the gamma distribution with respect to its shape `a`,
+/// at a fixed quantile: `-∂P/∂a / ∂P/∂x`, with promotion and broadcasting. See [`RandomGammaGrad`]
+/// for its rules.
 ///
 /// Reference: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", 2018.
 #[track_caller]
@@ -222,8 +227,8 @@ pub fn random_gamma_grad(a: impl ArrayLike, x: impl ArrayLike) -> Array {
     bind1(RandomGammaGrad, [&a, &x])
 }
 
-/// Second derivatives by the shape are missing; first ones are compared with differences below, and with
-/// JAX's.
+/// Second derivatives with respect to the shape are not implemented. First derivatives are compared
+/// with differences below, and with JAX.
 fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
     let of = |dtype, shape: &[usize], shapes: (f64, f64), points: (f64, f64)| {
         let a = Sample::uniform(dtype, shape, shapes.0, shapes.1);
@@ -276,7 +281,7 @@ mod tests {
             }
         }
 
-        /// Of shape 1 it is `1 - exp(-x)`, of shape 1/2 the error function of `√x`.
+        /// For shape 1 the function is `1 - exp(-x)`, for shape 1/2 the error function of `√x`.
         #[test]
         fn known_shapes() {
             let x = [0.01, 0.5, 0.99, 1.0, 1.5, 4.0, 30.0];

@@ -1,5 +1,5 @@
-//! How incomplete gamma functions are computed: a power series below the shape, a continued fraction above
-//! it, each in a loop that ends when all elements have converged.
+//! Evaluation of incomplete gamma functions: a power series below the shape and a continued
+//! fraction above it, each in a loop that ends when all elements have converged.
 
 use super::gamma::{digamma, lgamma};
 use crate::core::{Array, DType, LowerCtx, RuleResult};
@@ -15,11 +15,11 @@ use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::stablehlo::Value;
 
-/// Terms after which a series or fraction is given up. Near `x = a` about `9·√a` are needed in `f64`, so
-/// that this is enough up to `a ≈ 10⁸`.
+/// Limit of terms of a series or fraction. Near `x = a` about `9·√a` are needed in `f64`, so this
+/// is enough up to `a ≈ 10⁸`.
 const ITERATIONS: f64 = 1e5;
 
-/// Which function of `P(a, x)` is wanted.
+/// A function of `P(a, x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// `P(a, x)`.
@@ -51,15 +51,16 @@ pub(super) fn in_float(
     Ok(results.iter().map(|y| convert(ctx, y, dtype)).collect())
 }
 
-/// `x`, with a tiny number in place of zero: denominators in Lentz's method may not vanish.
+/// Replaces zeros of `x` by a tiny number: denominators in Lentz's method must not vanish.
 pub(super) fn away_from_zero(x: &Array) -> Array {
     let tiny = full_like(x, if x.dtype() == DType::F64 { 1e-300 } else { 1e-30 });
     select(&lt(abs(x), &tiny), &tiny, x)
 }
 
-/// What is asked of an element beside series and fraction.
+/// Masks of the elements that need neither series nor fraction, and of those that need the
+/// fraction.
 struct Cases {
-    /// `P` is 0, or its derivative is.
+    /// `P` or its derivative is 0.
     zero: Array,
     /// `P` is 1.
     one: Array,
@@ -94,15 +95,15 @@ fn cases(a: &Array, x: &Array, wanted: Wanted) -> Cases {
     }
 }
 
-/// Whether series (`fraction` false) or fraction is to be computed for an element, and the operands, harmless
-/// where it is not.
+/// Returns the operands of the fraction or of the series, replaced by harmless values where it is
+/// not used.
 fn prepared(a: &Array, x: &Array, wanted: Wanted, fraction: bool) -> [Array; 2] {
     let cases = cases(a, x, wanted);
     let mine = if fraction { cases.fraction } else { bitwise_not(&cases.fraction) };
     let known = bitwise_or(bitwise_or(cases.zero, cases.one), cases.nan);
     let used = bitwise_and(mine, bitwise_not(&known));
     let harmless = |x: &Array, value: f64| select(&used, x, &full_like(x, value));
-    // Of either only the first term is not zero.
+    // With these values only the first term is not zero.
     [harmless(a, 1.0), harmless(x, if fraction { 2.0 } else { 0.0 })]
 }
 
@@ -110,16 +111,16 @@ fn scalar(x: &Array, value: f64) -> Array {
     convert_element_type(&full([], value), x.dtype())
 }
 
-/// Whether to go on: some element has not converged, and terms are left.
+/// Returns true if some element has not converged and terms are left.
 pub(crate) fn go_on(count: &Array, open: &Array) -> Array {
     let axes: Vec<isize> = (0..open.rank() as isize).collect();
     bitwise_and(reduce_or(open, &axes), lt(count, full_like(count, ITERATIONS)))
 }
 
-/// Which elements of those that are `open` have a step that still matters beside its total.
+/// Returns the elements of `open` with a step that still changes the total.
 ///
-/// An element that has converged stays as it is: from then on there is only rounding, which in some
-/// fractions grows.
+/// Converged elements do not change any more: further steps only add rounding errors, which grow in
+/// some fractions.
 pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
     let epsilon = |x: &Array| full_like(x, x.dtype().epsilon());
     let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), epsilon(step)));
@@ -127,8 +128,8 @@ pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
     bitwise_and(open, any.expect("there is at least one step"))
 }
 
-/// `Σ xⁿ / ((a+1)…(a+n))` and, if wanted, its derivative by `a`: with a term `c`, that of the next is
-/// `c·x/(a+n)`, and the logarithmic derivative of a term is minus `h`, the sum of `1/(a+k)`.
+/// Writes `Σ xⁿ / ((a+1)…(a+n))` and, if needed, its derivative with respect to `a`. The term after
+/// `c` is `c·x/(a+n)`. The logarithmic derivative of a term is `-h`, the negative sum of `1/(a+k)`.
 ///
 /// Reference: DLMF 8.7.1.
 fn lower_series(
@@ -153,9 +154,10 @@ fn lower_series(
         let h = add(h, div(one, place));
         let step = neg(&mul(&term, &h));
         let by_a = select(open, &add(by_a, &step), by_a);
-        let open = match slope {
-            true => still_open(open, &[(&term, &sum), (&step, &by_a)]),
-            false => still_open(open, &[(&term, &sum)]),
+        let open = if slope {
+            still_open(open, &[(&term, &sum), (&step, &by_a)])
+        } else {
+            still_open(open, &[(&term, &sum)])
         };
         vec![n, open, term, h, sum, by_a, a.clone(), x.clone()]
     };
@@ -163,11 +165,11 @@ fn lower_series(
     Ok(vec![end[4].clone(), end[5].clone()])
 }
 
-/// The fraction `x+1-a - 1(1-a)/(x+3-a - 2(2-a)/(x+5-a - …))` by Lentz's method and, if wanted, its logarithmic
-/// derivative by `a`, from those of its factors.
+/// Writes the fraction `x+1-a - 1(1-a)/(x+3-a - 2(2-a)/(x+5-a - …))` by Lentz's method and, if
+/// needed, its logarithmic derivative with respect to `a`, from the derivatives of its factors.
 ///
-/// Reference: DLMF 8.9.2; Thompson and Barnett, "Coulomb and Bessel functions of complex arguments and
-/// order", 1986.
+/// Reference: DLMF 8.9.2; Thompson and Barnett, "Coulomb and Bessel functions of complex arguments
+/// and order", 1986.
 fn lower_fraction(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
@@ -180,7 +182,7 @@ fn lower_fraction(
         let first = add(sub(&x, &a), &one);
         let log_slope = neg(&div(&one, &first));
         let (zero, minus) = (zeros_like(&x), neg(&one));
-        // C begins as the first denominator, whose derivative is -1, D as zero.
+        // C starts as the first denominator, whose derivative is -1, D as zero.
         let begin = [first.clone(), minus, zero.clone(), zero, first, log_slope];
         let mut state = vec![scalar(&x, 0.0), full_like(&eq(&x, &x), true)];
         state.extend(begin);
@@ -193,7 +195,8 @@ fn lower_fraction(
         let k = add(k, full_like(k, 1.0));
         let level = broadcast_to(&k, a.shape());
         let one = full_like(x, 1.0);
-        // The numerator k(a-k) has the derivative k by a, the denominator x+2k+1-a minus 1.
+        // With respect to a, the numerator k(a-k) has derivative k, the denominator x+2k+1-a has
+        // derivative -1.
         let numerator = mul(&level, sub(a, &level));
         let denominator = add(sub(x, a), add(add(&level, &level), &one));
         let next_c = away_from_zero(&add(&denominator, div(&numerator, c)));
@@ -209,9 +212,10 @@ fn lower_fraction(
         let next_dd = neg(&mul(mul(&next_d, &next_d), inner));
         let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
         let next_by_a = select(open, &add(by_a, &log_step), by_a);
-        let open = match slope {
-            true => still_open(open, &[(&step, &one), (&log_step, &next_by_a)]),
-            false => still_open(open, &[(&step, &one)]),
+        let open = if slope {
+            still_open(open, &[(&step, &one), (&log_step, &next_by_a)])
+        } else {
+            still_open(open, &[(&step, &one)])
         };
         vec![k, open, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
     };
@@ -219,7 +223,7 @@ fn lower_fraction(
     Ok(vec![end[6].clone(), end[7].clone()])
 }
 
-/// Writes one of the functions.
+/// Writes one of the functions of `P(a, x)`.
 pub(super) fn lower_incomplete(
     ctx: &mut LowerCtx<'_>,
     wanted: Wanted,
@@ -234,7 +238,7 @@ pub(super) fn lower_incomplete(
     })
 }
 
-/// The function from series and fraction, each with its derivative.
+/// Combines series and fraction, each with its derivative.
 fn finished(operands: &[Array], wanted: Wanted) -> Array {
     let [a, x, sum, sum_by_a, fraction, log_by_a] = [0, 1, 2, 3, 4, 5].map(|at| &operands[at]);
     let Cases { zero, one, nan, fraction: above } = cases(a, x, wanted);
@@ -252,8 +256,9 @@ fn finished(operands: &[Array], wanted: Wanted) -> Array {
             }
         }
         Wanted::ByShape | Wanted::Sample => {
-            // Of the sum S the derivative by a is S·(log x - ψ(a+1)) + S', each with the scale in front; of
-            // the reciprocal F of the fraction F·(log x - ψ(a) - the fraction's logarithmic derivative).
+            // The derivative of the sum S with respect to a is S·(log x - ψ(a+1)) + S', times the
+            // scale. That of the reciprocal F of the fraction is F·(log x - ψ(a) - the fraction's
+            // logarithmic derivative).
             let above_shape = digamma(&add(a, value(1.0)));
             let series = add(mul(sum, sub(log(x), above_shape)), sum_by_a);
             let tail = sub(sub(log(x), digamma(a)), log_by_a);

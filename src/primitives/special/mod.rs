@@ -1,4 +1,4 @@
-//! Functions of mathematical physics and statistics, element by element.
+//! Elementwise special functions: gamma, beta, error and Bessel functions.
 
 mod bessel;
 mod betainc;
@@ -21,8 +21,8 @@ pub(crate) use incomplete::{go_on, still_open};
 use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::Value;
 
-/// Writes an operation of the `chlo` dialect, in `f32` for floats of 8 bits and less, for which it is not
-/// expanded.
+/// Writes an operation of the `chlo` dialect. Floats of 8 bits are converted to `f32`, because the
+/// operation is not expanded for them.
 fn lower_chlo(
     ctx: &mut LowerCtx<'_>,
     name: &str,

@@ -13,7 +13,7 @@ use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 
-/// Joins arrays end to end along one axis.
+/// Concatenates arrays along one axis.
 ///
 /// | | |
 /// |-|-|
@@ -23,7 +23,7 @@ use std::borrow::Borrow;
 /// | derivative | linear; transposes to slices |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Concatenate {
-    /// The axis.
+    /// The axis of the concatenation.
     pub dimension: usize,
 }
 
@@ -68,7 +68,7 @@ impl Primitive for Concatenate {
         Ok(vec![Aval { weak: operands.iter().all(|x| x.weak), ..first.with_shape(shape) }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        // The parts keep their places, so those that are zero must be written out.
+        // The parts keep their offsets, so zero tangents are materialized.
         let dense: Vec<Array> = tangents.iter().map(dense).collect();
         Ok((vec![self.apply(primals)], vec![self.apply(&dense).into()]))
     }
@@ -128,7 +128,7 @@ fn joint_dtype(xs: &[&Array]) -> RuleResult<(DType, bool)> {
     Ok(joint)
 }
 
-/// The arrays end to end along `axis` (negative ones count from the back), promoted to one dtype.
+/// Concatenates the arrays along `axis`, promoted to one dtype. Negative axes count from the back.
 /// See [`Concatenate`] for its rules.
 ///
 /// ```
@@ -149,12 +149,13 @@ pub fn concatenate(xs: &[impl Borrow<Array>], axis: isize) -> Array {
     match checked {
         Ok((_, _)) if xs.len() == 1 => xs[0].clone(),
         Ok(((dtype, weak), dimension)) => {
-            // Weakness must not keep arrays apart that are of one dtype already.
+            // Arrays of one dtype may differ in weakness.
             let mut converted = Vec::with_capacity(xs.len());
             for x in xs {
-                converted.push(match x.dtype() == dtype {
-                    true => x.clone(),
-                    false => convert_to(x, dtype, weak),
+                converted.push(if x.dtype() == dtype {
+                    x.clone()
+                } else {
+                    convert_to(x, dtype, weak)
                 });
             }
             Concatenate { dimension }.apply(&converted)

@@ -1,5 +1,4 @@
-//! Operations that rearrange, surround or join arrays: reverse, pad, concatenate, and the two
-//! reshapes that add and drop axes of size 1.
+//! Reverse, pad, concatenate, squeeze and expand dimensions.
 
 mod concatenate;
 mod pad;
@@ -13,7 +12,7 @@ use super::rules::resolve_axis;
 use super::shape::reshape_to;
 use crate::core::{Array, RuleError, RuleResult, Shape, trace};
 
-/// Positions of axes in an array of rank `rank`, sorted and distinct.
+/// Resolves axes of an array of rank `rank` to sorted, distinct indices.
 fn distinct_axes(axes: &[isize], rank: usize) -> RuleResult<Vec<usize>> {
     let mut positions: Vec<usize> =
         axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<RuleResult<_>>()?;
@@ -24,10 +23,11 @@ fn distinct_axes(axes: &[isize], rank: usize) -> RuleResult<Vec<usize>> {
     }
 }
 
-/// `x` without the given axes (negative ones count from the back), each of size 1. A
+/// Removes the given axes of size 1. Negative axes count from the back. A
+/// [`Reshape`](super::Reshape).
 /// [`Reshape`](super::Reshape).
 ///
-/// Throws `Op` (shape) if an axis is not there, is named twice or has another size.
+/// Throws `Op` (shape) if an axis is out of range, repeated, or has another size.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -56,10 +56,10 @@ pub fn squeeze(x: &Array, axes: &[isize]) -> Array {
     }
 }
 
-/// `x` with new axes of size 1 at the given positions of the result (negative ones count from its
-/// back). A [`Reshape`](super::Reshape).
+/// Inserts axes of size 1 at the given indices of the result. Negative indices count from its back.
+/// A [`Reshape`](super::Reshape).
 ///
-/// Throws `Op` (shape) if a position is out of range or named twice.
+/// Throws `Op` (shape) if an index is out of range or repeated.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -74,9 +74,12 @@ pub fn expand_dims(x: &Array, axes: &[isize]) -> Array {
     match distinct_axes(axes, rank) {
         Ok(added) => {
             let mut sizes = x.shape().iter().copied();
-            let size = |axis| match added.contains(&axis) {
-                true => 1,
-                false => sizes.next().expect("as many axes are not added as the operand has"),
+            let size = |axis| {
+                if added.contains(&axis) {
+                    1
+                } else {
+                    sizes.next().expect("as many axes are not added as the operand has")
+                }
             };
             reshape_to(x, &(0..rank).map(size).collect())
         }

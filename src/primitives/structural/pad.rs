@@ -16,26 +16,26 @@ use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// How much one axis is padded.
+/// Padding of one axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaddingDim {
-    /// Elements in front; negative: so many are cut off.
+    /// Elements in front; negative numbers crop.
     pub low: isize,
-    /// Elements behind; negative: so many are cut off.
+    /// Elements behind; negative numbers crop.
     pub high: isize,
-    /// Elements between each two.
+    /// Elements between neighbours.
     pub interior: usize,
 }
 
 impl PaddingDim {
-    /// The padded size of an axis of size `size`, unless it is negative.
+    /// Returns the padded size of an axis of size `size`; `None` if it is negative.
     fn padded(self, size: usize) -> Option<usize> {
         let dilated = size.saturating_add(size.saturating_sub(1).saturating_mul(self.interior));
         usize::try_from(dilated as i128 + self.low as i128 + self.high as i128).ok()
     }
 }
 
-/// Surrounds and interleaves an array with one value, or crops it.
+/// Pads an array around and between its elements with one value, or crops it.
 ///
 /// | | |
 /// |-|-|
@@ -100,7 +100,7 @@ impl Primitive for Pad {
         if axes[1].is_none() {
             return Ok(batched(bind1(pad, [&x, value]), at));
         }
-        // Each example has a padding value of its own: choose by what is padding and what not.
+        // Each example has its own padding value, so a mask selects the padding.
         let scalar = value.aval().with_shape(Shape::scalar());
         let inside = fill_of(true.into(), &x.aval().with_dtype(DType::Bool));
         let outside = fill_of(false.into(), &Aval::new(DType::Bool, []));
@@ -139,7 +139,8 @@ impl Primitive for Pad {
 }
 
 impl Pad {
-    /// The elements of the result that come from the operand, zero where the operand's were cut off.
+    /// Returns the elements of the cotangent that come from the operand; zero where the operand was
+    /// cropped.
     fn unpad(&self, ct: &Array) -> Array {
         let config = &self.padding_config;
         let edges =
@@ -154,7 +155,7 @@ impl Pad {
     }
 }
 
-/// `x` with axis `axis` brought to `size`: cut off at the end, or followed by zeros.
+/// Resizes axis `axis` of `x` to `size`: crops it at the end or appends zeros.
 #[track_caller]
 pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
     let mut dims = vec![PaddingDim::default(); x.rank()];
@@ -162,8 +163,8 @@ pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
     lax_pad(x, 0, &dims)
 }
 
-/// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per axis.
-/// A number takes the dtype of `x`. See [`Pad`] for its rules.
+/// `x` with `padding_value`, a scalar, around and between its elements: one [`PaddingDim`] per
+/// axis. A number takes the dtype of `x`. See [`Pad`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -70,7 +70,8 @@ impl Primitive for Rev {
     }
 }
 
-/// `x` with the order of its elements reversed along `axes` (negative ones count from the back). See
+/// Reverses the elements of `x` along `axes`. Negative axes count from the back. See [`Rev`] for
+/// its rules.
 /// [`Rev`] for its rules.
 #[doc(alias = "reverse")]
 #[doc(alias = "flip")]

@@ -35,7 +35,8 @@ impl Elementwise for Sin {
     }
 }
 
-/// Sine of each element of `x`, in radians; integers become floats. See [`Sin`] for its rules.
+/// Returns the sine of each element of `x`, in radians. Integers become floats. See [`Sin`] for its
+/// rules.
 #[track_caller]
 pub fn sin(x: &Array) -> Array {
     bind1(Sin, [&inexact(x)])
@@ -68,7 +69,8 @@ impl Elementwise for Cos {
     }
 }
 
-/// Cosine of each element of `x`, in radians; integers become floats. See [`Cos`] for its rules.
+/// Returns the cosine of each element of `x`, in radians. Integers become floats. See [`Cos`] for
+/// its rules.
 #[track_caller]
 pub fn cos(x: &Array) -> Array {
     bind1(Cos, [&inexact(x)])
@@ -101,7 +103,8 @@ impl Elementwise for Tan {
     }
 }
 
-/// Tangent of each element of `x`, in radians; integers become floats. See [`Tan`] for its rules.
+/// Returns the tangent of each element of `x`, in radians. Integers become floats. See [`Tan`] for
+/// its rules.
 #[track_caller]
 pub fn tan(x: &Array) -> Array {
     bind1(Tan, [&inexact(x)])

@@ -36,7 +36,8 @@ impl Elementwise for Sinh {
     }
 }
 
-/// Hyperbolic sine of each element of `x`; integers become floats. See [`Sinh`] for its rules.
+/// Returns the hyperbolic sine of each element of `x`. Integers become floats. See [`Sinh`] for its
+/// rules.
 #[track_caller]
 pub fn sinh(x: &Array) -> Array {
     bind1(Sinh, [&inexact(x)])
@@ -69,7 +70,8 @@ impl Elementwise for Cosh {
     }
 }
 
-/// Hyperbolic cosine of each element of `x`; integers become floats. See [`Cosh`] for its rules.
+/// Returns the hyperbolic cosine of each element of `x`. Integers become floats. See [`Cosh`] for
+/// its rules.
 #[track_caller]
 pub fn cosh(x: &Array) -> Array {
     bind1(Cosh, [&inexact(x)])
@@ -102,21 +104,19 @@ impl Elementwise for Asinh {
     }
 }
 
-/// Inverse hyperbolic sine of each element of `x`; integers become floats. See [`Asinh`].
+/// Returns the inverse hyperbolic sine of each element of `x`. Integers become floats. See
+/// [`Asinh`] for its rules.
 #[doc(alias = "arcsinh")]
 #[track_caller]
 pub fn asinh(x: &Array) -> Array {
     bind1(Asinh, [&inexact(x)])
 }
 
-/// The slope of [`acosh`]. The product under one root is exact near 1, where `x² - 1` cancels; over the
-/// complex plane only two roots have the function's branch cut.
+/// Returns the derivative of [`acosh`]. The product under one root is exact near 1, where `x² - 1`
+/// cancels. For complex numbers only the product of two roots has the branch cut of the function.
 fn acosh_slope(x: &Array) -> Array {
     let (low, high) = (sub(x, 1.0), add(x, 1.0));
-    match x.dtype().is_complex() {
-        true => mul(rsqrt(&low), rsqrt(&high)),
-        false => rsqrt(&mul(low, high)),
-    }
+    if x.dtype().is_complex() { mul(rsqrt(&low), rsqrt(&high)) } else { rsqrt(&mul(low, high)) }
 }
 
 /// Elementwise inverse hyperbolic cosine.
@@ -146,7 +146,8 @@ impl Elementwise for Acosh {
     }
 }
 
-/// Inverse hyperbolic cosine of each element of `x`, NaN below 1; integers become floats. See
+/// Returns the inverse hyperbolic cosine of each element of `x`, NaN below 1. Integers become
+/// floats. See [`Acosh`] for its rules.
 /// [`Acosh`] for its rules.
 #[doc(alias = "arccosh")]
 #[track_caller]
@@ -182,8 +183,8 @@ impl Elementwise for Atanh {
     }
 }
 
-/// Inverse hyperbolic tangent of each element of `x`, infinite at ±1 and NaN beyond; integers become
-/// floats. See [`Atanh`] for its rules.
+/// Returns the inverse hyperbolic tangent of each element of `x`, infinite at ±1 and NaN beyond.
+/// Integers become floats. See [`Atanh`] for its rules.
 #[doc(alias = "arctanh")]
 #[track_caller]
 pub fn atanh(x: &Array) -> Array {

@@ -14,10 +14,11 @@ use crate::primitives::rules::add_tangents;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// The ends of the domain, and what lies outside: derivatives are infinite or NaN there.
+/// The ends of the domain and values outside, where derivatives are infinite or NaN.
 const ENDS: [f64; 5] = [-1.0, 1.0, -0.0, 2.0, f64::NAN];
 
-/// `(1 - x) (1 + x)`: `1 - x²` without the digits that the square loses where `x` nears ±1.
+/// Returns `(1 - x) (1 + x)`: `1 - x²` without the digits that squaring loses where `x` approaches
+/// ±1.
 fn one_minus_square(x: &Array) -> Array {
     mul(sub(1.0, x), add(x, 1.0))
 }
@@ -49,8 +50,8 @@ impl Elementwise for Asin {
     }
 }
 
-/// Inverse sine of each element of `x`, from -π/2 to π/2 radians, NaN outside -1 to 1; integers
-/// become floats. See [`Asin`] for its rules.
+/// Returns the inverse sine of each element of `x`, from -π/2 to π/2 radians, NaN outside -1 to 1.
+/// Integers become floats. See [`Asin`] for its rules.
 #[doc(alias = "arcsin")]
 #[track_caller]
 pub fn asin(x: &Array) -> Array {
@@ -84,8 +85,8 @@ impl Elementwise for Acos {
     }
 }
 
-/// Inverse cosine of each element of `x`, from 0 to π radians, NaN outside -1 to 1; integers
-/// become floats. See [`Acos`] for its rules.
+/// Returns the inverse cosine of each element of `x`, from 0 to π radians, NaN outside -1 to 1.
+/// Integers become floats. See [`Acos`] for its rules.
 #[doc(alias = "arccos")]
 #[track_caller]
 pub fn acos(x: &Array) -> Array {
@@ -132,13 +133,14 @@ impl Elementwise for Atan {
                 Atan,
                 [Sample::listed(DType::F32, [3], &[f64::INFINITY, f64::NEG_INFINITY, -0.0])],
             )
-            // No difference quotient at infinity.
+            // Infinity has no finite differences.
             .without_derivative(),
         ]
     }
 }
 
-/// Inverse tangent of each element of `x`, from -π/2 to π/2 radians; integers become floats. See
+/// Returns the inverse tangent of each element of `x`, from -π/2 to π/2 radians. Integers become
+/// floats. See [`Atan`] for its rules.
 /// [`Atan`] for its rules.
 #[doc(alias = "arctan")]
 #[track_caller]
@@ -175,8 +177,9 @@ impl Atan2 {
         if ctx.platform() != "cpu" || results[0].dtype.is_complex() {
             return Ok(vec![ctx.op("atan2", operands)]);
         }
-        // XLA's CPU compiler (C API 0.115) writes the angle of (y, 1) as an arc tangent of its own, which is wrong in
-        // arrays of 64 and more. So no abscissa is a constant: each is multiplied by a 1 that must be computed.
+        // XLA's CPU compiler (C API 0.115) replaces the angle of (y, 1) by its own arc tangent,
+        // which is wrong in arrays of 64 elements and more. So each abscissa is multiplied by a 1
+        // that is computed at run time.
         let abscissa = lower_by(ctx, operands, |operands| {
             let one = minimum(add(abs(&operands[0]), 2), 1);
             vec![mul(&operands[1], one)]
@@ -207,14 +210,14 @@ impl Elementwise for Atan2 {
                     Sample::listed(DType::F32, [4], &[0.0, 0.0, -0.0, -0.0]),
                 ],
             )
-            // The angle of the origin jumps.
+            // The angle is discontinuous at the origin.
             .without_derivative(),
         ]
     }
 }
 
-/// Angle in radians of the point with ordinate `y` and abscissa `x`, from -π to π, with promotion and
-/// broadcasting; integers become floats. See [`Atan2`] for its rules.
+/// Returns the angle in radians of the point with ordinate `y` and abscissa `x`, from -π to π, with
+/// promotion and broadcasting. Integers become floats. See [`Atan2`] for its rules.
 #[doc(alias = "arctan2")]
 #[track_caller]
 pub fn atan2(y: impl ArrayLike, x: impl ArrayLike) -> Array {
@@ -256,7 +259,7 @@ mod tests {
     mod on_cpu {
         use super::*;
 
-        /// The plugin's own failed from 64 elements on.
+        /// The plugin's arc tangent is wrong from 64 elements on.
         #[test]
         fn arc_tangents_of_a_long_array() {
             let x: Vec<f64> = (-500..500).map(|i| f64::from(i) * 0.037).collect();

@@ -1,4 +1,4 @@
-//! Trigonometric primitives, hyperbolic ones included. Angles are in radians.
+//! Trigonometric and hyperbolic primitives. Angles are in radians.
 
 pub(super) mod circular;
 mod complex;

@@ -1,25 +1,26 @@
-//! Where windows lie: sizes, strides, padding, dilations.
+//! Window geometry: sizes, strides, padding, dilations.
 
 use crate::core::{Aval, RuleError, RuleResult, Shape};
 use crate::ensure_shape;
 use serde::{Deserialize, Serialize};
 
-/// How much an operand is padded before windows slide over it.
+/// Padding of an operand before windows slide over it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Padding {
-    /// Not at all: every window lies within.
+    /// No padding: every window is within the operand.
     #[default]
     Valid,
-    /// So that there are `size / stride` windows, rounded up; an odd element goes behind.
+    /// Padded to `size / stride` windows, rounded up. An odd element is added behind.
     Same,
-    /// As `Same`; an odd element goes in front.
+    /// Like `Same`, with an odd element in front.
     SameLower,
-    /// In front and behind, for each axis; negative: so many elements are cut off.
+    /// Padding in front and behind for each axis. Negative padding crops.
     Explicit(Vec<(isize, isize)>),
 }
 
 impl Padding {
-    /// The padding of each of the axes, given the operand's sizes, the windows' spans and strides.
+    /// Returns the padding of each axis, from the sizes of the operand and the spans and strides of
+    /// the windows.
     #[doc(alias = "padtype_to_pads")]
     pub(in crate::primitives) fn resolve(
         &self,
@@ -32,7 +33,7 @@ impl Padding {
             let pads = axes.map(|((&size, &span), &stride)| {
                 let places = size.div_ceil(stride.max(1));
                 let needed = (places.saturating_sub(1) * stride + span).saturating_sub(size);
-                // Without a place there is nothing to pad.
+                // Without windows there is no padding.
                 let needed = if places == 0 { span.saturating_sub(stride) } else { needed };
                 let (less, more) = (needed / 2, needed - needed / 2);
                 let (low, high) = if odd_in_front { (more, less) } else { (less, more) };
@@ -53,8 +54,8 @@ impl Padding {
     }
 }
 
-/// Windows that slide over an array: one entry per axis of the array in every list. Empty lists stand
-/// for ones.
+/// Windows that slide over an array. Every list has one entry per axis of the array. Empty lists
+/// mean ones.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -70,11 +71,11 @@ pub struct Window {
     pub dimensions: Vec<usize>,
     /// Steps from one window to the next.
     pub strides: Vec<usize>,
-    /// What surrounds the operand, after it was dilated.
+    /// Padding of the operand after dilation.
     pub padding: Padding,
-    /// Steps from one element of the operand to the next: 2 puts one element of padding between.
+    /// Dilation of the operand: 2 inserts one padding element between neighbours.
     pub base_dilation: Vec<usize>,
-    /// Steps from one element of a window to the next: 2 leaves one element of the operand out.
+    /// Dilation of the window: 2 skips every other element of the operand.
     pub window_dilation: Vec<usize>,
 }
 
@@ -90,11 +91,11 @@ pub(in crate::primitives) struct WindowAxis {
     pub(in crate::primitives) high: isize,
     pub(in crate::primitives) base_dilation: usize,
     pub(in crate::primitives) window_dilation: usize,
-    /// How many windows there are.
+    /// Returns the number of windows.
     pub(in crate::primitives) places: usize,
 }
 
-/// From the first to the last of `size` elements that stand `dilation` apart.
+/// Returns the distance from the first to the last of `size` elements with this dilation.
 pub(in crate::primitives) fn dilated(size: usize, dilation: usize) -> usize {
     match size {
         0 => 0,
@@ -102,7 +103,7 @@ pub(in crate::primitives) fn dilated(size: usize, dilation: usize) -> usize {
     }
 }
 
-/// How many windows of `span` fit into `padded` elements.
+/// Returns the number of windows of `span` that fit into `padded` elements.
 pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -> usize {
     match padded.checked_sub(span) {
         Some(rest) => rest / stride + 1,
@@ -110,8 +111,8 @@ pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -
     }
 }
 
-/// How many pairs of a window's place and one of its elements meet an element of the operand: not the padding, and
-/// not the holes between elements that stand apart.
+/// Returns the number of pairs of a window position and a window element that hit an element of the
+/// operand, without padding and dilation holes.
 pub(in crate::primitives) fn meetings(axis: &WindowAxis) -> u64 {
     let span = dilated(axis.size, axis.base_dilation) as isize;
     let meets = |place: usize, tap: usize| {
@@ -123,19 +124,19 @@ pub(in crate::primitives) fn meetings(axis: &WindowAxis) -> u64 {
 }
 
 impl WindowAxis {
-    /// From the first to the last element of the window.
+    /// Returns the distance from the first to the last element of the window.
     pub(super) fn span(&self) -> usize {
         dilated(self.window, self.window_dilation)
     }
 
-    /// Whether nothing surrounds or divides the operand, and nothing is cut off.
+    /// Returns true if the operand is neither padded, dilated nor cropped.
     pub(super) fn is_bare(&self) -> bool {
         self.low == 0 && self.high == 0 && (self.base_dilation == 1 || self.size < 2)
     }
 }
 
 impl Window {
-    /// The window over an operand of this shape, axis by axis.
+    /// Returns the axes of the window over an operand of this shape.
     pub(super) fn axes(&self, shape: &Shape) -> RuleResult<Vec<WindowAxis>> {
         let rank = shape.rank();
         let list = |name: &str, list: &[usize]| -> RuleResult<Vec<usize>> {
@@ -178,7 +179,7 @@ impl Window {
             .collect()
     }
 
-    /// The window with these axes, written out.
+    /// Returns the window with these axes and no defaults.
     pub(super) fn of(axes: &[WindowAxis]) -> Window {
         let list = |entry: fn(&WindowAxis) -> usize| axes.iter().map(entry).collect();
         Window {
@@ -190,13 +191,13 @@ impl Window {
         }
     }
 
-    /// The window written out for an operand of this shape, so that nothing depends on it any more.
+    /// Returns the window with defaults resolved for an operand of this shape.
     pub(super) fn resolved(&self, shape: &Shape) -> RuleResult<Window> {
         Ok(Window::of(&self.axes(shape)?))
     }
 
-    /// The window over operands with one more axis in front, along which it has size 1. `shape` is that
-    /// without the axis.
+    /// Returns the window over operands with one more axis in front, along which it has size 1.
+    /// `shape` is the shape without the axis.
     pub(super) fn with_front(&self, shape: &Shape) -> RuleResult<Window> {
         let front = |list: Vec<usize>| std::iter::once(1).chain(list).collect();
         let window = self.resolved(shape)?;
@@ -213,16 +214,16 @@ impl Window {
         })
     }
 
-    /// How many operations it takes to reduce `x` to `results`: one for each element of a window that meets one of the
-    /// operand, but the first.
+    /// Returns the number of operations of a reduction of `x` to `results`: one for each window
+    /// element that hits an operand element, but the first.
     pub(super) fn operations(&self, x: &Aval, results: &[Aval]) -> u64 {
-        // A window that does not fit was refused before.
+        // `abstract_eval` has already rejected windows that do not fit.
         let axes = self.axes(&x.shape).unwrap_or_default();
         let met: u64 = axes.iter().map(meetings).product();
         met.saturating_sub(results[0].size() as u64)
     }
 
-    /// How many elements a window has.
+    /// Returns the number of elements of a window.
     pub(super) fn size(&self) -> u64 {
         self.dimensions.iter().map(|&n| n as u64).product()
     }

@@ -47,7 +47,7 @@ fn reduced_real(window: &Window, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
 /// | derivative | the tangent of the largest element, the first of equals: [`SelectAndGatherAdd`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceWindowMax {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
 }
 
@@ -90,7 +90,8 @@ impl Primitive for ReduceWindowMax {
     }
 }
 
-/// Largest element in each window over `x`. See [`Window`] and, for the rules, [`ReduceWindowMax`].
+/// Returns the largest element in each window over `x`. See [`Window`], and [`ReduceWindowMax`] for
+/// the rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -117,7 +118,7 @@ pub fn reduce_window_max(x: &Array, window: &Window) -> Array {
 /// | derivative | the tangent of the smallest element, the first of equals: [`SelectAndGatherAdd`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceWindowMin {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
 }
 
@@ -160,7 +161,8 @@ impl Primitive for ReduceWindowMin {
     }
 }
 
-/// Smallest element in each window over `x`. See [`Window`] and, for the rules, [`ReduceWindowMin`].
+/// Returns the smallest element in each window over `x`. See [`Window`], and [`ReduceWindowMin`]
+/// for the rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -177,13 +179,13 @@ pub fn reduce_window_min(x: &Array, window: &Window) -> Array {
     }
 }
 
-/// Windows, operands, and whether a derivative exists there.
+/// Windows, operands, and true if the derivative exists there.
 fn samples() -> Vec<(Window, Sample, bool)> {
     let mut all: Vec<(Window, Sample, bool)> = super::sum::windows()
         .into_iter()
         .map(|(window, shape)| {
             let x = Sample::uniform(DType::F32, &shape, -2.0, 2.0);
-            // Where padding alone is in a window, its value is infinite and has no differences.
+            // A window of padding has an infinite value, which has no finite differences.
             let axes = window.axes(&Shape::from(shape)).unwrap_or_default();
             let inside = axes.iter().all(|axis| axis.low < axis.span() as isize && axis.size > 0);
             (window, x, inside)

@@ -1,4 +1,4 @@
-//! From each window the tangent of its extremum.
+//! Gathers the tangent of the extremum of each window.
 
 use super::dims::Window;
 use super::plan::Plan;
@@ -16,17 +16,17 @@ use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
-/// Which element of a window is looked for.
+/// The extremum of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Extremum {
-    /// The largest.
+    /// The largest element.
     Max,
-    /// The smallest.
+    /// The smallest element.
     Min,
 }
 
 impl Extremum {
-    /// Whether elements of the first array are chosen over those of the second.
+    /// Returns true where elements of the first array are preferred over those of the second.
     pub(super) fn wins(self, x: &Array, y: &Array) -> Array {
         match self {
             Extremum::Max => ge(x, y),
@@ -34,7 +34,7 @@ impl Extremum {
         }
     }
 
-    /// How `stablehlo.compare` names that.
+    /// Returns the comparison direction of `stablehlo.compare`.
     pub(super) fn direction(self) -> &'static str {
         match self {
             Extremum::Max => "GE",
@@ -42,7 +42,7 @@ impl Extremum {
         }
     }
 
-    /// The value that is chosen over no other.
+    /// Returns the value that is preferred over no other.
     pub(super) fn identity(self, dtype: DType) -> Scalar {
         match self {
             Extremum::Max => lowest(dtype),
@@ -55,7 +55,7 @@ impl Extremum {
     }
 }
 
-/// Refuses tangents of another shape than the operand's, and operands without an order.
+/// Rejects tangents whose shape differs from that of the operand, and operands without an order.
 pub(super) fn ensure_selectable(tangent: &Aval, operand: &Aval, shape: &Shape) -> RuleResult<()> {
     ensure_dtype!(operand.dtype.is_real(), "needs an operand with an order, got {}", operand.dtype);
     ensure_shape!(
@@ -66,8 +66,9 @@ pub(super) fn ensure_selectable(tangent: &Aval, operand: &Aval, shape: &Shape) -
     Ok(())
 }
 
-/// From each window over `operand` the element of `tangents` in the place of the window's extremum, the
-/// first of equals; zero where padding is the extremum. The tangent of [`ReduceWindowMax`] and
+/// Gathers, from each window over `operand`, the element of `tangents` at the index of the
+/// extremum, the first of equal elements; zero where padding is the extremum. It computes the
+/// tangent of [`ReduceWindowMax`] and [`ReduceWindowMin`].
 /// [`ReduceWindowMin`].
 ///
 /// | | |
@@ -81,9 +82,9 @@ pub(super) fn ensure_selectable(tangent: &Aval, operand: &Aval, shape: &Shape) -
 /// [`ReduceWindowMin`]: super::ReduceWindowMin
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SelectAndGatherAdd {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
-    /// Which element of a window is chosen.
+    /// The chosen element of a window.
     pub extremum: Extremum,
 }
 
@@ -141,14 +142,15 @@ impl Primitive for SelectAndGatherAdd {
     }
 }
 
-/// Windows with an extremum, and the sample that is searched: linear in the other operand alone.
+/// Windows with an extremum, and the searched sample. The function is linear in the other operand
+/// only.
 pub(super) fn samples() -> Vec<(Window, Extremum, Sample)> {
     let mut all: Vec<(Window, Extremum, Sample)> = super::sum::windows()
         .into_iter()
         .enumerate()
         .map(|(at, (window, shape))| {
             let extremum = if at % 2 == 0 { Extremum::Max } else { Extremum::Min };
-            // Integers with ties: they are searched, but not differentiated by.
+            // Integers with ties: they are searched, but not differentiated.
             (window, extremum, Sample::uniform(DType::I32, shape, -3.0, 3.0))
         })
         .collect();
@@ -171,7 +173,7 @@ impl Registered for SelectAndGatherAdd {
             let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
             let exemplar =
                 Exemplar::new(SelectAndGatherAdd { window, extremum }, [tangents, operand]);
-            // Which of several equal numbers is chosen changes when they are moved.
+            // Perturbations change which of several equal numbers is chosen.
             if ties { exemplar.without_derivative() } else { exemplar }
         };
         samples().into_iter().map(of).collect()

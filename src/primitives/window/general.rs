@@ -1,4 +1,4 @@
-//! Reductions over windows by any function.
+//! Reductions over windows by user-defined functions.
 
 use super::dims::{Window, WindowAxis};
 use super::plan::Plan;
@@ -12,11 +12,13 @@ use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use std::slice::from_ref;
 
-/// Reduces each window over `x` by `combine`, an associative function of two arrays that works element
-/// by element; `init` comes before each result, and is the result where a window has padding alone.
+/// Reduces each window over `x` by `combine`, an associative elementwise function of two arrays.
+/// `init` is combined with each result, and is the result of a window of padding.
 ///
-/// `combine` is called about `log2` of the window's size times for each axis, on many elements at once,
-/// with earlier elements on its left. Every transform goes through it. [`reduce_window_sum`],
+/// `combine` is called about `log2` of the window's size times per axis, on many elements at once,
+/// with earlier elements on its left. Every transform applies to it. [`reduce_window_sum`],
+/// [`reduce_window_max`], [`reduce_window_min`] and [`reduce_window_prod`] are faster under
+/// differentiation and on accelerators.
 /// [`reduce_window_max`], [`reduce_window_min`] and [`reduce_window_prod`] do less work for gradients and on
 /// accelerators.
 ///
@@ -64,7 +66,8 @@ pub fn reduce_window(
             let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
             return begun(&plan.run(from_ref(x), from_ref(&init), &both)[0]);
         }
-        // Padding has no part in a result, so that each element says whether it is one.
+        // Padding does not contribute to a result, so each element carries a flag that marks
+        // padding.
         let inside = full_like(&eq(x, x), true);
         let outside = zeros_of(&inside.aval().with_shape(Shape::scalar()));
         let either = |a: &[Array], b: &[Array]| {

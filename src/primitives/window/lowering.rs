@@ -1,4 +1,4 @@
-//! How windows are written in StableHLO.
+//! Lowering of window reductions to StableHLO.
 
 use super::dims::WindowAxis;
 use super::plan::Plan;
@@ -8,22 +8,22 @@ use crate::primitives::constant::fill_of;
 use crate::primitives::convert::convert_element_type;
 use crate::stablehlo::{TensorType, Value, i64_array};
 
-/// An associative operation and what pads.
+/// An associative operation and its padding value.
 pub(super) struct Monoid {
-    /// The reduction's name.
+    /// The name of the reduction.
     pub(super) name: &'static str,
-    /// The operation of `stablehlo`.
+    /// The StableHLO operation.
     pub(super) op: &'static str,
     /// The operation on arrays.
     pub(super) combine: fn(&Array, &Array) -> Array,
-    /// The value that changes nothing.
+    /// The neutral element.
     pub(super) identity: fn(DType) -> Scalar,
-    /// Whether results are rounded, so that narrow floats are reduced in `f32`.
+    /// Results are rounded, so narrow floats are reduced in `f32`.
     pub(super) rounds: bool,
 }
 
 impl Monoid {
-    /// The dtype in which elements are combined.
+    /// Returns the dtype in which elements are combined.
     fn dtype(&self, x: DType) -> DType {
         match x {
             DType::I2 | DType::I4 => DType::I8,
@@ -54,7 +54,7 @@ impl Monoid {
         })
     }
 
-    /// As `stablehlo.reduce_window`.
+    /// Writes a `stablehlo.reduce_window`.
     fn lower_natively(
         &self,
         ctx: &mut LowerCtx<'_>,
@@ -83,7 +83,7 @@ impl Monoid {
     }
 }
 
-/// The attribute that says how windows are padded; an array of rank 0 has none.
+/// Returns the padding attribute; an array of rank 0 has none.
 pub(super) fn padding_attribute(axes: &[WindowAxis]) -> String {
     if axes.is_empty() {
         return String::new();

@@ -1,7 +1,7 @@
-//! Reductions over sliding windows: sums, products and extrema, of which pooling is made.
+//! Reductions over sliding windows: sums, products and extrema, on which pooling is built.
 //!
-//! On CPU a window is taken together axis by axis and by doubling, in about `log2` of its size steps over
-//! all elements; elsewhere `stablehlo.reduce_window` does it.
+//! On CPU a window is reduced axis by axis and by doubling, in about `log2` of its size steps over
+//! all elements. On other platforms it is lowered to `stablehlo.reduce_window`.
 
 mod dims;
 mod extremum;
@@ -25,7 +25,7 @@ pub(super) use dims::{WindowAxis, dilated, meetings, places};
 
 use crate::core::{Aval, RuleResult};
 
-/// The type of a reduction of `x` over windows.
+/// Returns the type of a reduction of `x` over windows.
 fn reduced(window: &Window, x: &Aval) -> RuleResult<Aval> {
     let axes = window.axes(&x.shape)?;
     Ok(x.with_shape(axes.iter().map(|axis| axis.places).collect::<Vec<_>>()))

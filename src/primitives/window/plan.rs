@@ -1,7 +1,8 @@
-//! How a window is taken together in few steps: axis by axis, and along an axis by doubling.
+//! Plans that reduce a window in few steps: axis by axis, and along an axis by doubling.
 //!
 //! Two neighbours are combined, then two pairs of neighbours, and so on, until a window is the
-//! combination of a few stretches whose sizes are powers of two. Earlier elements always stand left.
+//! combination of a few ranges whose sizes are powers of two. Earlier elements are always on the
+//! left.
 
 use super::dims::WindowAxis;
 use crate::core::{Array, Shape};
@@ -20,18 +21,18 @@ struct Part {
     strides: Vec<usize>,
 }
 
-/// One step; each makes one array, numbered in order from 1. Number 0 is the operand.
+/// One step. Each step produces one array, numbered in order from 1. Array 0 is the operand.
 #[derive(Debug)]
 enum Step {
     /// Padding around and between.
     Pad(usize, Vec<PaddingDim>),
-    /// A part.
+    /// A slice.
     Slice(usize, Part),
-    /// Two arrays of one shape, element by element; the elements of the first come before.
+    /// An elementwise combination of two arrays of one shape; elements of the first come before.
     Combine(usize, usize),
 }
 
-/// What to do to reduce an array over windows.
+/// The steps that reduce an array over windows.
 #[derive(Debug)]
 pub(super) struct Plan {
     steps: Vec<Step>,
@@ -39,14 +40,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan for an operand of the sizes that the axes tell.
+    /// Creates the plan for an operand whose sizes the axes hold.
     pub(super) fn new(axes: &[WindowAxis]) -> Plan {
         let shape: Shape = axes.iter().map(|axis| axis.size).collect();
         let mut plan = Plan { steps: Vec::new(), shapes: vec![shape] };
         if !axes.iter().all(WindowAxis::is_bare) {
             plan.pad(axes);
         }
-        // The last axis first, so that a tie goes to the element that comes first in memory.
+        // The last axis first, so that the element that is first in memory wins ties.
         for (at, axis) in axes.iter().enumerate().rev() {
             plan.reduce_axis(at, axis);
         }
@@ -77,7 +78,8 @@ impl Plan {
         self.push(Step::Pad(0, dims.collect()), shape);
     }
 
-    /// `count` elements of an array along one axis, `stride` apart; the array itself if that is all.
+    /// Takes `count` elements of an array along one axis, `stride` apart; returns the array itself
+    /// if these are all.
     fn slice(&mut self, of: usize, at: usize, from: usize, count: usize, stride: usize) -> usize {
         let shape = &self.shapes[of];
         if from == 0 && count == shape[at] && (stride == 1 || count < 2) {
@@ -106,7 +108,7 @@ impl Plan {
             self.slice(stretch, at, 0, 0, 1);
             return;
         }
-        // `stretch` holds combinations of `length` elements each, one for each place to begin.
+        // `stretch` holds combinations of `length` elements each, one for each start index.
         let (mut length, mut rest) = (1, axis.window);
         let (mut done, mut total) = (0, None);
         while rest > 0 {
@@ -128,8 +130,8 @@ impl Plan {
         }
     }
 
-    /// Reduces arrays together: `combine` takes what comes before and what comes after, `fills` are the
-    /// scalars that pad.
+    /// Reduces arrays jointly: `combine` takes earlier and later elements, `fills` are the scalars
+    /// of the padding.
     pub(super) fn run(&self, xs: &[Array], fills: &[Array], combine: Combine<'_>) -> Vec<Array> {
         let mut made: Vec<Vec<Array>> = vec![xs.to_vec()];
         for step in &self.steps {
@@ -146,8 +148,8 @@ impl Plan {
         made.swap_remove(self.last())
     }
 
-    /// Which elements win: for each combination a mask, true where the left one does. `wins` compares
-    /// left with right.
+    /// Returns, for each combination, a mask that is true where the left element wins. `wins`
+    /// compares left with right.
     pub(super) fn choose(
         &self,
         x: &Array,
@@ -177,7 +179,7 @@ impl Part {
         slice(x, &self.starts, &self.limits, &self.strides)
     }
 
-    /// Zeros of `shape` with `ct` where this part is.
+    /// Returns zeros of `shape` with `ct` at this slice.
     fn scatter(&self, ct: &Array, shape: &Shape) -> Array {
         let zero = zeros_of(&ct.aval().with_shape(Shape::scalar()));
         let config: Vec<PaddingDim> = (0..shape.rank())
@@ -194,8 +196,8 @@ impl Part {
     }
 }
 
-/// A plan with the winner of each of its combinations: a linear function, which takes from each window
-/// the element in the winner's place.
+/// A plan with the winner of each of its combinations: the linear function that takes the winner's
+/// element from each window.
 #[derive(Debug)]
 pub(super) struct Choice<'a> {
     plan: &'a Plan,
@@ -208,7 +210,7 @@ impl Choice<'_> {
         numbers.zip(self.plan.steps.iter().zip(&self.masks)).collect::<Vec<_>>().into_iter()
     }
 
-    /// The elements of `t` in the winners' places; zero where padding won.
+    /// Returns the elements of `t` at the indices of the winners; zero where padding won.
     pub(super) fn gather(&self, t: &Array) -> Array {
         let zero = zeros_of(&t.aval().with_shape(Shape::scalar()));
         let mut made = vec![t.clone()];
@@ -226,7 +228,8 @@ impl Choice<'_> {
         made.swap_remove(self.plan.last())
     }
 
-    /// The transpose of [`Choice::gather`]: each element of `source` added in its winner's place.
+    /// The transpose of [`Choice::gather`]: adds each element of `source` at the index of its
+    /// winner.
     pub(super) fn scatter(&self, source: &Array) -> Array {
         let mut cts: Vec<Option<Array>> = vec![None; self.plan.last() + 1];
         cts[self.plan.last()] = Some(source.clone());

@@ -33,7 +33,7 @@ const PROD: Monoid = Monoid {
 /// | derivative | products of pairs, `(x, dx)·(y, dy) = (x·y, dx·y + x·dy)`, over the windows; right where elements are zero |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceWindowProd {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
 }
 
@@ -85,7 +85,8 @@ impl Primitive for ReduceWindowProd {
     }
 }
 
-/// Product of the elements of each window over `x`. See [`Window`] and, for the rules,
+/// Returns the product of the elements of each window over `x`. See [`Window`], and
+/// [`ReduceWindowProd`] for the rules.
 /// [`ReduceWindowProd`].
 ///
 /// ```
@@ -113,9 +114,9 @@ impl Registered for ReduceWindowProd {
             .collect();
         let three = || Window { dimensions: vec![3], ..Window::default() };
         let edges = [2.0, f64::INFINITY, -2.0, 0.0, 3.0, f64::NAN, -0.0];
-        // Infinities have no differences.
+        // Infinities have no finite differences.
         all.push(of(three(), Sample::listed(DType::F32, [7], &edges)).without_derivative());
-        // The derivative is right at zeros.
+        // The derivative is exact at zeros.
         all.push(of(three(), Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])));
         all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 3.0, -128.0, 5.0])));
         for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::U4, DType::U32] {

@@ -1,4 +1,4 @@
-//! To each window's extremum the cotangent of the window.
+//! Scatters the cotangent of each window to its extremum.
 
 use super::dims::{Window, WindowAxis};
 use super::gather_add::{Extremum, SelectAndGatherAdd, ensure_selectable};
@@ -14,8 +14,8 @@ use crate::primitives::rules::{arity, batch_at_front, batched, element_dtype, on
 use crate::stablehlo::{Value, i64_array};
 use serde::{Deserialize, Serialize};
 
-/// Adds each element of `source` to the place of the extremum in its window over `operand`, the first of
-/// equals. The transpose of [`SelectAndGatherAdd`].
+/// Adds each element of `source` at the index of the extremum in its window over `operand`, the
+/// first of equal elements. The transpose of [`SelectAndGatherAdd`].
 ///
 /// | | |
 /// |-|-|
@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 /// | derivative | linear in `source`, transposes to [`SelectAndGatherAdd`]; zero in `operand` |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SelectAndScatterAdd {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
-    /// Which element of a window is chosen.
+    /// The chosen element of a window.
     pub extremum: Extremum,
 }
 
@@ -67,7 +67,7 @@ impl Primitive for SelectAndScatterAdd {
             axis.base_dilation == 1 && axis.window_dilation == 1 && axis.low >= 0 && axis.high >= 0
         };
         let same = element_dtype(&operands[0]) == element_dtype(&operands[1]);
-        // A TPU does not take windows over both of the axes that lie closest in memory.
+        // TPUs do not support windows over both of the axes that are innermost in memory.
         let minor = axes.iter().rev().take(2).filter(|axis| axis.window > 1).count();
         if ctx.platform() == "tpu" && same && minor < 2 && axes.iter().all(plain) {
             return Ok(vec![self.lower_natively(ctx, operands, &axes, &results[0])]);
@@ -138,7 +138,7 @@ impl Registered for SelectAndScatterAdd {
             let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
             let exemplar =
                 Exemplar::new(SelectAndScatterAdd { window, extremum }, [source, operand]);
-            // Which of several equal numbers is chosen changes when they are moved.
+            // Perturbations change which of several equal numbers is chosen.
             if ties { exemplar.without_derivative() } else { exemplar }
         };
         super::gather_add::samples().into_iter().map(of).collect()

@@ -31,7 +31,7 @@ const SUM: Monoid = Monoid {
 /// | derivative | linear; transposes to a sum over windows with strides and base dilations exchanged |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceWindowSum {
-    /// Where the windows lie.
+    /// The windows.
     pub window: Window,
 }
 
@@ -78,7 +78,7 @@ impl Primitive for ReduceWindowSum {
 }
 
 impl WindowAxis {
-    /// The windows of cotangents that meet each element of the operand.
+    /// Returns the windows of cotangents that hit each element of the operand.
     fn transposed(&self) -> WindowAxis {
         let span = self.span() as isize;
         let bare = super::dims::dilated(self.size, self.base_dilation) as isize;
@@ -96,7 +96,8 @@ impl WindowAxis {
     }
 }
 
-/// Sum of the elements of each window over `x`. See [`Window`] and, for the rules, [`ReduceWindowSum`].
+/// Returns the sum of the elements of each window over `x`. See [`Window`], and [`ReduceWindowSum`]
+/// for the rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -138,7 +139,7 @@ pub(super) fn windows() -> Vec<(Window, Vec<usize>)> {
             vec![3, 4],
         ),
         (dilated(&[3], &[2], window(&[3], &[2], Same)), vec![4]),
-        // Windows that lie in the padding alone, and larger ones than the operand.
+        // Windows of padding only, and windows larger than the operand.
         (window(&[1], &[], Explicit(vec![(2, 1)])), vec![2]),
         (window(&[4], &[], Valid), vec![3]),
         (window(&[2, 1], &[], Same), vec![1, 1]),
@@ -158,7 +159,7 @@ impl Registered for ReduceWindowSum {
             .collect();
         let three = || Window { dimensions: vec![3], ..Window::default() };
         let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0, -0.0];
-        // Infinities have no differences.
+        // Infinities have no finite differences.
         all.push(of(three(), Sample::listed(DType::F32, [9], &edges)).without_derivative());
         all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 1.0, -128.0, 5.0])));
         all.push(of(three(), Sample::listed(DType::U64, [4], &[1.8e19, 1e18, 1e18, 5.0])));

@@ -3,7 +3,7 @@
 use crate::parity::fixtures::{Case, Suite};
 use oxidax::nn::init;
 use oxidax::nn::init::{Distribution, Fan, VarianceScaling};
-use oxidax::optim::{Adam, Optimizer};
+use oxidax::optim::{AdamOptions, AdamWOptions, Optimizer};
 use oxidax::prelude::*;
 use oxidax::random::Key;
 use serde_json::Value;
@@ -69,18 +69,25 @@ fn loss(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
 
 fn optimizer(case: Case<'_>) -> Optimizer {
     let rate = case.number("learning_rate");
-    let adam = || Adam {
-        b1: case.number("b1"),
-        b2: case.number("b2"),
-        eps: case.number("eps"),
-        ..Adam::new(rate)
-    };
+    let (b1, b2, eps) = (|| case.number("b1"), || case.number("b2"), || case.number("eps"));
     match case.op() {
         "optim_sgd" => optim::sgd(rate),
         "optim_momentum" => optim::momentum(rate, case.number("momentum")),
         "optim_nesterov" => optim::nesterov(rate, case.number("momentum")),
-        "optim_adam" => adam().optimizer(),
-        "optim_adamw" => Adam { weight_decay: case.number("weight_decay"), ..adam() }.optimizer(),
+        "optim_adam" => {
+            let options = AdamOptions { b1: b1(), b2: b2(), eps: eps(), ..AdamOptions::default() };
+            optim::adam_with(rate, options)
+        }
+        "optim_adamw" => {
+            let options = AdamWOptions {
+                b1: b1(),
+                b2: b2(),
+                eps: eps(),
+                weight_decay: case.number("weight_decay"),
+                ..AdamWOptions::default()
+            };
+            optim::adamw_with(rate, options)
+        }
         other => panic!("no optimizer for {other}"),
     }
 }

@@ -3,8 +3,10 @@
 use crate::parity::fixtures::{Case, Suite};
 use crate::parity::ops::list;
 use oxidax::optim::{
-    Adafactor, Adam, Ema, ExponentialDecay, Interpolation, Lion, Mask, Muon, Optimizer, RmsProp,
-    Schedule, Trace, WarmupCosineDecay,
+    AdafactorOptions, AdamOptions, AdamWOptions, ExponentialDecayOptions, FactoredRmsOptions,
+    Interpolation, LambOptions, LionOptions, Mask, MuonOptions, Optimizer, RmsPropOptions,
+    ScaleByMuonOptions, ScaleByRmsOptions, Schedule, SgdOptions, TrustRatioOptions,
+    WarmupCosineDecay,
 };
 use oxidax::prelude::*;
 
@@ -15,77 +17,118 @@ fn suite() -> Suite {
 }
 
 fn optimizer(name: &str) -> Optimizer {
-    let adam = || Adam::new(RATE);
+    let adamw = AdamWOptions::default;
     let matrices = || Mask::min_rank(2);
     match name {
         "sgd_cosine" => optim::sgd(optim::cosine_decay_schedule(0.1, 80, 0.1)),
         "momentum_bf16_trace" => {
-            let trace =
-                Trace { nesterov: true, accumulator_dtype: Some(DType::BF16), ..Trace::new(0.9) };
-            trace.transformation().chain(optim::scale_by_learning_rate(RATE))
+            let accumulator_dtype = Some(DType::BF16);
+            let options = SgdOptions { momentum: Some(0.9), nesterov: true, accumulator_dtype };
+            optim::sgd_with(RATE, options)
         }
         "adam_eps_root" => {
-            Adam { b1: 0.8, b2: 0.95, eps: 1e-3, eps_root: 1e-4, ..adam() }.optimizer()
+            let adam = AdamOptions::default();
+            let options = AdamOptions { b1: 0.8, b2: 0.95, eps: 1e-3, eps_root: 1e-4, ..adam };
+            optim::adam_with(RATE, options)
         }
-        "adamw_masked" => Adam { weight_decay: 0.1, ..adam() }.decay_where(matrices()),
+        "adamw_masked" => {
+            let options = AdamWOptions { weight_decay: 0.1, mask: matrices(), ..adamw() };
+            optim::adamw_with(RATE, options)
+        }
         "adamw_bf16_mu" => {
-            Adam { weight_decay: 1e-4, mu_dtype: Some(DType::BF16), ..adam() }.optimizer()
+            let options = AdamWOptions { mu_dtype: Some(DType::BF16), ..adamw() };
+            optim::adamw_with(RATE, options)
         }
         "adamw_bf16" => {
-            Adam { weight_decay: 0.01, mu_dtype: Some(DType::F32), ..adam() }.optimizer()
+            let mu_dtype = Some(DType::F32);
+            optim::adamw_with(RATE, AdamWOptions { weight_decay: 0.01, mu_dtype, ..adamw() })
         }
-        "adamw_wsd" => Adam { weight_decay: 0.1, ..Adam::new(schedule("wsd")) }.optimizer(),
+        "adamw_wsd" => {
+            optim::adamw_with(schedule("wsd"), AdamWOptions { weight_decay: 0.1, ..adamw() })
+        }
         "nadam" => optim::nadam(RATE),
         "nadamw" => optim::nadamw(RATE),
         "adamax" => optim::adamax(RATE),
         "adabelief" => optim::adabelief(RATE),
         "radam" => optim::radam(RATE),
         "lion" => optim::lion(0.01),
-        "lion_options" => Lion { b1: 0.95, b2: 0.98, weight_decay: 0.1, ..Lion::new(0.01) }
-            .decay_where(matrices()),
-        "lamb" => optim::lamb(RATE, 0.01, Mask::all()),
+        "lion_options" => {
+            let (weight_decay, mask) = (0.1, matrices());
+            let lion = LionOptions::default();
+            optim::lion_with(0.01, LionOptions { b1: 0.95, b2: 0.98, weight_decay, mask, ..lion })
+        }
+        "lamb" => {
+            optim::lamb_with(RATE, LambOptions { weight_decay: 0.01, ..LambOptions::default() })
+        }
         "rmsprop" => optim::rmsprop(RATE),
         "rmsprop_centered" => {
-            let numbers = RmsProp { decay: 0.95, eps: 1e-4, ..RmsProp::new(RATE) };
-            RmsProp { centered: true, momentum: Some(0.9), nesterov: true, ..numbers }.optimizer()
+            let rms = ScaleByRmsOptions::default();
+            let rms = ScaleByRmsOptions { decay: 0.95, eps: 1e-4, centered: true, ..rms };
+            let momentum = Some(0.9);
+            optim::rmsprop_with(RATE, RmsPropOptions { rms, momentum, nesterov: true })
         }
         "rmsprop_bias" => {
-            let numbers = RmsProp { eps: 1e-6, initial_scale: 0.5, ..RmsProp::new(RATE) };
-            let numbers = RmsProp { eps_in_sqrt: false, bias_correction: true, ..numbers };
-            RmsProp { momentum: Some(0.5), ..numbers }.optimizer()
+            let rms = ScaleByRmsOptions {
+                eps: 1e-6,
+                initial_scale: 0.5,
+                eps_in_sqrt: false,
+                bias_correction: true,
+                ..ScaleByRmsOptions::default()
+            };
+            let momentum = Some(0.5);
+            optim::rmsprop_with(RATE, RmsPropOptions { rms, momentum, nesterov: false })
         }
         "adagrad" => optim::adagrad(RATE),
-        "adafactor" => Adafactor { min_dim_size_to_factor: 4, ..Adafactor::new(RATE) }.optimizer(),
+        "adafactor" => {
+            let factored_rms =
+                FactoredRmsOptions { min_dim_size_to_factor: 4, ..FactoredRmsOptions::default() };
+            let options = AdafactorOptions { factored_rms, ..AdafactorOptions::default() };
+            optim::adafactor_with(RATE, options)
+        }
         "adafactor_whole" => optim::adafactor(RATE),
-        "adafactor_options" => Adafactor {
-            min_dim_size_to_factor: 2,
-            decay_rate: 0.7,
-            multiply_by_parameter_scale: false,
-            clipping_threshold: None,
-            momentum: Some(0.9),
-            weight_decay_rate: Some(1e-3),
-            weight_decay_mask: matrices(),
-            ..Adafactor::new(RATE)
+        "adafactor_options" => {
+            let options = AdafactorOptions {
+                factored_rms: FactoredRmsOptions {
+                    min_dim_size_to_factor: 2,
+                    decay_rate: 0.7,
+                    ..FactoredRmsOptions::default()
+                },
+                multiply_by_parameter_scale: false,
+                clipping_threshold: None,
+                momentum: Some(0.9),
+                weight_decay_rate: Some(1e-3),
+                weight_decay_mask: matrices(),
+                ..AdafactorOptions::default()
+            };
+            optim::adafactor_with(RATE, options)
         }
-        .optimizer(),
         "muon" => optim::muon(0.02),
-        "muon_options" => Muon {
-            weight_decay: 0.1,
-            nesterov: false,
-            beta: 0.9,
-            adam_learning_rate: Some(RATE.into()),
-            adam_weight_decay: 0.01,
-            ns_steps: 4,
-            ..Muon::new(0.02)
+        "muon_options" => {
+            let scaling = ScaleByMuonOptions {
+                nesterov: false,
+                beta: 0.9,
+                ns_steps: 4,
+                ..ScaleByMuonOptions::default()
+            };
+            let options = MuonOptions {
+                scaling,
+                weight_decay: 0.1,
+                adam_learning_rate: Some(RATE.into()),
+                adam_weight_decay: 0.01,
+                ..MuonOptions::default()
+            };
+            optim::muon_with(0.02, options)
         }
-        .optimizer(),
         "sign_sgd" => optim::sign_sgd(0.01),
-        "ema" => Ema::new(0.9).transformation().chain(optim::scale(-RATE)),
+        "ema" => optim::ema(0.9).chain(optim::scale(-RATE)),
         "clip" => optim::clip(0.5).chain(optim::sgd(RATE)),
         "clip_by_global_norm" => optim::clip_by_global_norm(1.0).chain(optim::sgd(RATE)),
         "clip_by_block_rms" => optim::clip_by_block_rms(0.7).chain(optim::sgd(RATE)),
-        "adaptive_grad_clip" => optim::adaptive_grad_clip(0.3, 1e-3).chain(optim::sgd(RATE)),
-        "trust_ratio" => optim::scale_by_trust_ratio(0.01, 0.5, 1e-3).chain(optim::sgd(RATE)),
+        "adaptive_grad_clip" => optim::adaptive_grad_clip(0.3).chain(optim::sgd(RATE)),
+        "trust_ratio" => {
+            let options = TrustRatioOptions { min_norm: 0.01, trust_coefficient: 0.5, eps: 1e-3 };
+            optim::scale_by_trust_ratio_with(options).chain(optim::sgd(RATE))
+        }
         "masked" => {
             let frozen = optim::masked(optim::set_to_zero(), Mask::paths(["[1]"]));
             frozen.chain(optim::adam(RATE))
@@ -103,20 +146,18 @@ fn optimizer(name: &str) -> Optimizer {
         }
         "trained_adamw" => optim::adamw(0.02),
         "trained_momentum" => optim::momentum(RATE, 0.9),
-        "trained_rmsprop" => optim::RmsProp { eps: 1e-3, ..optim::RmsProp::new(0.01) }.optimizer(),
+        "trained_rmsprop" => {
+            let rms = ScaleByRmsOptions { eps: 1e-3, ..ScaleByRmsOptions::default() };
+            optim::rmsprop_with(0.01, RmsPropOptions { rms, ..RmsPropOptions::default() })
+        }
         other => panic!("no optimizer for {other}"),
     }
 }
 
 fn schedule(name: &str) -> Schedule {
     let scales = || [(30, 0.1), (60, 3.0), (90, 0.5)];
-    let exponential = |init_value, transition_steps, decay_rate| ExponentialDecay {
-        init_value,
-        transition_steps,
-        decay_rate,
-        staircase: false,
-        end_value: None,
-    };
+    let ending_at =
+        |end_value| ExponentialDecayOptions { staircase: false, end_value: Some(end_value) };
     let warm = |init_value, peak_value, warmup_steps, decay_steps, end_value| WarmupCosineDecay {
         init_value,
         peak_value,
@@ -138,14 +179,10 @@ fn schedule(name: &str) -> Schedule {
         }
         "exponential" => optim::exponential_decay(0.5, 20, 0.7),
         "exponential_stairs" => {
-            let decay = exponential(0.5, 20, 0.7);
-            ExponentialDecay { staircase: true, end_value: Some(0.2), ..decay }
-                .schedule()
-                .delayed(15)
+            let options = ExponentialDecayOptions { staircase: true, end_value: Some(0.2) };
+            optim::exponential_decay_with(0.5, 20, 0.7, options).delayed(15)
         }
-        "exponential_up" => {
-            ExponentialDecay { end_value: Some(0.9), ..exponential(0.5, 20, 1.3) }.schedule()
-        }
+        "exponential_up" => optim::exponential_decay_with(0.5, 20, 1.3, ending_at(0.9)),
         "cosine" => optim::cosine_decay_schedule(0.5, 90, 0.1),
         "warmup_constant" => optim::warmup_constant_schedule(0.01, 0.5, 30),
         "warmup_cosine" => optim::warmup_cosine_decay_schedule(0.01, 0.5, 20, 100, 0.05),
@@ -153,8 +190,7 @@ fn schedule(name: &str) -> Schedule {
             WarmupCosineDecay { exponent: 1.5, ..warm(0.0, 0.5, 20, 100, 0.05) }.schedule()
         }
         "warmup_exponential" => {
-            let decay = ExponentialDecay { end_value: Some(0.1), ..exponential(0.5, 30, 0.6) };
-            optim::warmup_exponential_decay_schedule(0.01, 20, decay)
+            optim::warmup_exponential_decay_schedule(0.01, 0.5, 20, 30, 0.6, ending_at(0.1))
         }
         "sgdr" => {
             optim::sgdr_schedule([warm(0.0, 0.3, 10, 40, 0.01), warm(0.0, 0.2, 10, 60, 0.01)])

@@ -1,5 +1,6 @@
-//! Every primitive has been tried where there is nothing, one thing, or no axis. What functions give at NaN, at infinities,
-//! at -0 and at the limits of integers is compared with JAX in `tests/cpu/parity` (the cases whose names end in `_edges`).
+//! Every primitive has been tried where there is nothing, one thing, or no axis. What functions
+//! give at NaN, at infinities, at -0 and at the limits of integers is compared with JAX in
+//! `tests/cpu/parity` (the cases whose names end in `_edges`).
 
 use oxidax::control_flow::HOLDERS;
 use oxidax::core::{Aval, Entry};

@@ -91,7 +91,8 @@ mod on_cpu {
         assert_eq!(shift_right_arithmetic(&x, &by).to_vec::<i32>().unwrap(), [-1, 0, -1]);
     }
 
-    /// Outside of programs a constant comes from the host, which rounds and wraps it as the compiler does.
+    /// Outside of programs a constant comes from the host, which rounds and wraps it as the
+    /// compiler does.
     #[test]
     fn constants_outside_of_programs_are_those_inside() {
         let values = [0.0, -0.0, 1.0, -1.5, 300.7, 0.1, 1e-42, 7e4, 1e39, f64::INFINITY, f64::NAN];

@@ -147,7 +147,8 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a lowering writes besides conversions, constants, barriers and changes of shape; the plainest first.
+/// What a lowering writes besides conversions, constants, barriers and changes of shape; the
+/// plainest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Written {
     Nothing,
@@ -318,9 +319,12 @@ impl Case {
             let (primals, dense) = inputs.split_at(n);
             let tangents: Vec<Tangent> = dense
                 .iter()
-                .map(|dx| match dx.dtype().is_inexact() {
-                    true => Tangent::Dense(dx.clone()),
-                    false => Tangent::zero_like(dx),
+                .map(|dx| {
+                    if dx.dtype().is_inexact() {
+                        Tangent::Dense(dx.clone())
+                    } else {
+                        Tangent::zero_like(dx)
+                    }
                 })
                 .collect();
             let (outputs, tangents) = thrown(primitive.jvp(primals, &tangents));
@@ -366,9 +370,12 @@ impl Case {
             let traced = Case::trace(&avals, move |inputs| {
                 let (operands, cts) = inputs.split_at(n);
                 let cts: Vec<Tangent> = cts.iter().cloned().map(Tangent::Dense).collect();
-                let known = |(other, x): (usize, &Array)| match other == at {
-                    true => Operand::Linear(x.aval().clone()),
-                    false => Operand::Known(x.clone()),
+                let known = |(other, x): (usize, &Array)| {
+                    if other == at {
+                        Operand::Linear(x.aval().clone())
+                    } else {
+                        Operand::Known(x.clone())
+                    }
                 };
                 let operands: Vec<Operand> = operands.iter().enumerate().map(known).collect();
                 let found = thrown(primitive.transpose(&cts, &operands));

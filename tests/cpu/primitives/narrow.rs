@@ -1,4 +1,5 @@
-//! Elements of fewer than eight bits, and the infinities of the small floats, which plugins know least.
+//! Elements of fewer than eight bits, and the infinities of the small floats, which plugins know
+//! least.
 
 use expect_test::expect;
 use oxidax::prelude::*;

@@ -1,5 +1,5 @@
-//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The outcomes are
-//! kept beside this file, for the support matrix.
+//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The
+//! outcomes are kept beside this file, for the support matrix.
 
 use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
@@ -11,7 +11,8 @@ use oxidax::testing::{Variant, joined, variants};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its objections.
+/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its
+/// objections.
 fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
     let entries: Vec<&Entry> = PRIMITIVES.iter().chain(HOLDERS).collect();
     let lines = Mutex::new(vec![String::new(); entries.len()]);
@@ -75,9 +76,10 @@ mod tpu {
             let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?;
             let program = Program::mlir(&text).map_err(|e| e.to_string())?;
             // What speaks of a mesh needs the partitioner, for one device too.
-            let options = match text.contains("sdy.") {
-                true => CompileOptions::spmd(1),
-                false => CompileOptions::default(),
+            let options = if text.contains("sdy.") {
+                CompileOptions::spmd(1)
+            } else {
+                CompileOptions::default()
             };
             let compiled = topology.compile(&program, &options);
             compiled.map(|_| ()).map_err(|e| e.to_string())

@@ -81,7 +81,7 @@ fn what_does_not_belong_together_is_named() {
         optim::adam(0.1),
         expect![[r#"
             error[tree]: $.w: the model has `$.w`, the updates no leaf 2
-              help: make both from the model that is trained"#]],
+              help: create both from the model that is trained"#]],
     );
     refused(
         other.clone(),
@@ -89,7 +89,7 @@ fn what_does_not_belong_together_is_named() {
         optim::adam(0.1),
         expect![[r#"
             error[tree]: $.b: the parameter is f32[4], its update f32[5]
-              help: take the gradient with respect to this very model"#]],
+              help: take the gradient with respect to this model"#]],
     );
     refused(
         model(),
@@ -97,7 +97,7 @@ fn what_does_not_belong_together_is_named() {
         optim::adam(0.1),
         expect![[r#"
             error[tree]: $.w: the model has `$.w`, the state no leaf 1
-              help: make both from the model that is trained"#]],
+              help: create both from the model that is trained"#]],
     );
     refused(
         model(),
@@ -105,7 +105,7 @@ fn what_does_not_belong_together_is_named() {
         optim::adam(0.1),
         expect![[r#"
             error[tree]: $.b: the parameter is f32[4], the state's `mu` f32[5]
-              help: make the state with `init` of the same model"#]],
+              help: create the state with `init` of the same model"#]],
     );
     refused(
         model(),
@@ -113,7 +113,7 @@ fn what_does_not_belong_together_is_named() {
         optim::momentum(0.1, 0.9),
         expect![[r#"
             error[tree]: $: the optimizer needs `trace`, the state has [mu, nu]
-              help: make the state with `init` of the same optimizer"#]],
+              help: create the state with `init` of the same optimizer"#]],
     );
 }
 
@@ -139,8 +139,10 @@ mod on_cpu {
 
     #[test]
     fn decay_spares_what_the_filter_leaves_out() {
-        let numbers = optim::Adam { weight_decay: 0.5, ..optim::Adam::new(1.0) };
-        let optimizer = numbers.decay_only(|path| path == "[0]");
+        let mask = optim::Mask::new(|path, _| path == "[0]");
+        let options =
+            optim::AdamWOptions { weight_decay: 0.5, mask, ..optim::AdamWOptions::default() };
+        let optimizer = optim::adamw_with(1.0, options);
         let model = (f32s(&[2.0]), f32s(&[2.0]));
         let still = (f32s(&[0.0]), f32s(&[0.0]));
         let (updates, _) = optimizer.update(&still, &optimizer.init(&model), &model);

@@ -1,7 +1,7 @@
 //! Gradient transformations put together: what states look like, what errors say, what is compiled.
 
 use expect_test::{Expect, expect};
-use oxidax::optim::{Adafactor, Mask, Muon, Optimizer, State};
+use oxidax::optim::{AdafactorOptions, FactoredRmsOptions, Mask, MuonOptions, Optimizer, State};
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,10 @@ fn expect_state(optimizer: Optimizer, expected: Expect) {
 #[test]
 fn states_name_their_leaves() {
     expect_state(
-        Muon { matrices: Mask::paths(["head"]), ..Muon::new(0.1) }.optimizer(),
+        optim::muon_with(
+            0.1,
+            MuonOptions { matrices: Mask::paths(["head"]), ..MuonOptions::default() },
+        ),
         expect![[r#"
             count i32[]
             muon.mu.head f32[4,2]
@@ -42,8 +45,10 @@ fn states_name_their_leaves() {
             adam.nu.bias bf16[2]
             adam.nu.embed f32[6,4]"#]],
     );
+    let factored_rms =
+        FactoredRmsOptions { min_dim_size_to_factor: 4, ..FactoredRmsOptions::default() };
     expect_state(
-        Adafactor { min_dim_size_to_factor: 4, ..Adafactor::new(0.1) }.optimizer(),
+        optim::adafactor_with(0.1, AdafactorOptions { factored_rms, ..Default::default() }),
         expect![[r#"
             count i32[]
             v_row.embed f32[4]
@@ -52,10 +57,10 @@ fn states_name_their_leaves() {
             v.head f32[4,2]"#]],
     );
     let rate = optim::join_schedules([optim::hyperparam("rate", 0.1), 0.01.into()], [10]);
-    let numbers = optim::Adam { mu_dtype: Some(DType::F32), ..optim::Adam::new(rate) };
-    let numbers = optim::Adam { nu_dtype: Some(DType::F32), ..numbers };
+    let (mu_dtype, nu_dtype) = (Some(DType::F32), Some(DType::F32));
+    let options = optim::AdamOptions { mu_dtype, nu_dtype, ..optim::AdamOptions::default() };
     expect_state(
-        optim::masked(numbers.optimizer(), Mask::paths(["bias"]))
+        optim::masked(optim::adam_with(rate, options), Mask::paths(["bias"]))
             .chain(optim::masked(optim::adam(0.1), Mask::paths(["bias"])))
             .chain(optim::params_ema(0.99)),
         expect![[r#"
@@ -101,21 +106,21 @@ fn a_leaf_that_nobody_takes_is_named() {
             ("head", Mask::paths(["head"]), optim::adam(0.1)),
         ]),
         expect![[r#"
-            error[tree]: $.bias: no part of the partition takes it: [embed, head]
-              help: let the last part be for `Mask::all()`"#]],
+            error[tree]: $.bias: no part of the partition contains it: [embed, head]
+              help: use `Mask::all()` for the last part"#]],
     );
     refused(
-        Muon { matrices: Mask::all(), ..Muon::new(0.1) }.optimizer(),
+        optim::muon_with(0.1, MuonOptions { matrices: Mask::all(), ..MuonOptions::default() }),
         expect![[r#"
-            error[tree]: $.bias: it is bf16[2], no matrix
+            error[tree]: $.bias: it is bf16[2], not a matrix
               help: leave it out of `matrices`"#]],
     );
     refused(
         optim::momentum(optim::hyperparam("rate", 0.1), 0.9)
             .chain(optim::scale(optim::hyperparam("rate", 0.2))),
         expect![[r#"
-            error[tree]: $.hyperparams.rate: it begins with 0.1 and with 0.2
-              help: one name is one number: give the other another name"#]],
+            error[tree]: $.hyperparams.rate: its first value is 0.1 and 0.2
+              help: one name is one number: rename one of the two"#]],
     );
 }
 
@@ -129,7 +134,7 @@ fn schedules_that_cannot_be_are_refused() {
         error[value]: cosine_decay_schedule: decay_steps is 0, it must be positive
         error[value]: join_schedules: 1 schedules have 1 boundaries between them
         error[value]: piecewise_constant_schedule: the scale at 3 is -1, which is negative
-        error[value]: warmup_cosine_decay_schedule: the warm-up takes 5 of 5 steps, which leaves none"#]]
+        error[value]: warmup_cosine_decay_schedule: the warm-up takes 5 of 5 steps, no step is left"#]]
     .assert_eq(
         &[
             message(|| optim::cosine_decay_schedule(0.1, 0, 0.0)),
@@ -213,7 +218,7 @@ mod on_cpu {
         let error = catch(move || state.set_hyperparam("rate", 0.1)).unwrap_err().to_string();
         let first = error.lines().next().unwrap_or_default();
         expect![
-            "error[tree]: $.hyperparams: there is no hyper-parameter `rate`, there are [learning_rate]"
+            "error[tree]: $.hyperparams: `rate` is not a hyperparameter, there are [learning_rate]"
         ]
         .assert_eq(first);
     }
@@ -258,8 +263,9 @@ mod on_cpu {
 
     #[test]
     fn narrow_parameters_have_wide_moments() {
-        let numbers = optim::Adam { mu_dtype: Some(DType::F32), ..optim::Adam::new(0.1) };
-        let optimizer = optim::Adam { nu_dtype: Some(DType::F32), ..numbers }.optimizer();
+        let (mu_dtype, nu_dtype) = (Some(DType::F32), Some(DType::F32));
+        let options = optim::AdamOptions { mu_dtype, nu_dtype, ..optim::AdamOptions::default() };
+        let optimizer = optim::adam_with(0.1, options);
         let model = f32s(&[1.0, 2.0]).astype(DType::BF16);
         let (updates, state) = optimizer.update(&model, &optimizer.init(&model), &model);
         assert_eq!(state.get("nu", "").unwrap().dtype(), DType::F32);

@@ -1,4 +1,4 @@
-//! Reflections that leave one diagonal below the main one, in a loop over columns.
+//! Reduction to Hessenberg form by reflections, in a loop over columns.
 
 use super::super::matrices::{identity, product, sizes};
 use crate::core::{Array, DType};
@@ -8,9 +8,9 @@ use crate::primitives::{
     reshape, resize_axis, slice_in_dim, sqrt, sub, where_, zeros,
 };
 
-/// The state of the loop over a flat batch: the column, and the matrices, complex, with the unitary ones
-/// that they are turned by underneath if `with_basis`. Matrices that are not finite become zeros, on which
-/// nothing loops.
+/// Writes the initial state of the loop over a flat batch: the column, and the complex matrices,
+/// stacked on the unitary matrices that accumulate the reflections if `with_basis`. Matrices that
+/// are not finite become zeros, so that no loop diverges.
 pub(super) fn start(a: &Array, with_basis: bool) -> Vec<Array> {
     let n = sizes(a).1;
     let b = a.shape()[..a.rank() - 2].iter().product::<usize>();
@@ -18,10 +18,7 @@ pub(super) fn start(a: &Array, with_basis: bool) -> Vec<Array> {
     let a = convert_element_type(&reshape(a, [b, n, n]), dtype);
     let finite = reduce_and(&is_finite(&abs(&a)), &[1, 2]);
     let a = where_(&broadcast_in_dim(&finite, a.shape().clone(), &[0]), &a, 0);
-    let both = match with_basis {
-        true => concatenate(&[a.clone(), identity(&a)], 1),
-        false => a,
-    };
+    let both = if with_basis { concatenate(&[a.clone(), identity(&a)], 1) } else { a };
     vec![zeros([], DType::I32), both]
 }
 
@@ -30,7 +27,8 @@ pub(super) fn go_on(state: &[Array]) -> Array {
     lt(&state[0], n - 2)
 }
 
-/// One column: the reflection that clears it below the subdiagonal, from both sides.
+/// Processes one column: applies the reflection that clears it below the subdiagonal from both
+/// sides.
 pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let [k, m] = state else { unreachable!("two arrays") };
     let (b, rows, n) = (m.shape()[0], m.shape()[1], m.shape()[2]);
@@ -50,7 +48,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let modulus = abs(&head);
     let at_zero = eq(&modulus, 0);
     let phase = where_(&at_zero, 1, div(&head, wide(&where_(&at_zero, 1, &modulus))));
-    // Away from the head, so that nothing cancels.
+    // Away from the first element, so that nothing cancels.
     let v = add(&x, where_(&first, each(&mul(&phase, wide(&length))), 0));
     let square = reduce_sum(&real(&mul(&v, conj(&v))), &[1]);
     let factor = where_(&nothing, 0, div(2.0, where_(&nothing, 1, &square)));
@@ -58,7 +56,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let v_rows = reshape(&resize_axis(&v, 1, rows), [b, rows, 1]);
     let scaled = reshape(&mul(conj(&v), each(&wide(&factor))), [b, 1, n]);
     let whole = |x: &Array| broadcast_in_dim(x, m.shape().clone(), &[0, 1, 2]);
-    // From the left, which does not touch the basis, whose part of `v_rows` is zero.
+    // From the left. The basis is not changed: its part of `v_rows` is zero.
     let top = slice_in_dim(m, 0, n as isize, 1, 1);
     let images = product(&scaled, &top);
     let m = sub(m, mul(whole(&v_rows), whole(&images)));

@@ -19,7 +19,7 @@ use crate::primitives::{
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
-/// Eigenvalues `w`, and, if wanted, eigenvectors `v` with `a · v = v · diag(w)`.
+/// Eigenvalues `w` and, optionally, eigenvectors `v` with `a · v = v · diag(w)`.
 ///
 /// | | |
 /// |-|-|
@@ -28,15 +28,16 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | reflections to Hessenberg form, then shifted QR sweeps of rotations, in loops; vectors by substitution in the triangular form that is left |
 /// | derivative | `dw = diag(c)` with `c = v⁻¹ da v`; `dv = v (f ∘ c)` with `f_ij = 1 / (w_j − w_i)`, turned and scaled to stay normalized; not a number where eigenvalues coincide |
 ///
-/// All is done in complex numbers, so that eigenvalues of a real matrix come in pairs up to rounding. Where
-/// the sweeps do not converge, and where `a` is not finite, the results are NaN.
+/// All computation is complex, so eigenvalues of a real matrix come in conjugate pairs up to
+/// rounding. If the sweeps do not converge or `a` is not finite, the results are NaN.
 ///
-/// Reference: Golub and Van Loan, "Matrix Computations" (4th edition, 2013), sections 7.4 to 7.6; Wilkinson,
-/// "The Algebraic Eigenvalue Problem" (1965), for the shift. Giles, "Collected matrix derivative results for
-/// forward and reverse mode algorithmic differentiation" (2008), section 3.1.
+/// Reference: Golub and Van Loan, "Matrix Computations" (4th edition, 2013), sections 7.4 to 7.6;
+/// Wilkinson, "The Algebraic Eigenvalue Problem" (1965), for the shift. Giles, "Collected matrix
+/// derivative results for forward and reverse mode algorithmic differentiation" (2008), section
+/// 3.1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Eig {
-    /// Whether eigenvectors are computed.
+    /// Computes eigenvectors too.
     pub eigenvectors: bool,
 }
 
@@ -51,10 +52,7 @@ impl Primitive for Eig {
             RuleError::dtype(format!("there is no complex dtype with parts of {}", a.dtype))
         })?;
         let w = Aval { dtype, ..a.with_shape(a.shape.remove(a.rank() - 1)) };
-        Ok(match self.eigenvectors {
-            true => vec![w, Aval { dtype, ..a.clone() }],
-            false => vec![w],
-        })
+        Ok(if self.eigenvectors { vec![w, Aval { dtype, ..a.clone() }] } else { vec![w] })
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let da = match &tangents[0] {
@@ -64,15 +62,12 @@ impl Primitive for Eig {
         let full = bind(Eig { eigenvectors: true }, &[&primals[0]]);
         let (w, v) = (&full[0], &full[1]);
         let da = convert_element_type(da, v.dtype());
-        Ok(match self.eigenvectors {
-            true => {
-                let (dw, dv) = derivative::of_vectors(w, v, &da);
-                (full, vec![dw.into(), dv.into()])
-            }
-            false => {
-                let dw = derivative::of_values(v, &da);
-                (vec![w.clone()], vec![dw.into()])
-            }
+        Ok(if self.eigenvectors {
+            let (dw, dv) = derivative::of_vectors(w, v, &da);
+            (full, vec![dw.into(), dv.into()])
+        } else {
+            let dw = derivative::of_values(v, &da);
+            (vec![w.clone()], vec![dw.into()])
         })
     }
     fn batch(
@@ -98,27 +93,26 @@ impl Primitive for Eig {
         let start = lower_by(ctx, operands, |a| hessenberg::start(&a[0], self.eigenvectors))?;
         let reduced = lower_while(ctx, &start, hessenberg::go_on, hessenberg::step)?;
         let triangular = sweeps::lower(ctx, &reduced[1])?;
-        let found = match self.eigenvectors {
-            false => vec![triangular.clone()],
-            true => {
-                let start =
-                    lower_by(ctx, std::slice::from_ref(&triangular), |m| vectors::start(&m[0]))?;
-                let end = lower_while(ctx, &start, vectors::go_on, vectors::step)?;
-                vec![triangular, end[2].clone()]
-            }
+        let found = if self.eigenvectors {
+            let start =
+                lower_by(ctx, std::slice::from_ref(&triangular), |m| vectors::start(&m[0]))?;
+            let end = lower_while(ctx, &start, vectors::go_on, vectors::step)?;
+            vec![triangular, end[2].clone()]
+        } else {
+            vec![triangular.clone()]
         };
         let all: Vec<Value> = operands.iter().cloned().chain(found).collect();
         lower_by(ctx, &all, |x| finish(x, results))
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
-        // As Golub and Van Loan count, in complex operations of about six.
+        // The count of Golub and Van Loan, in complex operations of about six real ones.
         let each = if self.eigenvectors { 150 } else { 60 };
         Cost { flops: each * n * operands[0].size() as u64, ..Cost::whole(operands, results) }
     }
 }
 
-/// The loop's `[b, n or 2n, n]` and substituted vectors as results.
+/// Converts the loop's `[b, n or 2n, n]` and the substituted vectors to results.
 fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     let (a, matrices) = (&x[0], &x[1]);
     let n = sizes(a).1;
@@ -140,7 +134,7 @@ fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     results.collect()
 }
 
-/// Eigenvalues, and eigenvectors as columns, of each matrix. See [`Eig`].
+/// Returns eigenvalues and eigenvectors (as columns) of each matrix. See [`Eig`] for its rules.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -169,7 +163,7 @@ impl Registered for Eig {
             of(true, DType::C64, &[2, 2], &two),
             of(true, DType::F32, &[0, 0], &[]),
             of(false, DType::F32, &[1, 1], &[-3.0]),
-            // A Jordan block, whose eigenvalues coincide, beside a matrix that has none.
+            // A Jordan block, whose eigenvalues coincide, and a matrix with distinct eigenvalues.
             of(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
                 .without_derivative(),
         ]

@@ -1,7 +1,7 @@
 //! Shifted QR sweeps: rotations that drive the subdiagonal of Hessenberg matrices to zero.
 //!
-//! All matrices of a batch are swept together. Each has a window of its own between two zeros of the
-//! subdiagonal, and a shift of its own; outside of its window a rotation is the identity.
+//! All matrices of a batch are swept together. Each has its own window between two zeros of the
+//! subdiagonal, and its own shift. Outside of its window a rotation is the identity.
 
 use crate::core::{Array, DType, LowerCtx, RuleResult, Shape};
 use crate::primitives::composite::{lower_by, lower_while};
@@ -13,13 +13,14 @@ use crate::primitives::{
 };
 use crate::stablehlo::{TensorType, Value};
 
-/// How many sweeps each row may take before one gives up; three are usual.
+/// Limit of sweeps per row; three are usual.
 const SWEEPS: i32 = 30;
 
-/// After so many sweeps without a new zero a shift comes from elsewhere, in case they go in a circle.
+/// Number of sweeps without a new zero after which an exceptional shift breaks cycles.
 const EXCEPTIONAL: i32 = 10;
 
-/// The diagonal that starts `below` rows down (negative: to the right), of the square in the upper part of each matrix.
+/// Returns the diagonal that starts `below` rows down (negative: to the right) of the square in the
+/// upper part of each matrix.
 fn diagonal(m: &Array, below: isize) -> Array {
     let (b, n) = (m.shape()[0], m.shape()[2]);
     let top = slice_in_dim(m, 0, n as isize, 1, 1);
@@ -30,7 +31,7 @@ fn diagonal(m: &Array, below: isize) -> Array {
     slice_in_dim(&flat, start, stop, n + 1, 1)
 }
 
-/// Whether the whole subdiagonal of each matrix is zero.
+/// Returns true for each matrix whose subdiagonal is zero.
 pub(super) fn settled(m: &Array) -> Array {
     match m.shape()[2] {
         1 => crate::primitives::full_like(&zeros([m.shape()[0]], DType::Bool), true),
@@ -38,7 +39,8 @@ pub(super) fn settled(m: &Array) -> Array {
     }
 }
 
-/// Writes the sweeps of `[b, rows, n]`, Hessenberg matrices on top of what is turned with them.
+/// Writes the sweeps of `[b, rows, n]`: Hessenberg matrices stacked on the matrices that accumulate
+/// the rotations.
 pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> RuleResult<Value> {
     if m.ty().dims()[2] < 2 {
         return Ok(m.clone());
@@ -50,7 +52,7 @@ pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> RuleResult<Value> {
     let condition = ctx.close_region(outside, &more);
     let (outside, arguments) = ctx.open_region(&types);
     let ready = lower_by(ctx, &arguments[1..], prepare)?;
-    // The window is from the first place to the last of all matrices.
+    // The window of the batch spans the windows of all matrices.
     let swept = lower_while(ctx, &ready[..6], |x| lt(&x[0], &x[1]), rotate)?;
     let next = lower_by(ctx, &[arguments[0].clone(), swept[2].clone()], |x| {
         vec![&x[0] + 1, clear(&x[1])]
@@ -61,7 +63,8 @@ pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> RuleResult<Value> {
     Ok(end[1].clone())
 }
 
-/// The state: sweeps done, matrices, the last place of each window, and how many sweeps it has been there.
+/// The state: sweeps done, matrices, the end of each window, and the number of sweeps with this
+/// end.
 fn begin(m: &Array) -> Vec<Array> {
     let b = m.shape()[0];
     let first = [clear(m), zeros([b], DType::I32) - 1, zeros([b], DType::I32)];
@@ -75,19 +78,19 @@ fn go_on(state: &[Array]) -> Array {
     bitwise_and(lt(done, enough), open)
 }
 
-/// The matrices with what is negligible on the subdiagonal set to zero.
+/// Sets negligible elements of the subdiagonal to zero.
 fn clear(m: &Array) -> Array {
     let (b, rows, n) = (m.shape()[0], m.shape()[1], m.shape()[2]);
     let sizes = abs(&diagonal(m, 0));
     let upper = slice_in_dim(&sizes, 0, n as isize - 1, 1, 1);
     let lower = slice_in_dim(&sizes, 1, n as isize, 1, 1);
     let near = add(&upper, &lower);
-    // Between two zeros, what counts is the whole matrix.
+    // If both neighbours are zero, the norm of the matrix decides.
     let all = reduce_max(&abs(&slice_in_dim(m, 0, n as isize, 1, 1)), &[1, 2]);
     let near = where_(&eq(&near, 0), broadcast_in_dim(&all, near.shape().clone(), &[0]), &near);
     let epsilon = m.dtype().real().epsilon();
     let small = le(abs(&diagonal(m, 1)), near * epsilon);
-    // Element i is that of row i + 1, column i.
+    // Element i is at row i + 1, column i.
     let small = lax_pad(&small, false, &[none(), PaddingDim { low: 0, high: 1, interior: 0 }]);
     let small = broadcast_in_dim(&small, [b, rows, n], &[0, 2]);
     let row = broadcasted_iota(DType::I32, [b, rows, n], 1);
@@ -99,8 +102,9 @@ fn none() -> PaddingDim {
     PaddingDim { low: 0, high: 0, interior: 0 }
 }
 
-/// From matrices, last places and sweeps there: the window of all, the matrices, shifts, the first and last
-/// place of each window, and sweeps there. All but the last are the inner loop's state.
+/// From matrices, window ends and sweep counts: the window of the batch, the matrices, shifts,
+/// start and end of each window, and sweep counts. All but the last are the state of the inner
+/// loop.
 fn prepare(state: &[Array]) -> Vec<Array> {
     let [m, before, stays] = state else { unreachable!("three arrays") };
     let (b, n) = (m.shape()[0], m.shape()[2]);
@@ -113,7 +117,7 @@ fn prepare(state: &[Array]) -> Vec<Array> {
     let first = reduce_max(&where_(&closed, &place, 0), &[1]);
     let stays = where_(&eq(&last, before), stays + 1, 0);
 
-    // The eigenvalue of the last two rows and columns that is nearer to the last element.
+    // The eigenvalue of the last two rows and columns that is closer to the last element.
     let at = |x: &Array, place: &Array| {
         let width = x.shape()[1];
         let index = broadcasted_iota(DType::I32, [b, width], 1);
@@ -140,7 +144,8 @@ fn prepare(state: &[Array]) -> Vec<Array> {
     vec![start, stop, m.clone(), shift, first, last, stays]
 }
 
-/// One rotation of two neighbouring rows and columns, in every matrix whose window they are in.
+/// Applies one rotation of two neighbouring rows and columns in every matrix whose window contains
+/// them.
 fn rotate(state: &[Array]) -> Vec<Array> {
     let [k, _, m, shift, first, last] = state else { unreachable!("six arrays") };
     let (b, rows, n) = (m.shape()[0], m.shape()[1], m.shape()[2]);
@@ -155,7 +160,7 @@ fn rotate(state: &[Array]) -> Vec<Array> {
     let inside = bitwise_and(le(first, k), lt(k, last));
     let upper = where_(&begins, sub(part(&here, 0), shift), part(&bulge, 0));
     let lower = where_(&begins, part(&here, 1), part(&bulge, 1));
-    // A length that cannot overflow.
+    // A length computed without overflow.
     let largest = maximum(abs(&upper), abs(&lower));
     let turned = bitwise_and(&inside, ne(&largest, 0));
     let wide = |x: &Array| convert_element_type(x, m.dtype());
@@ -173,7 +178,7 @@ fn rotate(state: &[Array]) -> Vec<Array> {
     let (c, s) = (over(&cosine, &line), over(&sine, &line));
     let high = conj(&c) * row(0) + conj(&s) * row(1);
     let low = &c * row(1) - &s * row(0);
-    // What the rotation is there for, without what rounding leaves of it.
+    // The element that the rotation eliminates is set to exactly zero.
     let place = broadcasted_iota(DType::I32, line.clone(), 2);
     let cleared =
         bitwise_and(over(&bitwise_and(&turned, bitwise_not(&begins)), &line), eq(place, &before));

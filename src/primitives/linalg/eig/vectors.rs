@@ -8,8 +8,8 @@ use crate::primitives::{
     reduce_sum, reshape, slice_in_dim, sqrt, sub, where_, zeros,
 };
 
-/// The state of the loop: the row, the triangular matrices, and their eigenvectors, of which the rows below
-/// are there. The last entry of each, on the diagonal, is 1.
+/// The state of the loop: the row, the triangular matrices, and their eigenvectors, of which the
+/// rows below are computed. The last entry of each, on the diagonal, is 1.
 pub(super) fn start(m: &Array) -> Vec<Array> {
     let n = m.shape()[2];
     let t = slice_in_dim(m, 0, n as isize, 1, 1);
@@ -21,7 +21,7 @@ pub(super) fn go_on(state: &[Array]) -> Array {
     ge(&state[0], 0)
 }
 
-/// One row.
+/// Computes one row.
 pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let [k, t, x] = state else { unreachable!("three arrays") };
     let (b, n) = (t.shape()[0], t.shape()[2]);
@@ -32,7 +32,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let spread = reshape(&product(&where_(&gt(reshape(&place, [b, 1, n]), k), &row, 0), x), [b, n]);
     let own = dynamic_slice(t, &[&zero, k, k], &[b, 1, 1]);
     let gap = sub(broadcast_in_dim(&reshape(&own, [b]), [b, n], &[0]), diagonal(t));
-    // Eigenvalues that coincide get the vectors of ones that nearly do.
+    // Coinciding eigenvalues are treated as slightly different ones.
     let size = reduce_max(&abs(t), &[1, 2]) * t.dtype().real().epsilon();
     let tiny = where_(&eq(&size, 0), 1, size);
     let tiny = broadcast_in_dim(&tiny, [b, n], &[0]);
@@ -40,7 +40,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let diagonal = wide(&eq(&place, k));
     let found = where_(&gt(&place, k), neg(&div(&spread, gap)), diagonal);
     let x = dynamic_update_slice(x, &reshape(&found, [b, 1, n]), &[&zero, k, &zero]);
-    // Vectors that grow are made shorter before they overflow.
+    // Growing vectors are rescaled before they overflow.
     let length = abs(&found);
     let longest = 1.0 / t.dtype().real().epsilon();
     let shorter = where_(&gt(&length, longest), div(1.0, maximum(&length, 1.0)), 1);
@@ -48,7 +48,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     vec![sub(k, 1), t.clone(), x]
 }
 
-/// Each column scaled to length 1, and turned so that its largest element is real.
+/// Scales each column to length 1 and rotates its phase so that the largest element is real.
 pub(super) fn normalized(v: &Array) -> Array {
     let wide = |x: &Array| convert_element_type(x, v.dtype());
     // Scaled first, so that no square overflows.
@@ -60,12 +60,12 @@ pub(super) fn normalized(v: &Array) -> Array {
     mul(&v, as_columns(&phase, &v))
 }
 
-/// The element of largest modulus of each column.
+/// Returns the element of largest modulus of each column.
 fn largest(v: &Array) -> Array {
     pick(v, v)
 }
 
-/// Of each column of `x` the element in whose place `v` is largest.
+/// Returns the element of each column of `x` at the index of the largest element of `v`.
 pub(super) fn pick(v: &Array, x: &Array) -> Array {
     let rows = v.rank() - 2;
     let place = argmax(&abs(v), rows as isize);

@@ -1,15 +1,17 @@
-//! The schedules that training runs use, by Optax's names.
+//! Schedules by Optax's names.
 
-use super::schedule::{Kind, Schedule};
+use super::kind::{Schedule, ScheduleKind};
 use crate::core::{RuleError, throw_operands};
 
-/// Always `value`. An `f64` does as well wherever a [`Schedule`] is taken.
+/// Creates a constant schedule. An `f64` also converts to one.
 pub fn constant_schedule(value: f64) -> Schedule {
-    Schedule::of(Kind::Constant(value))
+    Schedule::from_kind(ScheduleKind::Constant(value))
 }
 
-/// From `init_value` to `end_value` in `transition_steps` steps, along `(1 - count/steps)^power`; then
-/// `end_value`. With no steps it stays at `init_value`.
+/// Creates a schedule from `init_value` to `end_value` in `transition_steps` steps, along
+/// `(1 - count/steps)^power`.
+///
+/// Afterwards it stays at `end_value`. With 0 steps it stays at `init_value`.
 pub fn polynomial_schedule(
     init_value: f64,
     end_value: f64,
@@ -18,18 +20,22 @@ pub fn polynomial_schedule(
 ) -> Schedule {
     match transition_steps {
         0 => constant_schedule(init_value),
-        steps => {
-            Schedule::of(Kind::Polynomial { first: init_value, last: end_value, power, steps })
-        }
+        steps => Schedule::from_kind(ScheduleKind::Polynomial {
+            first: init_value,
+            last: end_value,
+            power,
+            steps,
+        }),
     }
 }
 
-/// From `init_value` to `end_value` in `transition_steps` steps, in a straight line; then `end_value`.
+/// Creates a linear schedule from `init_value` to `end_value` in `transition_steps` steps.
+/// Afterwards it stays at `end_value`.
 pub fn linear_schedule(init_value: f64, end_value: f64, transition_steps: u32) -> Schedule {
     polynomial_schedule(init_value, end_value, 1.0, transition_steps)
 }
 
-/// `init_value`, multiplied by each scale from its boundary on.
+/// Creates a schedule that starts at `init_value` and is multiplied by a scale at each boundary.
 ///
 /// Throws `Op` (value) if a scale is negative.
 ///
@@ -42,20 +48,21 @@ pub fn piecewise_constant_schedule(
     init_value: f64,
     boundaries_and_scales: impl IntoIterator<Item = (u32, f64)>,
 ) -> Schedule {
-    let scales = sorted("piecewise_constant_schedule", boundaries_and_scales);
-    Schedule::of(Kind::Piecewise { first: init_value, scales })
+    let scales = sorted_scales("piecewise_constant_schedule", boundaries_and_scales);
+    Schedule::from_kind(ScheduleKind::Piecewise { first: init_value, scales })
 }
 
-/// How a [`piecewise_interpolate_schedule`] goes from value to value.
+/// The interpolation of a [`piecewise_interpolate_schedule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// In a straight line.
+    /// Linear interpolation.
     Linear,
-    /// Along half a wave of the cosine.
+    /// Interpolation along half a period of the cosine.
     Cosine,
 }
 
-/// From value to value: at each boundary the value of the one before, times the scale.
+/// Creates a schedule that interpolates values at boundaries. The value at each boundary is the one
+/// before, multiplied by the scale.
 ///
 /// Throws `Op` (value) if a scale is negative.
 #[track_caller]
@@ -66,15 +73,19 @@ pub fn piecewise_interpolate_schedule(
 ) -> Schedule {
     let mut points = vec![(0, init_value)];
     let mut value = init_value;
-    for (boundary, scale) in sorted("piecewise_interpolate_schedule", boundaries_and_scales) {
+    for (boundary, scale) in sorted_scales("piecewise_interpolate_schedule", boundaries_and_scales)
+    {
         value *= scale;
         points.push((boundary, value));
     }
-    Schedule::of(Kind::Interpolated { points, cosine: interpolation == Interpolation::Cosine })
+    Schedule::from_kind(ScheduleKind::Interpolated { points, interpolation })
 }
 
 #[track_caller]
-fn sorted(name: &'static str, pairs: impl IntoIterator<Item = (u32, f64)>) -> Vec<(u32, f64)> {
+fn sorted_scales(
+    name: &'static str,
+    pairs: impl IntoIterator<Item = (u32, f64)>,
+) -> Vec<(u32, f64)> {
     let mut pairs: Vec<(u32, f64)> = pairs.into_iter().collect();
     pairs.sort_by_key(|(boundary, _)| *boundary);
     if let Some((boundary, scale)) = pairs.iter().find(|(_, scale)| *scale < 0.0) {
@@ -84,86 +95,83 @@ fn sorted(name: &'static str, pairs: impl IntoIterator<Item = (u32, f64)>) -> Ve
     pairs
 }
 
-/// The numbers of an exponential decay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ExponentialDecay {
-    /// The value at count 0.
-    pub init_value: f64,
-    /// In how many steps it is multiplied by `decay_rate` once.
-    pub transition_steps: u32,
-    /// The factor.
-    pub decay_rate: f64,
-    /// Multiplies every `transition_steps` steps at once instead of a little at each.
+/// Options of [`exponential_decay_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ExponentialDecayOptions {
+    /// Multiplies by the whole factor once every `transition_steps` steps.
     pub staircase: bool,
-    /// Where it stops.
+    /// The limit of the values. Without limit by default.
     pub end_value: Option<f64>,
 }
 
-impl ExponentialDecay {
-    /// The schedule. Constant if `transition_steps` or `decay_rate` is 0.
-    pub fn schedule(self) -> Schedule {
-        let ExponentialDecay { init_value, transition_steps, decay_rate, staircase, end_value } =
-            self;
-        if transition_steps == 0 || decay_rate == 0.0 {
-            return constant_schedule(init_value);
-        }
-        Schedule::of(Kind::Exponential {
-            first: init_value,
-            steps: transition_steps,
-            rate: decay_rate,
-            staircase,
-            last: end_value,
-        })
-    }
-}
-
-/// `init_value · decay_rate^(count / transition_steps)`. For stairs or an end use [`ExponentialDecay`].
+/// Creates the schedule `init_value · decay_rate^(count / transition_steps)`.
+///
+/// It is constant if `transition_steps` or `decay_rate` is 0.
 pub fn exponential_decay(init_value: f64, transition_steps: u32, decay_rate: f64) -> Schedule {
-    let staircase = false;
-    let end_value = None;
-    ExponentialDecay { init_value, transition_steps, decay_rate, staircase, end_value }.schedule()
+    let options = ExponentialDecayOptions::default();
+    exponential_decay_with(init_value, transition_steps, decay_rate, options)
 }
 
-/// The numbers of a decay along half a wave of the cosine, after a linear warm-up.
+/// Creates an exponential decay, as [`exponential_decay`], with options.
+pub fn exponential_decay_with(
+    init_value: f64,
+    transition_steps: u32,
+    decay_rate: f64,
+    options: ExponentialDecayOptions,
+) -> Schedule {
+    if transition_steps == 0 || decay_rate == 0.0 {
+        return constant_schedule(init_value);
+    }
+    Schedule::from_kind(ScheduleKind::Exponential {
+        first: init_value,
+        steps: transition_steps,
+        rate: decay_rate,
+        staircase: options.staircase,
+        last: options.end_value,
+    })
+}
+
+/// A linear warm-up and a cosine decay: one cycle of a [`sgdr_schedule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmupCosineDecay {
     /// The value at count 0.
     pub init_value: f64,
     /// The value after the warm-up.
     pub peak_value: f64,
-    /// How many steps the warm-up takes.
+    /// The number of steps of the warm-up.
     pub warmup_steps: u32,
-    /// How many steps all of it takes, the warm-up included.
+    /// The number of all steps, including the warm-up.
     pub decay_steps: u32,
-    /// The value at the end and after.
+    /// The value at the end and afterwards.
     pub end_value: f64,
-    /// The power to which the wave is raised; 1 leaves it.
+    /// The exponent of the cosine wave.
     pub exponent: f64,
 }
 
 impl WarmupCosineDecay {
-    /// The schedule.
+    /// Creates the schedule.
     ///
-    /// Throws `Op` (value) if the warm-up is not shorter than the whole.
+    /// Throws `Op` (value) unless the warm-up has fewer steps than the whole.
     #[track_caller]
     pub fn schedule(self) -> Schedule {
         if self.decay_steps <= self.warmup_steps {
             let (warmup, all) = (self.warmup_steps, self.decay_steps);
-            let message = format!("the warm-up takes {warmup} of {all} steps, which leaves none");
+            let message = format!("the warm-up takes {warmup} of {all} steps, no step is left");
             throw_operands("warmup_cosine_decay_schedule", RuleError::value(message), &[]);
         }
         let peak = self.peak_value;
         let alpha = if peak == 0.0 { 0.0 } else { self.end_value / peak };
         let steps = self.decay_steps - self.warmup_steps;
-        let decay = Kind::Cosine { first: peak, steps, alpha, exponent: self.exponent };
+        let decay = ScheduleKind::Cosine { first: peak, steps, alpha, exponent: self.exponent };
         let rise = linear_schedule(self.init_value, peak, self.warmup_steps);
-        join_schedules([rise, Schedule::of(decay)], [self.warmup_steps])
+        join_schedules([rise, Schedule::from_kind(decay)], [self.warmup_steps])
     }
 }
 
-/// From `init_value` to `alpha · init_value` in `decay_steps` steps, along half a wave of the cosine.
+/// Creates a schedule from `init_value` to `alpha · init_value` in `decay_steps` steps, along half
+/// a period of the cosine.
 ///
-/// Throws `Op` (value) if there are no steps.
+/// Throws `Op` (value) if `decay_steps` is 0.
 ///
 /// # Reference
 /// Loshchilov, Hutter: SGDR: stochastic gradient descent with warm restarts (2017), equation 5.
@@ -173,13 +181,20 @@ pub fn cosine_decay_schedule(init_value: f64, decay_steps: u32, alpha: f64) -> S
         let message = "decay_steps is 0, it must be positive".to_owned();
         throw_operands("cosine_decay_schedule", RuleError::value(message), &[]);
     }
-    Schedule::of(Kind::Cosine { first: init_value, steps: decay_steps, alpha, exponent: 1.0 })
+    Schedule::from_kind(ScheduleKind::Cosine {
+        first: init_value,
+        steps: decay_steps,
+        alpha,
+        exponent: 1.0,
+    })
 }
 
-/// Linear to `peak_value` in `warmup_steps`, then along a cosine to `end_value`, which it reaches
-/// `decay_steps` after the start. For an exponent use [`WarmupCosineDecay`].
+/// Creates a linear warm-up to `peak_value` in `warmup_steps`, then a cosine decay to `end_value`,
+/// which it reaches `decay_steps` after the start.
 ///
-/// Throws `Op` (value) if the warm-up is not shorter than the whole.
+/// [`WarmupCosineDecay`] also has an exponent.
+///
+/// Throws `Op` (value) unless the warm-up has fewer steps than the whole.
 #[track_caller]
 pub fn warmup_cosine_decay_schedule(
     init_value: f64,
@@ -193,25 +208,29 @@ pub fn warmup_cosine_decay_schedule(
         .schedule()
 }
 
-/// Linear to `peak_value` in `warmup_steps`, then constant.
+/// Creates a linear warm-up to `peak_value` in `warmup_steps`, then a constant.
 pub fn warmup_constant_schedule(init_value: f64, peak_value: f64, warmup_steps: u32) -> Schedule {
     linear_schedule(init_value, peak_value, warmup_steps)
 }
 
-/// Linear to the decay's `init_value` in `warmup_steps`, then that decay.
-#[track_caller]
+/// Creates a linear warm-up to `peak_value` in `warmup_steps`, then the exponential decay
+/// `peak_value · decay_rate^(count / transition_steps)`.
 pub fn warmup_exponential_decay_schedule(
     init_value: f64,
+    peak_value: f64,
     warmup_steps: u32,
-    decay: ExponentialDecay,
+    transition_steps: u32,
+    decay_rate: f64,
+    options: ExponentialDecayOptions,
 ) -> Schedule {
-    let rise = linear_schedule(init_value, decay.init_value, warmup_steps);
-    join_schedules([rise, decay.schedule()], [warmup_steps])
+    let rise = linear_schedule(init_value, peak_value, warmup_steps);
+    let decay = exponential_decay_with(peak_value, transition_steps, decay_rate, options);
+    join_schedules([rise, decay], [warmup_steps])
 }
 
-/// Cosine decays one after the other, each with its warm-up: restarts.
+/// Creates a sequence of cosine decays with warm restarts.
 ///
-/// Throws `Op` (value) if there is none.
+/// Throws `Op` (value) if there are no cycles.
 ///
 /// # Reference
 /// Loshchilov, Hutter: SGDR: stochastic gradient descent with warm restarts (2017).
@@ -227,8 +246,10 @@ pub fn sgdr_schedule(cycles: impl IntoIterator<Item = WarmupCosineDecay>) -> Sch
     join_schedules(schedules, boundaries)
 }
 
-/// Warm-up, stable, decay: linear from 0 to `peak_value`, constant for `stable_steps`, linear to `end_value`
-/// in `decay_steps`. A run can be prolonged by a longer stable part.
+/// Creates a warm-up-stable-decay schedule: linear from 0 to `peak_value`, constant for
+/// `stable_steps`, linear to `end_value` in `decay_steps`.
+///
+/// To extend a run, make the stable part longer.
 ///
 /// # Reference
 /// Hu et al.: MiniCPM: unveiling the potential of small language models (2024), section 4.
@@ -246,23 +267,25 @@ pub fn warmup_stable_decay_schedule(
     join_schedules([rise, constant_schedule(peak_value), fall], [warmup_steps, end])
 }
 
-/// One cycle: linear from a 25th of `peak_value` up to it at 30 % of `transition_steps`, back at 85 %, and
-/// to a 10,000th of that at the end.
+/// Creates one linear cycle: from `peak_value / 25` to `peak_value` at 30 % of `transition_steps`,
+/// back at 85 %, and to a 10,000th of that at the end.
 ///
 /// # Reference
-/// Smith, Topin: Super-convergence: very fast training of neural networks using large learning rates (2018).
+/// Smith, Topin: Super-convergence: very fast training of neural networks using large learning
+/// rates (2018).
 #[track_caller]
 pub fn linear_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Schedule {
-    let part = |share: f64| (share * f64::from(transition_steps)) as u32;
-    let pairs = [(part(0.3), 25.0), (part(0.85), 1.0 / 25.0), (transition_steps, 1e-4)];
+    let step = |fraction: f64| (fraction * f64::from(transition_steps)) as u32;
+    let pairs = [(step(0.3), 25.0), (step(0.85), 1.0 / 25.0), (transition_steps, 1e-4)];
     piecewise_interpolate_schedule(Interpolation::Linear, peak_value / 25.0, pairs)
 }
 
-/// One cycle: along cosines from a 25th of `peak_value` up to it at 30 % of `transition_steps`, and down to
-/// a 250,000th of it at the end.
+/// Creates one cosine cycle: from `peak_value / 25` to `peak_value` at 30 % of `transition_steps`,
+/// then to `peak_value / 250000` at the end.
 ///
 /// # Reference
-/// Smith, Topin: Super-convergence: very fast training of neural networks using large learning rates (2018).
+/// Smith, Topin: Super-convergence: very fast training of neural networks using large learning
+/// rates (2018).
 #[track_caller]
 pub fn cosine_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Schedule {
     let rise = (0.3 * f64::from(transition_steps)) as u32;
@@ -270,7 +293,7 @@ pub fn cosine_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Sched
     piecewise_interpolate_schedule(Interpolation::Cosine, peak_value / 25.0, pairs)
 }
 
-/// One schedule after the other: each begins, with a count of 0, at the boundary before it.
+/// Joins schedules: each starts, with count 0, at the boundary before it.
 ///
 /// Throws `Op` (value) unless there is one boundary between every two schedules.
 #[track_caller]
@@ -285,5 +308,5 @@ pub fn join_schedules(
         let message = format!("{n} schedules have {between} boundaries between them");
         throw_operands("join_schedules", RuleError::value(message), &[]);
     }
-    Schedule::of(Kind::Joined { schedules, boundaries })
+    Schedule::from_kind(ScheduleKind::Joined { schedules, boundaries })
 }

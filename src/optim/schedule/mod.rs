@@ -1,0 +1,14 @@
+//! Schedules: numbers that change from step to step.
+
+mod constructors;
+mod kind;
+
+pub use constructors::{
+    ExponentialDecayOptions, Interpolation, WarmupCosineDecay, constant_schedule,
+    cosine_decay_schedule, cosine_onecycle_schedule, exponential_decay, exponential_decay_with,
+    join_schedules, linear_onecycle_schedule, linear_schedule, piecewise_constant_schedule,
+    piecewise_interpolate_schedule, polynomial_schedule, sgdr_schedule, warmup_constant_schedule,
+    warmup_cosine_decay_schedule, warmup_exponential_decay_schedule, warmup_stable_decay_schedule,
+};
+pub(super) use kind::Hyperparams;
+pub use kind::{Schedule, hyperparam};
