@@ -96,6 +96,7 @@
 //!
 //! **Compiled before.** Programs that took long to compile are kept on [disk](jit::cache), and found there by later processes.
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 // The derive writes `::oxidax` paths, which must lead somewhere in here too.
 extern crate self as oxidax;

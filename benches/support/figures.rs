@@ -5,27 +5,27 @@ use std::time::Instant;
 
 /// The value below which a quarter of the measurements lie: on a machine that others use too, the
 /// slower ones say more about them than about us.
-pub(crate) fn lower_quartile(measured: &[f64]) -> f64 {
+pub fn lower_quartile(measured: &[f64]) -> f64 {
     quantile(measured, 0.25)
 }
 
 /// The value below which this part of the measurements lies: half, where disturbances move them
 /// either way, as they do ratios and differences of neighbours.
-pub(crate) fn quantile(measured: &[f64], part: f64) -> f64 {
+pub fn quantile(measured: &[f64], part: f64) -> f64 {
     let mut sorted = measured.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[((sorted.len() - 1) as f64 * part).round() as usize]
 }
 
 /// The middle of `a[i] / b[i]`: both were measured in the same moment.
-pub(crate) fn ratio(a: &[f64], b: &[f64]) -> f64 {
+pub fn ratio(a: &[f64], b: &[f64]) -> f64 {
     quantile(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>(), 0.5)
 }
 
 /// Prints rows under headings, the first column to the left and the others to the right, as
 /// Markdown.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
-pub(crate) fn print_table(headings: &[&str], rows: &[Vec<String>]) {
+pub fn print_table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([headings[column].len(), 3]).max().unwrap_or_default()
@@ -49,7 +49,7 @@ pub(crate) fn print_table(headings: &[&str], rows: &[Vec<String>]) {
 
 /// Prints what a benchmark measures, and on which machine.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
-pub(crate) fn print_heading(heading: &str) {
+pub fn print_heading(heading: &str) {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
     let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
@@ -63,7 +63,7 @@ pub(crate) fn print_heading(heading: &str) {
 /// A side's turn. Its first calls do not count: the turns of the others have emptied the processor's
 /// caches of what a loop of this side's calls keeps there.
 #[allow(dead_code, reason = "some benchmarks measure calls")]
-pub(crate) fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+pub fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     for _ in 0..=calls / 4 {
         call()?;
     }
@@ -76,6 +76,6 @@ pub(crate) fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>
 
 /// The middle of `a[i] - b[i]`: both were measured in the same moment.
 #[allow(dead_code, reason = "some benchmarks measure calls")]
-pub(crate) fn difference(a: &[f64], b: &[f64]) -> f64 {
+pub fn difference(a: &[f64], b: &[f64]) -> f64 {
     quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)
 }

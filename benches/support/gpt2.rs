@@ -31,7 +31,7 @@ struct Block {
 
 /// The model.
 #[derive(Tree, Clone)]
-pub(crate) struct Gpt2 {
+pub struct Gpt2 {
     tokens: Array,
     positions: Array,
     blocks: Vec<Block>,
@@ -39,7 +39,7 @@ pub(crate) struct Gpt2 {
 }
 
 /// Model, optimizer state and tokens `i32[batch, context + 1]`.
-pub(crate) type Arguments = (Gpt2, optim::State, Array);
+pub type Arguments = (Gpt2, optim::State, Array);
 
 fn f32s<const N: usize>(shape: [usize; N]) -> Array {
     Array::of_type(Aval::new(DType::F32, shape))
@@ -105,7 +105,7 @@ impl Gpt2 {
 }
 
 /// The step: loss, gradient, AdamW.
-pub(crate) fn step() -> Jit<Arguments, (Gpt2, optim::State, Array)> {
+pub fn step() -> Jit<Arguments, (Gpt2, optim::State, Array)> {
     let optimizer = optim::adamw(1e-3);
     jit(move |model: Gpt2, state: optim::State, tokens: Array| {
         let (loss, gradients) = value_and_grad(|model: &Gpt2| model.loss(&tokens))(&model);
@@ -116,7 +116,7 @@ pub(crate) fn step() -> Jit<Arguments, (Gpt2, optim::State, Array)> {
 }
 
 /// What the step takes, without elements.
-pub(crate) fn arguments() -> Result<Arguments> {
+pub fn arguments() -> Result<Arguments> {
     let model = Gpt2 {
         tokens: f32s([VOCABULARY, WIDTH]),
         positions: f32s([POSITIONS, WIDTH]),

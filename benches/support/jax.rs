@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python-compat");
 
 /// The other side.
-pub(crate) struct Jax {
+pub struct Jax {
     name: &'static str,
     process: Child,
     requests: ChildStdin,
@@ -24,12 +24,12 @@ pub(crate) struct Jax {
 impl Jax {
     /// Starts JAX. Without `OXIDAX_BENCH_PYTHON` there is none, and this says so.
     #[allow(dead_code, reason = "one benchmark says more")]
-    pub(crate) fn start(script: &str) -> Result<Option<Jax>> {
+    pub fn start(script: &str) -> Result<Option<Jax>> {
         Jax::start_with(script, &[])
     }
 
     /// The same with these environment variables.
-    pub(crate) fn start_with(script: &str, variables: &[(&str, &str)]) -> Result<Option<Jax>> {
+    pub fn start_with(script: &str, variables: &[(&str, &str)]) -> Result<Option<Jax>> {
         let Some(python) = std::env::var_os("OXIDAX_BENCH_PYTHON").map(PathBuf::from) else {
             eprintln!(
                 "OXIDAX_BENCH_PYTHON is not set, so JAX's columns are missing; \
@@ -45,7 +45,7 @@ impl Jax {
 
     /// Starts candle or burn, by name. Without `OXIDAX_BENCH_FRAMEWORKS` there is none, and this says so.
     #[allow(dead_code, reason = "one benchmark has them")]
-    pub(crate) fn framework(name: &'static str) -> Result<Option<Jax>> {
+    pub fn framework(name: &'static str) -> Result<Option<Jax>> {
         let Some(program) = std::env::var_os("OXIDAX_BENCH_FRAMEWORKS").map(PathBuf::from) else {
             eprintln!(
                 "OXIDAX_BENCH_FRAMEWORKS is not set, so {name}'s columns are missing; `cargo build --release` in \
@@ -76,7 +76,7 @@ impl Jax {
     }
 
     /// What it measured at a request, in the order in which it says.
-    pub(crate) fn numbers(&mut self, request: &Value) -> Result<Vec<f64>> {
+    pub fn numbers(&mut self, request: &Value) -> Result<Vec<f64>> {
         let answer = self.ask(request)?;
         serde_json::from_value(answer)
             .with_context(|| format!("{}'s answer to {request}", self.name))

@@ -8,22 +8,22 @@ const BATCH: usize = 128;
 
 /// The perceptron.
 #[derive(Tree, Clone)]
-pub(crate) struct Mlp {
+pub struct Mlp {
     layers: Vec<nn::Linear>,
 }
 
 /// Images and their classes.
 #[derive(Tree)]
-pub(crate) struct Batch {
+pub struct Batch {
     images: Array, // f32[b, pixels]
     labels: Array, // i32[b]
 }
 
 /// Model, optimizer state and a batch.
-pub(crate) type Arguments = (Mlp, optim::State, Batch);
+pub type Arguments = (Mlp, optim::State, Batch);
 
 impl Mlp {
-    pub(crate) fn new(key: random::Key) -> Mlp {
+    pub fn new(key: random::Key) -> Mlp {
         let keys = random::split(key, SIZES.len() - 1);
         let pairs = keys.into_iter().zip(SIZES.windows(2));
         Mlp { layers: pairs.map(|(key, n)| nn::Linear::new(key, n[0], n[1])).collect() }
@@ -35,17 +35,17 @@ impl Mlp {
     }
 }
 
-pub(crate) fn optimizer() -> optim::Optimizer {
+pub fn optimizer() -> optim::Optimizer {
     optim::adamw(1e-3)
 }
 
 /// The compiled step: loss, gradient, AdamW.
-pub(crate) fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
+pub fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
     step_with(Mlp::clone)
 }
 
 /// The same; `gather` gives the model as it is to lie while it computes.
-pub(crate) fn step_with(
+pub fn step_with(
     gather: impl Fn(&Mlp) -> Mlp + Send + Sync + 'static,
 ) -> Jit<Arguments, (Mlp, optim::State, Array)> {
     let optimizer = optimizer();
@@ -61,7 +61,7 @@ pub(crate) fn step_with(
     .name("train_step")
 }
 
-pub(crate) fn batch() -> Result<Batch> {
+pub fn batch() -> Result<Batch> {
     let pixels: Vec<f32> = (0..BATCH * SIZES[0]).map(|at| (at % 255) as f32 / 255.0).collect();
     let labels: Vec<i32> = (0..BATCH).map(|at| (at % 10) as i32).collect();
     Ok(Batch {
@@ -71,7 +71,7 @@ pub(crate) fn batch() -> Result<Batch> {
 }
 
 /// Weights drawn as the example draws them, and a batch.
-pub(crate) fn arguments() -> Result<Arguments> {
+pub fn arguments() -> Result<Arguments> {
     let model = Mlp::new(random::key(0));
     let state = optimizer().init(&model);
     Ok((model, state, batch()?))
@@ -79,7 +79,7 @@ pub(crate) fn arguments() -> Result<Arguments> {
 
 /// The same by types alone, with so many images.
 #[allow(dead_code, reason = "benchmarks run it")]
-pub(crate) fn types(images: usize) -> Result<Arguments> {
+pub fn types(images: usize) -> Result<Arguments> {
     let fresh = |key| {
         let model = Mlp::new(key);
         (optimizer().init(&model), model)

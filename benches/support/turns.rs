@@ -13,19 +13,19 @@ const WARM_UP: usize = 3;
 
 /// Microseconds a call, round by round.
 #[derive(Default)]
-pub(crate) struct Times {
-    pub(crate) ours: Vec<f64>,
-    pub(crate) bare: Vec<f64>,
-    pub(crate) jax: Vec<f64>,
+pub struct Times {
+    pub ours: Vec<f64>,
+    pub bare: Vec<f64>,
+    pub jax: Vec<f64>,
 }
 
 /// The program that all sides run.
-pub(crate) fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
+pub fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
     leaves.iter().map(|leaf| leaf + 1.0).collect()
 }
 
 /// The client of the bare side: the same plugin, found the same way.
-pub(crate) fn bare_client(devices: usize) -> Result<Client> {
+pub fn bare_client(devices: usize) -> Result<Client> {
     let config = Config::from_env()?;
     let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
     let plugin = oxidax_pjrt::Plugin::load(&found.path)?;
@@ -33,7 +33,7 @@ pub(crate) fn bare_client(devices: usize) -> Result<Client> {
 }
 
 /// So many calls of each side in each round; JAX is asked by `request`, if it is there.
-pub(crate) fn take_turns(
+pub fn take_turns(
     (rounds, calls): (usize, usize),
     mut ours: impl FnMut() -> Result<()>,
     mut bare: impl FnMut() -> Result<()>,

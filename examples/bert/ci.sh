@@ -3,6 +3,13 @@
 # sentences with those that `transformers` computed from the same weights.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
+# which the library would be built again.
+cargo build --release --workspace --bin bert
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/bert
+# As `.cargo/config.toml` sets it for what cargo runs.
+export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/minilm
 mkdir -p "$folder"
 examples/bert/weights.sh "$folder/weights"
@@ -16,12 +23,12 @@ The recipe takes two eggs and some flour.
 
 A feline rests upon a rug.
 END
-cargo run --release -p bert -- --weights "$folder/weights" --file "$folder/lines.txt" --nearest 1 \
+"$example" --weights "$folder/weights" --file "$folder/lines.txt" --nearest 1 \
     "How do I reset my password?" "The cat sits on the mat." | tee "$folder/output.txt"
 for line in "I forgot my login credentials." "A feline rests upon a rug."; do
     grep -q "^  *0\.[0-9]*  $line\$" "$folder/output.txt" || { echo "bert: \"$line\" is not found" >&2; exit 1; }
 done
 OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --bin bert -- \
     --ignored --exact tests::recorded::on_cpu::vectors_of_the_published_model_are_those_of_transformers | tee "$folder/compared.txt"
-# A name that no test has would pass too. (The whole workspace: else cargo builds the dependencies anew.)
+# A name that no test has would pass too.
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"

@@ -1,4 +1,4 @@
-//! Sentences to vectors: a model, its words, and the compiled programs.
+//! Computes sentence vectors: the model, its tokenizer, and the compiled programs.
 
 use super::model::{Bert, Config, Texts};
 use super::text::WordPiece;
@@ -7,27 +7,27 @@ use oxidax::prelude::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(crate) struct Encoder {
-    pub(crate) model: Bert,
-    pub(crate) config: Config,
-    pub(crate) words: WordPiece,
+pub struct Encoder {
+    pub model: Bert,
+    pub config: Config,
+    pub words: WordPiece,
     program: Jit<(Bert, Texts), Array>,
 }
 
-/// The vectors of some sentences, and what they took.
-pub(crate) struct Embedded {
+/// Sentence vectors, and the time spent computing them.
+pub struct Embedded {
     /// `f32[n, width]`, each of length 1.
-    pub(crate) vectors: Array,
-    /// Programs compiled, one for each length, and the time it took.
-    pub(crate) programs: u64,
-    pub(crate) compiling: Duration,
-    /// All the time but that.
-    pub(crate) computing: Duration,
+    pub vectors: Array,
+    /// Number of compiled programs, one per length, and the compile time.
+    pub programs: u64,
+    pub compiling: Duration,
+    /// The remaining time.
+    pub computing: Duration,
 }
 
 impl Encoder {
-    /// The model of a folder, computing as `policy` says, with sentences cut as [`WordPiece::open`] says.
-    pub(crate) fn open(
+    /// Loads the model of a folder. `policy` sets the dtypes, `longest` truncates sentences.
+    pub fn open(
         folder: &Path,
         longest: Option<usize>,
         policy: nn::DTypePolicy,
@@ -38,8 +38,8 @@ impl Encoder {
         Ok(Encoder { model, config, words, program: jit(embed).name("embed") })
     }
 
-    /// The vectors of sentences, in their order, computed in batches of `size`.
-    pub(crate) fn embed(&self, sentences: &[String], size: usize) -> anyhow::Result<Embedded> {
+    /// Returns the vectors of sentences in order, computed in batches of `size`.
+    pub fn embed(&self, sentences: &[String], size: usize) -> anyhow::Result<Embedded> {
         let (start, before) = (Instant::now(), self.program.stats());
         let width = self.config.width;
         let mut vectors = vec![0.0f32; sentences.len() * width];
@@ -47,7 +47,7 @@ impl Encoder {
             let (texts, numbers) = batch?;
             let found = self.program.call(&self.model, texts)?.to_vec::<f32>()?;
             for (number, vector) in numbers.to_vec::<i32>()?.into_iter().zip(found.chunks(width)) {
-                // Negative where the batch was filled up.
+                // Padding rows have a negative number.
                 if let Ok(number) = usize::try_from(number) {
                     vectors[number * width..][..width].copy_from_slice(vector);
                 }

@@ -1,13 +1,13 @@
-//! BERT-type encoders: how near sentences are to each other, by a published model's own weights.
+//! Computes sentence similarity with pretrained BERT encoders.
 //!
 //! ```text
 //! examples/bert/weights.sh target/minilm                            all-MiniLM-L6-v2, 91 MB
-//! cargo run --release -p bert -- --weights target/minilm "A cat sits." "A feline rests." "Stocks fell."
+//! cargo run --release -p bert -- --weights target/minilm "A cat sits." "A feline rests."
 //! cargo run --release -p bert -- --weights target/minilm --file LINES "Which line is nearest?"
 //! ```
 //!
-//! `--weights` takes any folder of a `BertModel` as Hugging Face has it: `config.json`, `model.safetensors` or its
-//! shards, and `tokenizer.json`. README.md beside this file tells more.
+//! `--weights` accepts any `BertModel` folder in Hugging Face's layout: `config.json`,
+//! `model.safetensors` or its shards, and `tokenizer.json`. README.md has details.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -25,22 +25,22 @@ use oxidax::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Embeds sentences and prints how near they are to each other, or to the lines of a file.
+/// Prints the similarity of sentences to each other, or to the lines of a file.
 #[derive(Parser)]
 struct Options {
     /// A folder with weights and tokenizer.
     #[arg(long)]
     weights: PathBuf,
-    /// A text file; each line that is not empty is a sentence to look among.
+    /// A text file to search; each non-empty line is a sentence.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// How many lines of the file to print for each sentence.
+    /// Number of lines of the file to print per sentence.
     #[arg(long, default_value_t = 5)]
     nearest: usize,
-    /// How many sentences are computed together.
+    /// Number of sentences per batch.
     #[arg(long, default_value_t = 32)]
     batch: usize,
-    /// Cut sentences to so many tokens [what the folder says].
+    /// Truncate sentences to this many tokens [the folder's setting].
     #[arg(long)]
     longest: Option<usize>,
     /// Compute in bf16.
@@ -75,7 +75,7 @@ fn main() -> anyhow::Result<()> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let lines: Vec<String> =
             text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
-        ensure!(!lines.is_empty(), "{} holds no line", path.display());
+        ensure!(!lines.is_empty(), "{} has no lines", path.display());
         let found = encoder.embed(&lines, *batch)?;
         println!(
             "lines     {} at {:.0} a second; {} programs compiled in {:.1} s",
@@ -85,28 +85,28 @@ fn main() -> anyhow::Result<()> {
             found.compiling.as_secs_f64()
         );
         if !sentences.is_empty() {
-            let asked = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
-            let (cosines, places) = nearest(&asked, &found.vectors, options.nearest)?;
-            let each = cosines.chunks(places.len() / sentences.len());
-            let mut places = places.iter();
+            let queries = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
+            let (cosines, indices) = nearest(&queries, &found.vectors, options.nearest)?;
+            let each = cosines.chunks(indices.len() / sentences.len());
+            let mut indices = indices.iter();
             for (sentence, cosines) in sentences.iter().zip(each) {
                 println!("\n{sentence}");
-                for (cosine, &place) in cosines.iter().zip(&mut places) {
+                for (cosine, &place) in cosines.iter().zip(&mut indices) {
                     println!("  {cosine:6.3}  {}", lines[place as usize]);
                 }
             }
-            saved.insert("sentences", asked);
+            saved.insert("sentences", queries);
         }
         saved.insert("lines", found.vectors);
     } else {
-        let asked = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
-        let cosines = asked.matmul(&asked.swapaxes(0, 1)).to_vec::<f32>()?;
+        let queries = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;
+        let cosines = queries.matmul(&queries.swapaxes(0, 1)).to_vec::<f32>()?;
         println!();
         for (sentence, row) in sentences.iter().zip(cosines.chunks(sentences.len())) {
             let row: Vec<String> = row.iter().map(|cosine| format!("{cosine:6.3}")).collect();
             println!("{}  {sentence}", row.join(" "));
         }
-        saved.insert("sentences", asked);
+        saved.insert("sentences", queries);
     }
     if let Some(path) = &options.out {
         checkpoint::save(path, &saved)?;
@@ -115,12 +115,13 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cosines and places of the `n` nearest of the `lines`, `f32[l, width]`, to each of `asked`, `f32[s, width]`: row
-/// by row, the nearest first.
-fn nearest(asked: &Array, lines: &Array, n: usize) -> anyhow::Result<(Vec<f32>, Vec<i32>)> {
+/// Returns the cosines and indices of the `n` nearest `lines` (`f32[l, width]`) for each row of `queries`
+/// (`f32[s, width]`), nearest first.
+fn nearest(queries: &Array, lines: &Array, n: usize) -> anyhow::Result<(Vec<f32>, Vec<i32>)> {
     let n = n.clamp(1, lines.shape()[0]);
-    let found =
-        jit(move |asked: Array, lines: Array| top_k(&asked.matmul(&lines.swapaxes(0, 1)), n, -1));
-    let (cosines, places) = found.call(asked, lines)?;
-    Ok((cosines.to_vec()?, places.to_vec()?))
+    let found = jit(move |queries: Array, lines: Array| {
+        top_k(&queries.matmul(&lines.swapaxes(0, 1)), n, -1)
+    });
+    let (cosines, indices) = found.call(queries, lines)?;
+    Ok((cosines.to_vec()?, indices.to_vec()?))
 }

@@ -1,85 +1,86 @@
-//! BERT: embeddings of tokens, positions and kinds, a stack of transformer layers that look both ways, and on top
-//! either the pooler that it was trained with or the mean that makes sentences comparable.
+//! The BERT encoder: embeddings of tokens, positions and segments, bidirectional transformer layers,
+//! and either the pooler from pretraining or a mean over tokens for sentence similarity.
 //!
-//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for language understanding
-//! (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using Siamese BERT-networks (2019).
+//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for language
+//! understanding (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using Siamese
+//! BERT-networks (2019).
 
 use oxidax::prelude::*;
 
-/// The sizes of a model, and what decides its formulas.
+/// The sizes of a model and its options.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Config {
-    pub(crate) vocabulary: usize,
-    /// The longest text that it can look at.
-    pub(crate) positions: usize,
-    /// How many kinds of tokens there are: those of a first text, those of a second.
-    pub(crate) kinds: usize,
-    pub(crate) width: usize,
-    pub(crate) heads: usize,
-    pub(crate) layers: usize,
-    /// The width inside of a layer's two linear maps.
-    pub(crate) inner: usize,
-    pub(crate) activation: nn::Activation,
-    pub(crate) epsilon: f64,
-    pub(crate) pooling: Pooling,
-    /// Whether the pooler's leaves are there.
-    pub(crate) pooler: bool,
+pub struct Config {
+    pub vocabulary: usize,
+    /// The longest text, in tokens.
+    pub positions: usize,
+    /// Number of segments: tokens of a first and of a second text.
+    pub kinds: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub layers: usize,
+    /// Width between the two linear maps of a layer.
+    pub inner: usize,
+    pub activation: nn::Activation,
+    pub epsilon: f64,
+    pub pooling: Pooling,
+    /// The model has a pooler.
+    pub pooler: bool,
 }
 
-/// What becomes of a text's tokens.
+/// How the vectors of a text's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Pooling {
+pub enum Pooling {
     /// Their mean.
     Mean,
-    /// The first of them alone.
+    /// The first token.
     First,
 }
 
-/// Texts, padded to one length: tokens `i32[b, t]`, their kinds `i32[b, t]`, and how many of them count `i32[b]`.
-pub(crate) type Texts = (Array, Array, Array);
+/// Texts padded to one length: tokens `i32[b, t]`, segments `i32[b, t]` and lengths `i32[b]`.
+pub type Texts = (Array, Array, Array);
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Bert {
-    pub(crate) embeddings: Embeddings,
-    pub(crate) layers: Vec<Layer>,
-    /// What training looked at the first token by, `tanh(pooler.forward(first))`; for heads of your own.
-    pub(crate) pooler: Option<nn::Linear>,
+pub struct Bert {
+    pub embeddings: Embeddings,
+    pub layers: Vec<Layer>,
+    /// The pooler from pretraining: `tanh(pooler.forward(first_token))`. For task heads.
+    pub pooler: Option<nn::Linear>,
     #[tree(static)]
-    pub(crate) pooling: Pooling,
+    pub pooling: Pooling,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Embeddings {
-    pub(crate) word: nn::Embedding,
-    pub(crate) position: nn::Embedding,
-    pub(crate) token_type: nn::Embedding,
-    pub(crate) norm: nn::LayerNorm,
+pub struct Embeddings {
+    pub word: nn::Embedding,
+    pub position: nn::Embedding,
+    pub token_type: nn::Embedding,
+    pub norm: nn::LayerNorm,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Layer {
-    pub(crate) attention: SelfAttention,
-    pub(crate) up: nn::Linear,
-    pub(crate) down: nn::Linear,
-    pub(crate) norm: nn::LayerNorm,
+pub struct Layer {
+    pub attention: SelfAttention,
+    pub up: nn::Linear,
+    pub down: nn::Linear,
+    pub norm: nn::LayerNorm,
     #[tree(static)]
-    pub(crate) activation: nn::Activation,
+    pub activation: nn::Activation,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct SelfAttention {
-    pub(crate) query: nn::Linear,
-    pub(crate) key: nn::Linear,
-    pub(crate) value: nn::Linear,
-    pub(crate) output: nn::Linear,
-    pub(crate) norm: nn::LayerNorm,
+pub struct SelfAttention {
+    pub query: nn::Linear,
+    pub key: nn::Linear,
+    pub value: nn::Linear,
+    pub output: nn::Linear,
+    pub norm: nn::LayerNorm,
     #[tree(static)]
-    pub(crate) heads: usize,
+    pub heads: usize,
 }
 
 impl Bert {
-    /// Random weights as BERT draws them: deviation 0.02, biases zero.
-    pub(crate) fn new(key: random::Key, config: &Config) -> Bert {
+    /// Initializes weights as BERT does: normal with deviation 0.02, biases zero.
+    pub fn new(key: random::Key, config: &Config) -> Bert {
         let [word, position, token_type, layers, pooler] = key.split();
         let table = |key, n| nn::Embedding::with_weight(normal(key, [n, config.width]));
         let layers = random::split(layers, config.layers);
@@ -96,15 +97,15 @@ impl Bert {
         }
     }
 
-    /// What the last layer says of each token, `[b, t, width]`.
-    pub(crate) fn forward(&self, (tokens, kinds, lengths): &Texts) -> Array {
+    /// Returns the last layer's vectors of all tokens, `[b, t, width]`.
+    pub fn forward(&self, (tokens, kinds, lengths): &Texts) -> Array {
         let x = self.embeddings.forward(tokens, kinds);
         self.layers.iter().fold(x, |x, layer| layer.forward(&x, lengths))
     }
 
-    /// A vector of length 1 for each text, `[b, width]` in `f32`: the scalar product of two is their cosine. A row
-    /// without tokens has zeros.
-    pub(crate) fn embed(&self, texts: &Texts) -> Array {
+    /// Returns one vector of length 1 per text, `f32[b, width]`. The dot product of two vectors is
+    /// their cosine similarity. A row without tokens is zero.
+    pub fn embed(&self, texts: &Texts) -> Array {
         let hidden = self.forward(texts).astype(DType::F32);
         let [_, t, _] = hidden.dims();
         let lengths = &texts.2;
@@ -117,7 +118,7 @@ impl Bert {
             }
         };
         let squares = (&vectors * &vectors).sum_axes(axes(-1).keepdims());
-        // As PyTorch's `normalize` has it.
+        // As PyTorch's `normalize`.
         vectors / maximum(sqrt(&squares), 1e-12)
     }
 }
@@ -152,7 +153,7 @@ impl Layer {
         }
     }
 
-    /// `[b, t, width]` of the same. Unlike GPT-2's, these layers normalize behind each sum, not in front.
+    /// Maps `[b, t, width]` to the same shape. Unlike in GPT-2, the norms follow the residual sums.
     fn forward(&self, x: &Array, lengths: &Array) -> Array {
         let x = self.attention.forward(x, lengths);
         let inner = self.activation.forward(&self.up.forward(&x));
@@ -163,12 +164,13 @@ impl Layer {
 impl SelfAttention {
     fn forward(&self, x: &Array, lengths: &Array) -> Array {
         let [b, t, c] = x.dims();
-        let parted =
+        let split_heads =
             |layer: &nn::Linear| reshape(&layer.forward(x), [b, t, self.heads, c / self.heads]);
-        // Nobody looks at the padding.
-        let how = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
-        let (query, key, value) = (parted(&self.query), parted(&self.key), parted(&self.value));
-        let mixed = dot_product_attention(&query, &key, &value, &how);
+        // Masks the padding.
+        let options = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
+        let (query, key, value) =
+            (split_heads(&self.query), split_heads(&self.key), split_heads(&self.value));
+        let mixed = dot_product_attention(&query, &key, &value, &options);
         self.norm.forward(&(x + self.output.forward(&reshape(&mixed, [b, t, c]))))
     }
 }

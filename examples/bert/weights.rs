@@ -1,5 +1,5 @@
-//! Folders in Hugging Face's layout: `config.json`, and `model.safetensors` or its shards; beside them what
-//! `sentence-transformers` adds, `1_Pooling/config.json`.
+//! Loads folders in Hugging Face's layout: `config.json`, `model.safetensors` or its shards, and the
+//! optional `1_Pooling/config.json` of `sentence-transformers`.
 
 use super::model::{Bert, Config, Pooling};
 use anyhow::{Context, ensure};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::Path;
 
-/// `config.json`, as far as it decides what is computed.
+/// The fields of `config.json` that affect the computation.
 #[derive(Deserialize)]
 struct Stored {
     model_type: String,
@@ -49,7 +49,7 @@ fn absolute() -> String {
     "absolute".into()
 }
 
-/// `1_Pooling/config.json`: the modes that are on.
+/// `1_Pooling/config.json`: the active pooling modes.
 #[derive(Deserialize)]
 struct Modes {
     #[serde(default)]
@@ -66,16 +66,16 @@ struct Modes {
     pooling_mode_lasttoken: bool,
 }
 
-/// A model with the weights of a folder, in `f32`.
-pub(crate) fn load(folder: &Path) -> anyhow::Result<(Bert, Config)> {
+/// Loads a model from a folder, in `f32`.
+pub fn load(folder: &Path) -> anyhow::Result<(Bert, Config)> {
     let config = config(folder)?;
     let stored = checkpoint::open(folder)?
-        // Files of a whole language model have the encoder under `bert.`, and its heads beside it.
+        // Full language models store the encoder under `bert.`, beside task heads.
         .rename("bert.*", "*")
         .ignore(["cls.*", "classifier.*", "qa_outputs.*"])
-        // The numbers 0, 1, 2, …, which older files keep.
+        // Constant position ids in older files.
         .ignore(["embeddings.position_ids"])
-        // What TensorFlow's names made of a norm's leaves.
+        // Names converted from TensorFlow.
         .rename("*LayerNorm.gamma", "*LayerNorm.weight")
         .rename("*LayerNorm.beta", "*LayerNorm.bias")
         .rename("*LayerNorm.weight", "*norm.scale")
@@ -101,10 +101,10 @@ pub(crate) fn load(folder: &Path) -> anyhow::Result<(Bert, Config)> {
 fn config(folder: &Path) -> anyhow::Result<Config> {
     let path = folder.join("config.json");
     let stored: Stored = read(&path)?;
-    let mut odd = Vec::new();
+    let mut unsupported = Vec::new();
     let mut refuse = |is: bool, what: String| {
         if is {
-            odd.push(what)
+            unsupported.push(what)
         }
     };
     refuse(stored.model_type != "bert", format!("model_type is `{}`", stored.model_type));
@@ -116,8 +116,8 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
         _ => None,
     };
     refuse(activation.is_none(), format!("hidden_act is `{}`", stored.hidden_act));
-    let places = &stored.position_embedding_type;
-    refuse(places != "absolute", format!("position_embedding_type is `{places}`"));
+    let position_type = &stored.position_embedding_type;
+    refuse(position_type != "absolute", format!("position_embedding_type is `{position_type}`"));
     refuse(stored.is_decoder, "is_decoder is true".into());
     refuse(stored.add_cross_attention, "add_cross_attention is true".into());
     let Stored { hidden_size: width, num_attention_heads: heads, .. } = stored;
@@ -133,7 +133,12 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
     refuse(sizes.contains(&0), "a size is 0".into());
     let divides = heads != 0 && width.is_multiple_of(heads);
     refuse(!divides, format!("hidden_size {width} is not divisible into {heads} heads"));
-    ensure!(odd.is_empty(), "{}: not an encoder as BERT's: {}", path.display(), odd.join("; "));
+    ensure!(
+        unsupported.is_empty(),
+        "{}: unsupported by this BERT encoder: {}",
+        path.display(),
+        unsupported.join("; ")
+    );
     Ok(Config {
         vocabulary: stored.vocab_size,
         positions: stored.max_position_embeddings,
@@ -149,7 +154,7 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
     })
 }
 
-/// The mean, unless the folder says otherwise.
+/// Reads the pooling mode; the mean by default.
 fn pooling(folder: &Path) -> anyhow::Result<Pooling> {
     let path = folder.join("1_Pooling").join("config.json");
     if !path.exists() {
@@ -164,14 +169,11 @@ fn pooling(folder: &Path) -> anyhow::Result<Pooling> {
     match known {
         [true, false] if !other => Ok(Pooling::Mean),
         [false, true] if !other => Ok(Pooling::First),
-        _ => anyhow::bail!(
-            "{}: neither the mean of all tokens alone nor the first alone",
-            path.display()
-        ),
+        _ => anyhow::bail!("{}: the pooling mode is neither mean nor first token", path.display()),
     }
 }
 
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}", path.display()))
 }

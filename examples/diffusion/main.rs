@@ -1,14 +1,14 @@
-//! A diffusion model draws handwritten digits: noise, taken away step by step.
+//! Trains a diffusion model that draws handwritten digits by removing noise step by step.
 //!
 //! ```text
-//! cargo run --release -p diffusion                   the digits beside ../mlp, a drawing in target/diffusion.png
+//! cargo run --release -p diffusion                   trains on ../mlp/data, draws target/diffusion.png
 //! cargo run --release -p diffusion -- --data DIR     a folder of idx files
 //! ```
 //!
-//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with a network of linear layers instead of a
-//! U-Net, which is told the digit that it shall draw. All that is random is drawn inside of compiled programs: the
-//! steps of training run a hundred to a call, and the whole way from noise to digits is one program. Of 500 digits
-//! drawn, 90 % or more are most like a real digit of the class that was asked for.
+//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of a
+//! U-Net, conditioned on the digit to draw. All random numbers are drawn inside compiled programs. One
+//! call runs a hundred training steps, and one program turns noise into digits. For at least 90 % of
+//! 500 drawn digits, the nearest training digit has the requested class.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -21,10 +21,10 @@ use std::time::Instant;
 /// Trains a diffusion model on digits and draws with it.
 #[derive(Parser)]
 struct Options {
-    /// A folder of idx files, gzipped or not [the digits beside `examples/mlp`].
+    /// A folder of idx files, gzipped or not [the digits of `examples/mlp`].
     #[arg(long)]
     data: Option<PathBuf>,
-    /// How many steps to train, rounded up to hundreds.
+    /// Number of training steps, rounded up to hundreds.
     #[arg(long, default_value_t = 3000)]
     steps: usize,
     #[arg(long, default_value_t = 128)]
@@ -33,18 +33,18 @@ struct Options {
     width: usize,
     #[arg(long, default_value_t = 0)]
     seed: i64,
-    /// Where the drawing goes: a file ending in .png.
+    /// The .png file for the drawing.
     #[arg(long, default_value = "target/diffusion.png")]
     out: PathBuf,
 }
 
 const CLASSES: usize = 10;
-/// Steps from a digit to noise, and back.
+/// Number of noise levels between a digit and pure noise.
 const TIMES: usize = 200;
-/// Steps of training in one call of the compiled program.
+/// Training steps per call of the compiled program.
 const PER_CALL: usize = 100;
 
-/// Says what noise is in an image.
+/// Predicts the noise in an image.
 #[derive(Tree, Clone)]
 struct Denoiser {
     image: nn::Linear,
@@ -70,29 +70,29 @@ impl Denoiser {
         }
     }
 
-    /// The noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times `i32[b]`.
+    /// Predicts the noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times `i32[b]`.
     fn forward(&self, images: &Array, times: &Array, classes: &Array) -> Array {
-        // Sines and cosines of the time, from one turn in 6 steps to one in 60,000: Vaswani et al. (2017).
+        // Sines and cosines of the time with periods from 6 to 60,000 steps: Vaswani et al. (2017).
         let rates = exp(&(iota(DType::F32, 32) * (-10_000f64.ln() / 32.0)));
         let angles = times.astype(DType::F32).expand_dims(-1) * rates;
         let time = self.time.forward(&concatenate(&[sin(&angles), cos(&angles)], -1));
-        let told = silu(&(time + self.class.forward(classes)));
+        let condition = silu(&(time + self.class.forward(classes)));
         let add = |x: Array, (norm, mlp): &(nn::LayerNorm, nn::Mlp)| {
-            &x + mlp.forward(&(norm.forward(&x) + &told))
+            &x + mlp.forward(&(norm.forward(&x) + &condition))
         };
         self.noise.forward(&self.blocks.iter().fold(self.image.forward(images), add))
     }
 }
 
-/// How much is left of the variance of a digit's step before, `f32[TIMES]`, and of the digit itself: section 4 of
-/// the paper, its thousand steps made `TIMES`.
+/// Returns alpha and its cumulative product, `f32[TIMES]` each: the fraction of the previous step's
+/// variance, and of the digit's, that is left. Section 4 of the paper, with `TIMES` steps.
 fn schedule() -> (Array, Array) {
     let stretch = 1000.0 / TIMES as f64;
     let kept = 1.0 - linspace(1e-4 * stretch, 0.02 * stretch, TIMES);
     (kept.clone(), kept.cumprod_axis(0))
 }
 
-/// The mean square of what the model takes for noise and is none: algorithm 1. Images are in -1 to 1.
+/// Mean squared error of the predicted noise: algorithm 1. Pixels are in -1..=1.
 fn loss(model: &Denoiser, images: &Array, classes: &Array, key: random::Key) -> Array {
     let [b, _] = images.dims();
     let [times, noise] = key.split();
@@ -100,11 +100,11 @@ fn loss(model: &Denoiser, images: &Array, classes: &Array, key: random::Key) -> 
     let noise = random::normal(noise, images.shape().clone(), DType::F32);
     let left = schedule().1.index(i![&times]).expand_dims(-1);
     let noisy = images * sqrt(&left) + &noise * sqrt(&(1.0 - left));
-    let wrong = model.forward(&noisy, &times, classes) - noise;
-    (&wrong * &wrong).mean()
+    let error = model.forward(&noisy, &times, classes) - noise;
+    (&error * &error).mean()
 }
 
-/// Images of classes `i32[b]`, from noise: algorithm 2, with the digit that is meant kept in -1 to 1.
+/// Draws images of classes `i32[b]`: algorithm 2, with the predicted digit clipped to -1..=1.
 fn draw(model: &Denoiser, classes: &Array, pixels: usize, key: random::Key) -> Array {
     let (kept, left) = schedule();
     let [b] = classes.dims();
@@ -115,13 +115,14 @@ fn draw(model: &Denoiser, classes: &Array, pixels: usize, key: random::Key) -> A
         let (kept, left) = (at(&kept), at(&left));
         let before = &left / &kept;
         let noise = model.forward(&x, &broadcast_to(&time, [b]), classes);
-        let meant = clip(&((&x - noise * sqrt(&(1.0 - &left))) / sqrt(&left)), -1.0, 1.0);
-        // Equations 6 and 7: what the step before looked like, given the digit and this step.
-        let mean = (meant * sqrt(&before) * (1.0 - &kept) + x * sqrt(&kept) * (1.0 - &before))
+        let digit = clip(&((&x - noise * sqrt(&(1.0 - &left))) / sqrt(&left)), -1.0, 1.0);
+        // Equations 6 and 7: the previous step, given the predicted digit and this step.
+        let mean = (digit * sqrt(&before) * (1.0 - &kept) + x * sqrt(&kept) * (1.0 - &before))
             / (1.0 - &left);
         let variance = (1.0 - &before) * (1.0 - &kept) / (1.0 - &left);
-        let fresh = random::normal(random::fold_in(key.clone(), &time), [b, pixels], DType::F32);
-        mean + fresh * sqrt(&maximum(variance, 0.0))
+        let noise_step =
+            random::normal(random::fold_in(key.clone(), &time), [b, pixels], DType::F32);
+        mean + noise_step * sqrt(&maximum(variance, 0.0))
     };
     fori_loop(0, TIMES as i32, step, random::normal(first, [b, pixels], DType::F32))
 }
@@ -132,8 +133,8 @@ fn main() -> anyhow::Result<()> {
     let (train, test) = match &options.data {
         Some(folder) => (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?),
         None => {
-            let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
-            let (test, train) = data::digits(beside)?.split(|row| row % 5 == 0);
+            let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
+            let (test, train) = data::digits(digits)?.split(|row| row % 5 == 0);
             (train, test)
         }
     };
@@ -144,7 +145,7 @@ fn main() -> anyhow::Result<()> {
     let [train, test] = [train.all()?, test.all()?]
         .map(|all| data::Batch { images: all.images * 2.0 - 1.0, labels: all.labels });
 
-    // Batches are drawn where the digits are: in the program.
+    // The program itself draws batches from the digits on the device.
     let optimizer = optim::adamw(1e-3).chain(optim::params_ema(0.995));
     let new = jit(move |key: random::Key| Denoiser::new(key, pixels, width)).name("new");
     let mut model = new.call(random::key(seed))?;
@@ -183,33 +184,33 @@ fn main() -> anyhow::Result<()> {
     }
     let compiling = steps.stats().compile_time.as_secs_f64();
     let seconds = start.elapsed().as_secs_f64() - compiling;
-    // The mean of the last thousand models draws more steadily than the last.
+    // The running mean of the parameters draws better digits than the last parameters.
     let model = if calls > 0 { state.params_ema(&model) } else { model };
     println!("held out      loss {:.4}", held_out.call(&model, &test)?.item::<f32>()?);
-    println!("trained in    {seconds:.1} s, and {compiling:.1} s of compiling");
+    println!("trained in    {seconds:.1} s, plus {compiling:.1} s compile time");
 
     let drawing = jit(move |model: Denoiser, classes: Array, key: random::Key| {
         draw(&model, &classes, pixels, key)
     })
     .name("draw");
-    let asked = iota(DType::I32, 500) % CLASSES as i32;
-    let drawn = drawing.call(&model, &asked, random::key(seed + 2))?;
-    let alike = jit(most_alike).call(&drawn, &train)?;
-    let share = eq(&alike, &asked).astype(DType::F32).mean();
-    println!("recognized    {:.3} of {} drawn", share.item::<f32>()?, asked.size());
+    let classes = iota(DType::I32, 500) % CLASSES as i32;
+    let drawn = drawing.call(&model, &classes, random::key(seed + 2))?;
+    let nearest = jit(nearest_classes).call(&drawn, &train)?;
+    let share = eq(&nearest, &classes).astype(DType::F32).mean();
+    println!("recognized    {:.3} of {} drawn", share.item::<f32>()?, classes.size());
     save(&options.out, &drawn.index(i![..100]), side)?;
     println!("saved         {}", options.out.display());
     Ok(())
 }
 
-/// The class `i32[b]` of the digit that is nearest to each image `[b, pixels]`.
-fn most_alike(images: Array, all: data::Batch) -> Array {
+/// Returns the class `i32[b]` of the training digit nearest to each image `[b, pixels]`.
+fn nearest_classes(images: Array, all: data::Batch) -> Array {
     let squares = (&all.images * &all.images).sum_axes(-1);
     let distances = squares - images.matmul(&all.images.swapaxes(0, 1)) * 2.0;
     all.labels.index(i![&argmin(&distances, -1)])
 }
 
-/// A drawing of images in -1 to 1, `[rows · 10, pixels]`, ten to a row and four times as large.
+/// Saves images `[rows · 10, pixels]` in -1..=1 as a grid, ten per row, enlarged four times.
 fn save(path: &Path, images: &Array, side: usize) -> anyhow::Result<()> {
     let grid = reshape(images, [images.shape()[0] / CLASSES, CLASSES, side, side]);
     let grid = repeat(&repeat(&grid.transpose([0, 2, 1, 3]), 4, 1), 4, 3);
@@ -219,9 +220,9 @@ fn save(path: &Path, images: &Array, side: usize) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     }
-    let size = |n: usize| u32::try_from(n).context("too large a drawing");
+    let size = |n: usize| u32::try_from(n).context("the drawing is too large");
     image::GrayImage::from_raw(size(columns * wide)?, size(rows * high)?, bytes)
-        .context("a byte for each pixel")?
+        .context("one byte per pixel")?
         .save(path)
         .with_context(|| format!("{}", path.display()))
 }

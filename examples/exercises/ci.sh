@@ -2,10 +2,17 @@
 # Runs all exercises for a few steps. They only have to run: no figure passes or fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
+# which the library would be built again.
+cargo build --release --workspace --bin exercises
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/exercises
+# As `.cargo/config.toml` sets it for what cargo runs.
+export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 run() {
-    cargo run --release -p exercises -- "$@"
+    "$example" "$@"
 }
 run platforms --platform cpu --steps 3
 run pipeline --steps 4 --batch 256 --file "$folder/exercises.tfrecord" | tee "$folder/exercises.txt"

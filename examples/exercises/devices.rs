@@ -1,4 +1,4 @@
-//! The same step on one device and on all, the batch of each device larger and larger: where more stops paying.
+//! Finds the batch size per device beyond which throughput stops growing.
 
 use super::training;
 use anyhow::ensure;
@@ -6,22 +6,22 @@ use oxidax::prelude::*;
 use std::time::Instant;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The smallest batch of a device; it is doubled until `--largest`.
+pub struct Options {
+    /// The smallest batch per device. It is doubled up to `--largest`.
     #[arg(long, default_value_t = 8)]
     smallest: usize,
     #[arg(long, default_value_t = 1024)]
     largest: usize,
-    /// How many steps to take the mean of.
+    /// Number of steps to average over.
     #[arg(long, default_value_t = 10)]
     steps: u32,
-    /// How much more throughput, in percent, a doubled batch must bring to have paid.
+    /// The gain in throughput, in percent, that counts as an improvement.
     #[arg(long, default_value_t = 10.0)]
     gain: f64,
 }
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         let Options { smallest, largest, steps, gain } = *self;
         ensure!(
             smallest > 0 && smallest <= largest && steps > 0,
@@ -31,7 +31,7 @@ impl Options {
             oxidax::parallel::set_cpu_devices(8)?;
         }
         let devices = devices()?;
-        println!("batch of a device  {:>2} devices: images/s  one: images/s  ratio", devices.len());
+        println!("batch per device   {:>2} devices: images/s  one: images/s  ratio", devices.len());
         let (mut before, mut full) = (None, None);
         let mut batch = smallest;
         while batch <= largest {
@@ -45,14 +45,14 @@ impl Options {
         }
         match full {
             Some(batch) => {
-                println!("more than {batch} images on a device bring less than {gain} % more");
+                println!("more than {batch} images per device yield less than {gain} % more");
             }
-            None => println!("the largest batch still pays: try `--largest {}`", 2 * largest),
+            None => println!("the largest batch is still better: try `--largest {}`", 2 * largest),
         }
         Ok(())
     }
 
-    /// Images in a second, with so many on each of the devices.
+    /// Returns images per second, with `batch` images on each device.
     fn throughput(&self, devices: &[Device], batch: usize) -> anyhow::Result<f64> {
         let mesh = Mesh::new(devices, [("data", devices.len())])?;
         let (whole, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
@@ -71,10 +71,10 @@ impl Options {
             let loss;
             (model, state, loss) = step.call(model, state, &batch)?;
             if at == 0 || at == self.steps {
-                loss.item::<f32>()?; // waits for all steps so far
+                loss.item::<f32>()?; // waits for all previous steps
             }
             if at == 0 {
-                since = Instant::now(); // the first compiles
+                since = Instant::now(); // the first step compiles
             }
         }
         Ok(images as f64 * f64::from(self.steps) / since.elapsed().as_secs_f64())

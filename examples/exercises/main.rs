@@ -1,15 +1,15 @@
-//! Three exercises in measuring: what compiling costs beside running, what reading ahead is worth, and how large a batch
-//! several devices want.
+//! Three measurement exercises: compile time against run time, the benefit of prefetching, and a good
+//! batch size for several devices.
 //!
 //! ```text
 //! cargo run --release -p exercises -- platforms                 every platform that has a plugin
 //! cargo run --release -p exercises -- platforms --platform cpu
-//! cargo run --release -p exercises -- pipeline                  0, 2 and 4 batches read ahead
-//! cargo run --release -p exercises -- devices                   all devices beside one, batch by batch
+//! cargo run --release -p exercises -- pipeline                  0, 2 and 4 prefetched batches
+//! cargo run --release -p exercises -- devices                   all devices against one
 //! ```
 //!
-//! All use the same model: linear layers 784-1024-1024-10, 1024 images to a batch where nothing else is said. README.md beside this file has
-//! tables and says what to look at.
+//! All use the same model: linear layers 784-1024-1024-10, with 1024 images per batch by default.
+//! README.md in this folder explains the results.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -29,23 +29,23 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compile + first step and a later step, on each platform.
+    /// Time of the first step with compilation, and of later steps, on each platform.
     Platforms(platforms::Options),
-    /// Steps fed from disk and from memory, with and without reading ahead.
+    /// Steps fed from disk and from memory, with and without prefetching.
     Pipeline(pipeline::Options),
-    /// Data-parallel steps with a larger and larger batch on each device.
+    /// Data-parallel steps with growing batches on each device.
     Devices(devices::Options),
 }
 
-/// Pixels of an image, and classes.
+/// Layer widths, from pixels to classes.
 const SIZES: [usize; 4] = [784, 1024, 1024, 10];
 
 type Step = Jit<(nn::Mlp, optim::State, (Array, Array)), (nn::Mlp, optim::State, Array)>;
 
-/// A model, and the step that trains it: the new model and state, and the loss before. Images are `f32[b, 784]`,
-/// labels `i32[b]`.
+/// Returns a model, its optimizer state and a training step, which returns the new model and state and
+/// the loss before the update. Images are `f32[b, 784]`, labels `i32[b]`.
 fn training() -> Result<(nn::Mlp, optim::State, Step), Error> {
-    // The first thing that needs a device, and so an error where there is none.
+    // The first use of a device: report an error if there is none.
     let key = catch(|| random::key(0))?;
     let model = jit(|key: random::Key| nn::Mlp::new(key, &SIZES)).call(key)?;
     let optimizer = optim::adamw(1e-3);

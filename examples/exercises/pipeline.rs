@@ -1,4 +1,4 @@
-//! Steps that are fed while they run: images from a file or from memory, with and without reading ahead.
+//! Feeds training steps from a file or from memory, with and without prefetching.
 
 use super::{SIZES, training};
 use anyhow::{Context, ensure};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     #[arg(long, default_value_t = 1024)]
     batch: usize,
     #[arg(long, default_value_t = 40)]
     steps: usize,
-    /// How many batches are read ahead; 0 reads each when the step before has ended.
+    /// Number of prefetched batches. 0 reads each batch after the previous step has ended.
     #[arg(long, num_args = 1.., default_values_t = [0, 2, 4])]
     depth: Vec<usize>,
-    /// Where the file of images goes, 788 bytes each.
+    /// The path of the image file, with 788 bytes per image.
     #[arg(long, default_value = "target/exercises.tfrecord")]
     file: PathBuf,
-    /// Print where the time of each run went, stage by stage.
+    /// Print the time of each stage.
     #[arg(long)]
     stages: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 type Example = (HostArray, HostArray);
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         let Options { batch, steps, file, .. } = self;
         ensure!(*batch > 0 && *steps > 0, "a batch and steps of at least 1 are needed");
         if let Some(folder) = file.parent() {
@@ -39,17 +39,17 @@ impl Options {
         println!("data         depth  step/ms  waiting/%  bottleneck");
         for &depth in &self.depth {
             let path = file.clone();
-            let read = data::tfrecord(path.as_path()).map(|bytes| decoded(&bytes));
+            let read = data::tfrecord(path.as_path()).map(|bytes| decode_example(&bytes));
             self.measure("from disk", read, depth)?;
         }
         for &depth in &self.depth {
-            let made = Synthetic::new(batch * steps, drawn).stream();
-            self.measure("random", made, depth)?;
+            let synthetic = Synthetic::new(batch * steps, random_example).stream();
+            self.measure("random", synthetic, depth)?;
         }
         Ok(())
     }
 
-    /// Prints a row: the mean of all steps but the first, which compiles.
+    /// Prints a row with the mean of all steps except the first, which compiles.
     fn measure(&self, name: &str, examples: Stream<Example>, depth: usize) -> anyhow::Result<()> {
         let (mut model, mut state, step) = training()?;
         let batches = examples.batch(self.batch);
@@ -58,23 +58,23 @@ impl Options {
             depth => batches.to_device(depth),
         };
         let instruments = batches.instruments();
-        for batch in Synthetic::new(self.batch, drawn).stream().batch(self.batch) {
+        for batch in Synthetic::new(self.batch, random_example).stream().batch(self.batch) {
             (model, state, _) = step.call(model, state, batch?.to_device()?)?;
         }
         let clock = Instant::now();
         for batch in &mut batches {
             let loss;
             (model, state, loss) = step.call(model, state, batch?)?;
-            // Else the program would run ahead of the device, and its waiting would not be the pipeline's.
+            // Without this, the program would run ahead of the device and wait for it instead.
             loss.block_until_ready()?;
         }
-        let took = clock.elapsed().as_secs_f64();
+        let seconds = clock.elapsed().as_secs_f64();
         let report = instruments.report();
         let (waiting, stepping) = (report.waiting.as_secs_f64(), report.stepping.as_secs_f64());
         let bottleneck = report.bottleneck().context("nothing was read")?;
         println!(
             "{name:11}  {depth:5}  {:7.2}  {:9.1}  the {bottleneck}",
-            1e3 * took / self.steps as f64,
+            1e3 * seconds / self.steps as f64,
             100.0 * waiting / (waiting + stepping)
         );
         if self.stages {
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// Random pixels, and a label that they decide.
+/// Random pixels, and a label computed from them.
 fn bytes(index: usize) -> Vec<u8> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(index as u64);
     let mut bytes = vec![0; SIZES[0]];
@@ -99,7 +99,7 @@ fn write(file: &Path, images: usize) -> Result<(), Error> {
     writer.finish()
 }
 
-fn decoded(bytes: &[u8]) -> Result<Example, Error> {
+fn decode_example(bytes: &[u8]) -> Result<Example, Error> {
     let Some((label, pixels)) = bytes.split_last().filter(|(_, pixels)| pixels.len() == SIZES[0])
     else {
         let message = format!("{} bytes, expected {} pixels and a label", bytes.len(), SIZES[0]);
@@ -110,6 +110,6 @@ fn decoded(bytes: &[u8]) -> Result<Example, Error> {
     Ok((image, HostArray::from_slice(&[i32::from(*label)], [])?))
 }
 
-fn drawn(index: usize) -> Result<Example, Error> {
-    decoded(&bytes(index))
+fn random_example(index: usize) -> Result<Example, Error> {
+    decode_example(&bytes(index))
 }

@@ -1,4 +1,4 @@
-//! The same program on every platform: how long the first step takes, compiling included, and how long the later ones.
+//! Measures the first step, with compilation, and later steps on every platform.
 
 use super::{SIZES, training};
 use anyhow::{Context, ensure};
@@ -11,36 +11,36 @@ use std::time::{Duration, Instant};
 const ALL: [&str; 3] = ["cpu", "tpu", "cuda"];
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Measure only these: cpu, tpu, cuda [all that have a plugin].
     #[arg(long, num_args = 1..)]
     platform: Vec<String>,
     #[arg(long, default_value_t = 1024)]
     batch: usize,
-    /// How many steps to take the mean of.
+    /// Number of steps to average over.
     #[arg(long, default_value_t = 20)]
     steps: u32,
-    /// How many seconds a platform has before it is given up; one without a device may wait for it forever.
+    /// Time limit per platform in seconds. Without a device, a platform may wait forever.
     #[arg(long, default_value_t = 120)]
     limit: u64,
-    /// Measure in this process, on the platform that it has.
+    /// Measure in this process, on its own platform.
     #[arg(long, hide = true)]
     here: bool,
 }
 
 impl Options {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub fn run(&self) -> anyhow::Result<()> {
         ensure!(self.batch > 0 && self.steps > 0, "a batch and steps of at least 1 are needed");
         if self.here {
             return self.measure();
         }
         println!("platform  program     compile + first/s  later steps/ms");
-        let asked: Vec<&str> = match self.platform.as_slice() {
+        let platforms: Vec<&str> = match self.platform.as_slice() {
             [] => ALL.to_vec(),
             some => some.iter().map(String::as_str).collect(),
         };
         let mut measured = 0;
-        for platform in &asked {
+        for platform in &platforms {
             // A process has one platform, chosen when it starts.
             let mut child = Command::new(std::env::current_exe()?)
                 .args(["platforms", "--here", "--batch", &self.batch.to_string()])
@@ -54,7 +54,7 @@ impl Options {
             while child.try_wait()?.is_none() && clock.elapsed().as_secs() < self.limit {
                 thread::sleep(Duration::from_millis(50));
             }
-            // Nothing happens to one that has ended.
+            // Has no effect on a process that has ended.
             child.kill()?;
             let child = child.wait_with_output()?;
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -64,19 +64,19 @@ impl Options {
                     println!("{platform:8}  {line}");
                 }
             } else {
-                let told = text(&child.stderr);
-                let why = told.lines().find_map(|line| line.strip_prefix("Error: "));
+                let stderr = text(&child.stderr);
+                let reason = stderr.lines().find_map(|line| line.strip_prefix("Error: "));
                 let late = format!("no result within {} s", self.limit);
-                // Killed, it has no code.
-                let why = child.status.code().map(|_| why.unwrap_or("it failed"));
-                println!("{platform:8}  not measured: {}", why.unwrap_or(&late));
+                // A killed process has no exit code.
+                let reason = child.status.code().map(|_| reason.unwrap_or("it failed"));
+                println!("{platform:8}  not measured: {}", reason.unwrap_or(&late));
             }
         }
         ensure!(
-            measured > 0 && (self.platform.is_empty() || measured == asked.len()),
+            measured > 0 && (self.platform.is_empty() || measured == platforms.len()),
             "{measured} of {} platforms measured: {}",
-            asked.len(),
-            asked.join(", ")
+            platforms.len(),
+            platforms.join(", ")
         );
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Options {
         }
         let forward = jit(|model: nn::Mlp, images: Array| model.forward(&images)).name("forward");
         self.row("forward", || Ok(forward.call(&model, &batch.0)?))?;
-        // Model and state are given away, and others come back in their memory.
+        // Model and state are donated; the results reuse their memory.
         let mut held = Some((model, state));
         self.row("train step", || {
             let (model, state) = held.take().context("an earlier step failed")?;
@@ -103,7 +103,7 @@ impl Options {
         })
     }
 
-    /// Steps follow each other as fast as they are handed over; the clock stops when the last has ended.
+    /// Dispatches steps without waiting; the clock stops when the last one has ended.
     fn row(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Training on several devices: how the model lies on a mesh.
+//! Shardings for training on several devices.
 
 use super::model::Gpt2;
 use super::train::{Recipe, Step};
@@ -8,51 +8,47 @@ use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// Where a training run goes, if not on one device.
+/// Command line options for training on a mesh.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub(crate) struct Spread {
-    /// Train on a mesh of these axes, as in `data=2,model=4`: the batch is cut along `data`, layers along `model`.
+pub struct Spread {
+    /// Mesh axes, as in `data=2,model=4`. `data` splits the batch, `model` the layers.
     #[arg(long)]
     mesh: Option<String>,
-    /// Cut parameters and optimizer state along `data` too, and put each layer together where it is used.
+    /// Also split parameters and optimizer state along `data`, and gather each layer where it is used.
     #[arg(long, requires = "mesh")]
     fsdp: bool,
-    /// A file that says how leaves are cut, one pattern a line and what cuts each axis of the leaf, or `-`:
-    /// `*c_fc.weight - model`.
+    /// A file with one rule per line: a pattern of leaf paths, and a mesh axis or `-` for each array
+    /// axis, as in `*c_fc.weight - model`.
     #[arg(long, requires = "mesh")]
     shardings: Option<PathBuf>,
 }
 
-/// How the arguments of a step lie.
-pub(crate) struct Placed {
+/// Shardings of the arguments of a step.
+pub struct MeshPlan {
     mesh: Mesh,
-    pub(crate) model: TreeSharding,
-    pub(crate) state: TreeSharding,
+    pub model: TreeSharding,
+    pub state: TreeSharding,
     batch: PartitionSpec,
-    /// How the model lies while it computes, if that is otherwise.
+    /// Sharding of the model in the forward pass, if it differs.
     gathered: Option<TreeSharding>,
 }
 
 impl Spread {
-    /// What the command line asks for; nothing without a mesh.
-    pub(crate) fn place(
-        &self,
-        model: &Gpt2,
-        state: &optim::State,
-    ) -> anyhow::Result<Option<Placed>> {
+    /// Returns the shardings that the options describe, or `None` without a mesh.
+    pub fn plan(&self, model: &Gpt2, state: &optim::State) -> anyhow::Result<Option<MeshPlan>> {
         let Some(axes) = &self.mesh else { return Ok(None) };
         let mesh = mesh(axes)?;
         let layers = match &self.shardings {
             Some(path) => read(path)?,
-            None if mesh.size("model").is_some() => by_layers(),
+            None if mesh.size("model").is_some() => layer_rules(),
             None => PartitionRules::default(),
         };
         let computing = layers.shardings(model, &mesh)?;
         let rules = match self.fsdp {
-            true => along_data(model, &layers, &mesh)?,
+            true => fsdp_rules(model, &layers, &mesh)?,
             false => layers,
         };
-        Ok(Some(Placed {
+        Ok(Some(MeshPlan {
             model: rules.shardings(model, &mesh)?,
             state: rules.shardings(state, &mesh)?,
             batch: if mesh.size("data").is_some() { p!["data"] } else { p![] },
@@ -62,9 +58,9 @@ impl Spread {
     }
 }
 
-impl Placed {
-    /// The recipe's step, between arguments that lie so.
-    pub(crate) fn step(&self, recipe: &Recipe) -> anyhow::Result<Step> {
+impl MeshPlan {
+    /// Returns the recipe's step with these shardings.
+    pub fn step(&self, recipe: &Recipe) -> anyhow::Result<Step> {
         let batch = self.mesh.sharding(self.batch.clone())?;
         let step = match self.gathered.clone() {
             None => recipe.step(),
@@ -81,31 +77,34 @@ impl Placed {
     }
 }
 
-/// The mesh of `data=2,model=4`, on as many of the devices.
+/// Parses `data=2,model=4` and builds the mesh from the first devices.
 fn mesh(text: &str) -> anyhow::Result<Mesh> {
     let axis = |part: &str| -> anyhow::Result<(String, usize)> {
-        let (name, size) =
-            part.split_once('=').with_context(|| format!("`{part}` is no `axis=size`"))?;
+        let (name, size) = part
+            .split_once('=')
+            .with_context(|| format!("`{part}` is not of the form `axis=size`"))?;
         let size = size.parse().with_context(|| format!("the size of `{name}`"))?;
         Ok((name.to_owned(), size))
     };
     let axes: Vec<(String, usize)> = text.split(',').map(axis).collect::<Result<_, _>>()?;
-    let (wanted, all) = (axes.iter().map(|(_, size)| size).product::<usize>(), devices()?);
+    let (needed, all) = (axes.iter().map(|(_, size)| size).product::<usize>(), devices()?);
     ensure!(
-        wanted <= all.len(),
-        "the mesh {text} takes {wanted} devices, there are {}; `OXIDAX_CPU_DEVICES={wanted}` shows as many on a CPU",
+        needed <= all.len(),
+        "the mesh {text} needs {needed} devices, there are {}; set `OXIDAX_CPU_DEVICES={needed}` for \
+         virtual CPU devices",
         all.len()
     );
     let axes: Vec<(&str, usize)> = axes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
-    Ok(Mesh::new(&all[..wanted], axes)?)
+    Ok(Mesh::new(&all[..needed], axes)?)
 }
 
-/// Of each two layers the first by columns, the second by rows. Queries, keys and values lie side by side in GPT-2's files,
-/// so the compiler has to exchange parts of them; `examples/parallel` keeps them apart.
-fn by_layers() -> PartitionRules {
+/// Splits pairs of layers as Megatron does: the first by columns, the second by rows. GPT-2's files store
+/// queries, keys and values side by side, so the compiler inserts extra communication;
+/// `examples/parallel` stores them separately.
+fn layer_rules() -> PartitionRules {
     let mut rules = Vec::new();
     for (pair, (first, second)) in [("attn", ("c_attn", "c_proj")), ("mlp", ("c_fc", "c_proj"))] {
-        // In a stack the layers come first.
+        // Stacked layers have a leading layer axis.
         rules.push((format!("*h.stack.{pair}.{first}.weight"), p![None, None, "model"]));
         rules.push((format!("*h.stack.{pair}.{first}.bias"), p![None, "model"]));
         rules.push((format!("*h.stack.{pair}.{second}.weight"), p![None, "model"]));
@@ -116,13 +115,14 @@ fn by_layers() -> PartitionRules {
     PartitionRules::new(rules)
 }
 
-/// The same, each leaf cut along `data` besides: its longest axis that is whole and can be.
-fn along_data(
+/// Adds `data` to the spec of each leaf, on its longest divisible axis that is not split yet.
+fn fsdp_rules(
     model: &Gpt2,
     layers: &PartitionRules,
     mesh: &Mesh,
 ) -> anyhow::Result<PartitionRules> {
-    let parts = mesh.size("data").context("`--fsdp` cuts along `data`, which the mesh has not")?;
+    let parts =
+        mesh.size("data").context("`--fsdp` splits along `data`, but the mesh has no such axis")?;
     let leaves = tree::paths(model).into_iter().zip(tree::leaves(model));
     Ok(PartitionRules::new(leaves.map(|(path, leaf)| {
         let (shape, mut spec) = (leaf.shape(), layers.spec(&path).cloned().unwrap_or_default());
@@ -135,7 +135,7 @@ fn along_data(
     })))
 }
 
-/// The rules of a file.
+/// Reads rules from a file.
 fn read(path: &Path) -> anyhow::Result<PartitionRules> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     let mut rules = Vec::new();

@@ -1,4 +1,4 @@
-//! The text to train on: read, made into tokens, its last part held out.
+//! The training text: reading, tokenizing, and holding out the last part.
 
 use super::tokenizer::Tokenizer;
 use anyhow::{Context, ensure};
@@ -8,15 +8,15 @@ use oxidax::prelude::*;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Tokens to train on, and tokens to measure by.
-pub(crate) struct Corpus {
+/// Training tokens and held-out tokens.
+pub struct Corpus {
     train: File,
     held_out: File,
     block: usize,
 }
 
-/// The files one after the other, those that end in `.gz` unpacked.
-pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<String> {
+/// Concatenates files, unpacking those that end in `.gz`.
+pub fn read(paths: &[PathBuf]) -> anyhow::Result<String> {
     let mut text = String::new();
     for path in paths {
         let name = || format!("{}", path.display());
@@ -31,14 +31,14 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<String> {
 }
 
 impl Corpus {
-    /// The first nine tenths of a text's characters to train on, the rest held out; windows of `block` tokens.
-    pub(crate) fn new(text: &str, tokenizer: &Tokenizer, block: usize) -> anyhow::Result<Corpus> {
+    /// Uses the first nine tenths of the characters for training, in windows of `block` tokens.
+    pub fn new(text: &str, tokenizer: &Tokenizer, block: usize) -> anyhow::Result<Corpus> {
         let part = |name: &str, text: &str| {
             let tokens = tokenizer.encode(text)?;
             let n = tokens.len();
             ensure!(
                 n > block,
-                "the {name} part has {n} tokens, a window of {block} takes one more"
+                "the {name} part has {n} tokens, but a window of {block} needs one more than its size"
             );
             let bytes: Vec<u8> = tokens.into_iter().flat_map(u32::to_le_bytes).collect();
             Ok(File::in_memory(Path::new(name), bytes))
@@ -52,24 +52,20 @@ impl Corpus {
         Ok(Tokens::open(file, TokenWidth::U32, self.block)?)
     }
 
-    /// How many tokens there are to train on, and how many are held out.
-    pub(crate) fn tokens(&self) -> anyhow::Result<(u64, u64)> {
+    /// Returns the number of training tokens and of held-out tokens.
+    pub fn tokens(&self) -> anyhow::Result<(u64, u64)> {
         Ok((self.windows(&self.train)?.tokens(), self.windows(&self.held_out)?.tokens()))
     }
 
-    /// Batches without end of windows from anywhere in the training part: tokens and those one place later,
+    /// Returns an endless stream of random training windows: tokens and next tokens,
     /// `i32[batch, block]` each.
-    pub(crate) fn batches(
-        &self,
-        batch: usize,
-        seed: u64,
-    ) -> anyhow::Result<Stream<(Array, Array)>> {
+    pub fn batches(&self, batch: usize, seed: u64) -> anyhow::Result<Stream<(Array, Array)>> {
         let windows = self.windows(&self.train)?.stride(1);
         Ok(windows.shuffled(seed).stream().repeat_forever().batch(batch).to_device(2))
     }
 
-    /// The held-out windows, one behind the other, in batches; the same at every call.
-    pub(crate) fn held_out(&self, batch: usize) -> anyhow::Result<Stream<(HostArray, HostArray)>> {
+    /// Returns batches of non-overlapping held-out windows, the same at every call.
+    pub fn held_out(&self, batch: usize) -> anyhow::Result<Stream<(HostArray, HostArray)>> {
         let windows = self.windows(&self.held_out)?;
         let batch = batch.min(windows.len());
         Ok(windows.shuffled(0).stream().batch(batch))

@@ -1,4 +1,4 @@
-//! From text to tokens and back: GPT-2's byte-level BPE from files, or single characters.
+//! Tokenizers: GPT-2's byte-level BPE from files, or single characters.
 
 use anyhow::{Context, anyhow, bail};
 use std::fs;
@@ -12,19 +12,19 @@ const PARTS: [&str; 2] = ["vocab.json", "merges.txt"];
 const CHARACTERS: &str = "characters.json";
 const END_OF_TEXT: &str = "<|endoftext|>";
 
-/// What a model's tokens stand for.
-pub(crate) enum Tokenizer {
-    /// Pairs of bytes merged in a learned order; Sennrich, Haddow, Birch: Neural machine translation of rare words
-    /// with subword units (2016).
+/// Maps text to tokens and back.
+pub enum Tokenizer {
+    /// Byte-pair encoding: Sennrich, Haddow, Birch: Neural machine translation of rare words with
+    /// subword units (2016).
     Bpe(Box<Bpe>),
-    /// Token `n` is the `n`-th of these, in order.
+    /// Token `n` is the `n`-th character.
     Characters(Vec<char>),
 }
 
 impl Tokenizer {
-    /// The tokenizer of a folder: `tokenizer.json`, or `vocab.json` with `merges.txt`, or what [`save`](Self::save)
-    /// wrote.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Tokenizer> {
+    /// Loads `tokenizer.json`, or `vocab.json` with `merges.txt`, or a file written by
+    /// [`save`](Self::save).
+    pub fn open(folder: &Path) -> anyhow::Result<Tokenizer> {
         let at = |name: &str| folder.join(name);
         let wrong = |name: &str, error| anyhow!("{}: {error}", at(name).display());
         if at(WHOLE).exists() {
@@ -50,26 +50,26 @@ impl Tokenizer {
         }
         let [vocabulary, merges] = PARTS;
         let folder = folder.display();
-        bail!("{folder} holds no tokenizer: {WHOLE}, {vocabulary} with {merges}, or {CHARACTERS}")
+        bail!("{folder} has no tokenizer: {WHOLE}, {vocabulary} with {merges}, or {CHARACTERS}")
     }
 
-    /// One token for each character that occurs in a text.
-    pub(crate) fn characters(text: &str) -> Tokenizer {
+    /// Makes one token for each character of a text.
+    pub fn characters(text: &str) -> Tokenizer {
         let mut characters: Vec<char> = text.chars().collect();
         characters.sort_unstable();
         characters.dedup();
         Tokenizer::Characters(characters)
     }
 
-    /// How many tokens there are.
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of tokens.
+    pub fn len(&self) -> usize {
         match self {
             Tokenizer::Bpe(bpe) => bpe.get_vocab_size(true),
             Tokenizer::Characters(characters) => characters.len(),
         }
     }
 
-    pub(crate) fn encode(&self, text: &str) -> anyhow::Result<Vec<u32>> {
+    pub fn encode(&self, text: &str) -> anyhow::Result<Vec<u32>> {
         match self {
             Tokenizer::Bpe(bpe) => {
                 let encoding = bpe.encode(text, false).map_err(|error| anyhow!("{error}"))?;
@@ -87,7 +87,7 @@ impl Tokenizer {
         }
     }
 
-    pub(crate) fn decode(&self, tokens: &[u32]) -> anyhow::Result<String> {
+    pub fn decode(&self, tokens: &[u32]) -> anyhow::Result<String> {
         match self {
             Tokenizer::Bpe(bpe) => bpe.decode(tokens, false).map_err(|error| anyhow!("{error}")),
             Tokenizer::Characters(characters) => tokens
@@ -100,8 +100,8 @@ impl Tokenizer {
         }
     }
 
-    /// Writes it beside a model, where [`open`](Self::open) finds it.
-    pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
+    /// Writes the tokenizer to a folder, for [`open`](Self::open).
+    pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
         match self {
             Tokenizer::Bpe(bpe) => {

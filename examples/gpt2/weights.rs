@@ -1,7 +1,8 @@
-//! Folders in Hugging Face's layout: `config.json`, and `model.safetensors` or its shards.
+//! Loads and saves folders in Hugging Face's layout: `config.json`, and `model.safetensors` or its
+//! shards.
 //!
-//! Matrices of GPT-2 are stored `[in, out]`, as `nn::Linear` has them; the head is not stored, since it is the
-//! token embedding.
+//! GPT-2's matrices are stored `[in, out]`, as in `nn::Linear`. The head is not stored, because it is
+//! the token embedding.
 
 use super::model::{Config, Gpt2};
 use anyhow::{Context, ensure};
@@ -11,10 +12,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The name of the token embedding, which is the head too.
+/// The name of the token embedding, which is also the head.
 const TABLE: &str = "wte.weight";
 
-/// `config.json`, as far as it decides what is computed.
+/// The fields of `config.json` that affect the computation.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     model_type: String,
@@ -50,16 +51,16 @@ fn yes() -> bool {
     true
 }
 
-/// A model with the weights of a folder, in `f32`.
-pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)> {
+/// Loads a model from a folder, in `f32`.
+pub fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)> {
     let config = Config { dropout, ..config(folder)? };
     let stored = || -> anyhow::Result<checkpoint::Reader> {
         Ok(checkpoint::open(folder)?
-            // Files of the whole language model have it in front of names, those of its trunk do not.
+            // Full language models have this prefix, bare transformers do not.
             .rename("transformer.*", "*")
             .rename("h.*.*", "h.layers[*].*")
             .rename("*ln_*.weight", "*ln_*.scale")
-            // The mask of causal attention, which older files keep.
+            // Causal masks in older files.
             .ignore(["*.attn.bias", "*.attn.masked_bias"])
             .convert(["*"]))
     };
@@ -76,10 +77,10 @@ pub(crate) fn load(folder: &Path, dropout: f64) -> anyhow::Result<(Gpt2, Config)
     Ok((weights.ignore(["lm_head.weight"]).load(&template)?, config))
 }
 
-/// Writes a model where [`load`] and `transformers` find it.
-pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Result<()> {
+/// Saves a model for [`load`] and `transformers`.
+pub fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    // Of the published vocabulary the last token ends a text; `transformers` supposes that of any.
+    // `transformers` expects an end-of-text token, which is the last of the published vocabulary.
     let end = (config.vocabulary == 50257).then_some(50256);
     let stored = Stored {
         model_type: "gpt2".into(),
@@ -101,13 +102,13 @@ pub(crate) fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Resu
     fs::write(folder.join("config.json"), serde_json::to_string_pretty(&stored)? + "\n")?;
     let model = Gpt2 { h: model.h.unrolled(), ..model.clone() };
     let names =
-        tree::paths(&model).into_iter().map(|path| format!("transformer.{}", name_of(&path)));
+        tree::paths(&model).into_iter().map(|path| format!("transformer.{}", stored_name(&path)));
     let leaves: BTreeMap<String, Array> = names.zip(tree::leaves(&model)).collect();
     Ok(checkpoint::save(folder.join("model.safetensors"), &leaves)?)
 }
 
-/// The name in a file of the leaf at a path, as [`load`] reads it: `h.3.ln_1.weight` for `h.layers[3].ln_1.scale`.
-pub(crate) fn name_of(path: &str) -> String {
+/// Returns the name in a file of the leaf at a path: `h.3.ln_1.weight` for `h.layers[3].ln_1.scale`.
+pub fn stored_name(path: &str) -> String {
     path.replace("h.layers[", "h.").replace(']', "").replace(".scale", ".weight")
 }
 
@@ -117,10 +118,10 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
     let stored: Stored =
         serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
     let Stored { vocab_size, n_positions, n_embd, n_head, n_layer, .. } = stored;
-    let mut odd = Vec::new();
+    let mut unsupported = Vec::new();
     let mut refuse = |is: bool, what: String| {
         if is {
-            odd.push(what)
+            unsupported.push(what)
         }
     };
     refuse(stored.model_type != "gpt2", format!("model_type is `{}`", stored.model_type));
@@ -138,7 +139,12 @@ fn config(folder: &Path) -> anyhow::Result<Config> {
     refuse([vocab_size, n_positions, n_embd, n_head, n_layer].contains(&0), "a size is 0".into());
     let divides = n_head != 0 && n_embd.is_multiple_of(n_head);
     refuse(!divides, format!("n_embd {n_embd} is not divisible into {n_head} heads"));
-    ensure!(odd.is_empty(), "{}: not a GPT-2 as published: {}", path.display(), odd.join("; "));
+    ensure!(
+        unsupported.is_empty(),
+        "{}: unsupported by this GPT-2: {}",
+        path.display(),
+        unsupported.join("; ")
+    );
     Ok(Config {
         vocabulary: vocab_size,
         positions: n_positions,

@@ -5,14 +5,21 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
+# which the library would be built again.
+cargo build --release --workspace --bin mlp
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/mlp
+# As `.cargo/config.toml` sets it for what cargo runs.
+export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
+
 data=$(examples/fashion_mnist.sh)
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fashion-mnist
 
 # What an earlier run left must not pass for this one's.
 rm -f "$folder/losses.txt" "$folder/output.txt"
-cargo run --release -p mlp -- --data "$data" \
+"$example" --data "$data" \
     --losses "$folder/losses.txt" --checkpoint "$folder/mlp.safetensors" | tee "$folder/output.txt"
 OXIDAX_FASHION_RUN="$folder" cargo test --workspace --test cpu -- \
     --ignored --exact parity::mlp::on_cpu::a_run_on_fashion_mnist_is_that_of_jax | tee "$folder/compared.txt"
-# A name that no test has would pass too. (The whole workspace: else cargo builds the dependencies anew.)
+# A name that no test has would pass too.
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"

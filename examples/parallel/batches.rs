@@ -1,4 +1,4 @@
-//! What the models learn from: the tragedies of `examples/gpt2`, the digits of `examples/mlp`.
+//! Training data: the tragedies of `examples/gpt2` and the digits of `examples/mlp`.
 
 use super::model::Batch;
 use anyhow::ensure;
@@ -9,9 +9,9 @@ use std::io::Read;
 const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpt2/data/tragedies.txt.gz");
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
 
-/// Characters and those one place later, `i32[b, t]` each, from all over the text; and how many kinds of tokens there
-/// are, rounded up to a multiple of 16, so that tables can be cut.
-pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
+/// Returns the vocabulary size and batches of characters and next characters, `i32[b, t]` each, from
+/// the whole text. The vocabulary size is rounded up to a multiple of 16, so that tables can be split.
+pub fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
     let mut text = String::new();
     MultiGzDecoder::new(std::fs::File::open(TEXT)?).read_to_string(&mut text)?;
     let mut known: Vec<char> = text.chars().collect();
@@ -19,9 +19,9 @@ pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, V
     known.dedup();
     let number = |c| known.binary_search(&c).map_or(0, |at| at as i32);
     let tokens: Vec<i32> = text.chars().map(number).collect();
-    ensure!(tokens.len() > t + 1, "{} characters are no window of {t}", tokens.len());
+    ensure!(tokens.len() > t + 1, "{} characters are too few for a window of {t}", tokens.len());
     let batch = |at: usize| -> Result<Batch, Error> {
-        // A step that shares no factor with most lengths visits nearly all places before it comes back.
+        // A prime stride visits nearly all offsets before it repeats.
         let place = |row: usize| (at * b + row) * 7919 % (tokens.len() - t - 1);
         let window = |from: usize| tokens[from..from + t].iter().copied();
         let rows = |later: usize| -> Vec<i32> {
@@ -33,8 +33,8 @@ pub(crate) fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, V
     Ok((known.len().next_multiple_of(16), batches))
 }
 
-/// Images `f32[b, 64]` and labels `i32[b]`, in the file's order, again from its start when it ends.
-pub(crate) fn digits(steps: usize, b: usize) -> anyhow::Result<Vec<Batch>> {
+/// Returns images `f32[b, 64]` and labels `i32[b]` in file order, repeating the file.
+pub fn digits(steps: usize, b: usize) -> anyhow::Result<Vec<Batch>> {
     let digits = data::digits(DIGITS)?;
     let batch = |at: usize| -> Result<Batch, Error> {
         let rows = (at * b..(at + 1) * b).map(|row| row % digits.len());

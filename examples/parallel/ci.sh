@@ -3,9 +3,14 @@
 # example compares them), lower in the end, through the collectives that are meant.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
+# which the library would be built again.
+cargo build --release --workspace --bin parallel
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/parallel
+# As `.cargo/config.toml` sets it for what cargo runs.
+export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 log=$(realpath -m "${CARGO_TARGET_DIR:-target}")/parallel.log
-cargo build --release -p parallel
-example=$(dirname "$log")/release/parallel
 
 check() { # collectives recipe [option…]
     local wanted=$1

@@ -1,14 +1,14 @@
-//! Data parallel: every device has the whole model and a part of the batch.
+//! Data parallel: every device holds the model and a part of the batch.
 //!
-//! The program is the one for one device. The mean of the loss goes over the whole batch, so the compiler adds up the
-//! gradients of all parts: an all-reduce, as long as the parameters.
+//! The program equals the one for a single device. The loss is a mean over the whole batch, so the
+//! compiler sums the gradients of all parts with an all-reduce of the size of the parameters.
 
 use super::model::Model;
 use super::train::Recipe;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
-pub(crate) fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
+pub fn recipe<M: Model>(devices: &[Device]) -> Result<Recipe<M>, Error> {
     Ok(Recipe {
         mesh: Mesh::new(devices, [("data", devices.len())])?,
         rules: PartitionRules::default(),

@@ -1,15 +1,17 @@
-//! Expert parallel: a mixture of experts in place of the feed-forward, some experts on each device.
+//! Expert parallel: a mixture of experts instead of the feed-forward layers, with some experts per
+//! device.
 //!
-//! A router picks two experts for each token. Devices have parts of the batch, so tokens travel to the devices of their
-//! experts and back: two exchanges of all with all in each block, and as many backward. An expert takes up to a fixed
-//! number of tokens from each device; those for which it has no room go past it on the residual stream. A second loss asks
-//! the router to use all experts alike.
+//! A router picks two experts per token. The batch is split over devices, so tokens travel to their
+//! experts and back: two all-to-alls per block forward, and two backward. An expert accepts a fixed
+//! number of tokens per device; further tokens skip it on the residual stream. An auxiliary loss
+//! balances the experts.
 //!
-//! Choosing is not continuous: where a token's second and third expert are as likely to the last digits, two machines may
-//! choose differently. Losses on a mesh agree with one device's to some 1e-4 where this happens, to 1e-6 where it does not.
+//! Routing is not continuous: where a token's second and third expert are equally likely up to the last
+//! digits, two runs may choose differently. Losses then agree with one device's within 1e-4, otherwise
+//! within 1e-6.
 //!
-//! Lepikhin et al.: GShard: scaling giant models with conditional computation and automatic sharding (2020); Fedus,
-//! Zoph, Shazeer: Switch transformers (2021), section 2.2, for the second loss.
+//! Lepikhin et al.: GShard: scaling giant models with conditional computation and automatic sharding
+//! (2020). The auxiliary loss: Fedus, Zoph, Shazeer: Switch transformers (2021), section 2.2.
 
 use super::model::{Batch, Gpt, Sizes, causal};
 use super::train::Recipe;
@@ -18,15 +20,15 @@ use oxidax::prelude::*;
 use std::sync::Arc;
 
 const AXIS: &str = "expert";
-/// How many experts see a token.
+/// Experts per token.
 const CHOICES: usize = 2;
-/// How many tokens an expert takes, where 1 is its share if the router uses all alike.
+/// Capacity of an expert, relative to its share under perfect balance.
 const CAPACITY: f64 = 1.25;
-/// What the second loss counts.
+/// Weight of the auxiliary loss.
 const BALANCE: f64 = 0.01;
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Experts {
+pub struct Experts {
     /// `[width, experts]`
     router: nn::Linear,
     /// `[experts, width, 4 · width]`
@@ -35,7 +37,7 @@ pub(crate) struct Experts {
     down: Array,
 }
 
-pub(crate) fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Experts> {
+pub fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Experts> {
     let width = sizes.width;
     Gpt::with(key, sizes, |key| {
         let [router, up, down] = key.split();
@@ -51,10 +53,7 @@ pub(crate) fn model(key: random::Key, sizes: &Sizes, experts: usize) -> Gpt<Expe
     })
 }
 
-pub(crate) fn recipe(
-    devices: &[Device],
-    model: &Gpt<Experts>,
-) -> Result<Recipe<Gpt<Experts>>, Error> {
+pub fn recipe(devices: &[Device], model: &Gpt<Experts>) -> Result<Recipe<Gpt<Experts>>, Error> {
     let mesh = Mesh::new(devices, [(AXIS, devices.len())])?;
     let rules = PartitionRules::new([("*feed.up", p![AXIS]), ("*feed.down", p![AXIS])]);
     let parameters = rules.shardings(model, &mesh)?;
@@ -72,12 +71,12 @@ pub(crate) fn recipe(
     })
 }
 
-/// The same on one device, where tokens are routed in as many `groups`.
-pub(crate) fn plain_loss(model: &Gpt<Experts>, batch: &Batch, groups: usize) -> Array {
+/// The loss on one device, with tokens routed in `groups` groups.
+pub fn plain_loss(model: &Gpt<Experts>, batch: &Batch, groups: usize) -> Array {
     loss(model, batch, |experts, x| experts.together(x, groups))
 }
 
-/// `feed` gives what the experts say of `[b, t, width]`, and how unevenly they are used.
+/// `feed` maps `[b, t, width]` to the experts' output and the auxiliary loss.
 fn loss(
     model: &Gpt<Experts>,
     (tokens, next): &Batch,
@@ -96,7 +95,7 @@ fn loss(
 }
 
 impl Experts {
-    /// Tokens `[b, t, width]` of this device, through the experts of all.
+    /// Sends this device's tokens `[b, t, width]` through the experts of all devices.
     fn spread(&self, x: &Array) -> (Array, Array) {
         let (queues, shares, uneven) = self.sorted(x);
         // From `[experts, room, width]` on each device to `[own experts, devices · room, width]`.
@@ -105,7 +104,7 @@ impl Experts {
         (reshape(&einsum("ser,erc->sc", [&shares, &back]), x.shape()), uneven)
     }
 
-    /// Tokens `[b, t, width]` in groups of neighbouring texts, through experts that are all here.
+    /// Sends tokens `[b, t, width]`, in groups of neighbouring texts, through local experts.
     fn together(&self, x: &Array, groups: usize) -> (Array, Array) {
         let [b, t, width] = x.dims();
         let grouped = reshape(x, [groups, b / groups, t, width]);
@@ -116,8 +115,8 @@ impl Experts {
         (reshape(&einsum("gser,egrc->gsc", [&shares, &back]), x.shape()), uneven.mean())
     }
 
-    /// The tokens as they wait for each expert, `[experts, room, width]`; each token's shares in these places, `[tokens,
-    /// experts, room]`; and how unevenly experts are used, 1 if they are used alike.
+    /// Routes tokens. Returns the queue of each expert `[experts, room, width]`, the weights with which
+    /// tokens read the results `[tokens, experts, room]`, and the imbalance, which is 1 if balanced.
     fn sorted(&self, x: &Array) -> (Array, Array, Array) {
         let [b, t, width] = x.dims();
         let (n, x) = (b * t, reshape(x, [b * t, width]));
@@ -127,11 +126,11 @@ impl Experts {
 
         let (shares, chosen) = top_k(&chances, CHOICES, -1);
         let shares = &shares / shares.sum_axes(axes(-1).keepdims());
-        // All first choices queue before all second ones: `[choices · tokens, experts]`.
+        // First choices queue before second choices: `[choices · tokens, experts]`.
         let wishes = one_hot(&chosen.transpose([1, 0]), experts);
         let queue = reshape(&wishes, [CHOICES * n, experts]);
         let before = (&queue.cumsum_axis(0) - &queue) * &queue;
-        // Who comes when the room is full has no place, and a row of zeros.
+        // A token beyond the capacity gets a row of zeros.
         let place = one_hot(&before.sum_axes([-1]).astype(DType::I32), room);
         let places = reshape(&einsum("xe,xr->xer", [&queue, &place]), [CHOICES, n, experts, room]);
 
@@ -142,7 +141,7 @@ impl Experts {
         (queues, shares, uneven)
     }
 
-    /// What the experts make of their queues, `[experts, …, width]`.
+    /// Applies the experts to their queues, `[experts, …, width]`.
     fn work(&self, queues: &Array) -> Array {
         let hidden = gelu(&einsum("erc,ech->erh", [queues, &self.up]));
         einsum("erh,ehc->erc", [&hidden, &self.down])

@@ -1,29 +1,32 @@
-//! Fully sharded data parallel (ZeRO-3): besides the batch, parameters and optimizer state are cut over all devices.
+//! Fully sharded data parallel (ZeRO-3): the batch, parameters and optimizer state are split over all
+//! devices.
 //!
-//! Each device keeps one part of every array. Where a step needs a parameter it is put together (all-gather), used, and
-//! thrown away; its gradient, added up over the parts of the batch, is cut again, and each device updates the part
-//! that it keeps.
+//! Each device stores one shard of every array. A step gathers a parameter where it needs it
+//! (all-gather) and discards it after use. Gradients are summed over the batch and split again, and each
+//! device updates its own shards.
 //!
-//! Rajbhandari, Rasley, Ruwase, He: ZeRO: memory optimizations toward training trillion parameter models (2020).
+//! Rajbhandari, Rasley, Ruwase, He: ZeRO: memory optimizations toward training trillion parameter
+//! models (2020).
 
 use super::model::Model;
 use super::train::Recipe;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
-pub(crate) fn recipe<M: Model>(devices: &[Device], model: &M) -> Result<Recipe<M>, Error> {
+pub fn recipe<M: Model>(devices: &[Device], model: &M) -> Result<Recipe<M>, Error> {
     let mesh = Mesh::new(devices, [("data", devices.len())])?;
     let whole = mesh.replicated();
     Ok(Recipe {
         rules: rules(model, devices.len()),
         mesh,
         batch: p!["data"],
-        // Without this line the compiler may cut what it computes along a parameter's axis in place of the batch's.
+        // Without the constraint, the compiler may split the computation along a parameter's axis
+        // instead of the batch axis.
         loss: Arc::new(move |model: &M, batch| with_sharding_constraint(model, &whole).loss(batch)),
     })
 }
 
-/// Every leaf cut along its longest axis that can be; what cannot be cut is whole everywhere.
+/// Splits every leaf along its longest divisible axis; other leaves are replicated.
 fn rules<T: Tree>(model: &T, parts: usize) -> PartitionRules {
     let leaves = tree::paths(model).into_iter().zip(tree::leaves(model));
     PartitionRules::new(leaves.map(|(path, leaf)| {

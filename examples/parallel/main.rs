@@ -1,20 +1,21 @@
-//! One training step, spread over eight devices in seven ways.
+//! Trains on eight devices in seven ways, and compares each with one device.
 //!
 //! ```text
-//! cargo run --release -p parallel -- data                   each device a part of the batch
-//! cargo run --release -p parallel -- fsdp                   and a part of every parameter
-//! cargo run --release -p parallel -- tensor --model mlp     each device a part of every layer
-//! cargo run --release -p parallel -- data-tensor            both, on a mesh of two axes
-//! cargo run --release -p parallel -- sequence               each device a part of every text: ring attention
-//! cargo run --release -p parallel -- pipeline               each device some of the layers
-//! cargo run --release -p parallel -- experts                each device some of the experts
+//! cargo run --release -p parallel -- data                   split the batch
+//! cargo run --release -p parallel -- fsdp                   also split every parameter
+//! cargo run --release -p parallel -- tensor --model mlp     split every layer
+//! cargo run --release -p parallel -- data-tensor            split batch and layers on a 2D mesh
+//! cargo run --release -p parallel -- sequence               split texts: ring attention
+//! cargo run --release -p parallel -- pipeline               split the list of layers
+//! cargo run --release -p parallel -- experts                split the experts
 //! ```
 //!
-//! Trains a small GPT on four tragedies, or a perceptron on digits, on a mesh and on one device; prints how parameters lie,
-//! what the compiled program sends between devices, and the losses of both beside each other, which agree to 2e-5 of
-//! each; those of `experts` to 1e-3, because a token whose experts are as likely to the last digits may go to others. Without other devices it shows eight on the CPU, or as many as `OXIDAX_CPU_DEVICES` says.
+//! Trains a small GPT on four tragedies, or a perceptron on digits. Prints the shardings, the collectives
+//! of the compiled program, and the losses beside those of one device, which agree within 2e-5
+//! (`experts`: 1e-3, because nearly equal routing probabilities may be decided differently). Without
+//! other devices it uses eight virtual CPU devices, or as many as `OXIDAX_CPU_DEVICES` sets.
 //!
-//! Each recipe is a file of its own, to be copied; `train.rs` has the step, which does not know of them.
+//! Each recipe is one file to copy. `train.rs` has the training step, which does not depend on them.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -37,10 +38,10 @@ use oxidax::prelude::*;
 use std::sync::Arc;
 use train::{Loss, Recipe, on_mesh, on_one_device};
 
-/// How far a loss may be from one device's, in parts of it.
+/// Largest relative difference between a loss and that of one device.
 const CLOSE: f32 = 2e-5;
 
-/// Trains a model on several devices, and on one.
+/// Trains a model on several devices and on one.
 #[derive(Parser)]
 struct Options {
     #[arg(value_enum)]
@@ -49,10 +50,10 @@ struct Options {
     model: Kind,
     #[arg(long, default_value_t = 20)]
     steps: usize,
-    /// Examples in a batch.
+    /// Examples per batch.
     #[arg(long, default_value_t = 32)]
     batch: usize,
-    /// The tokens of a text.
+    /// Tokens per text.
     #[arg(long, default_value_t = 64)]
     block: usize,
     #[arg(long, default_value_t = 64)]
@@ -61,16 +62,16 @@ struct Options {
     heads: usize,
     #[arg(long, default_value_t = 4)]
     layers: usize,
-    /// How many devices share a layer, in `data-tensor`.
+    /// Number of devices that share a layer, for `data-tensor`.
     #[arg(long, default_value_t = 4)]
     model_axis: usize,
-    /// How many stages a pipeline has; the other devices have parts of the batch.
+    /// Number of pipeline stages. The other mesh axis splits the batch.
     #[arg(long, default_value_t = 4)]
     stages: usize,
-    /// Into how many parts a pipeline cuts its batch.
+    /// Number of microbatches of a pipeline.
     #[arg(long, default_value_t = 4)]
     microbatches: usize,
-    /// How many experts there are, in `experts`.
+    /// Number of experts, for `experts`.
     #[arg(long, default_value_t = 8)]
     experts: usize,
 }
@@ -95,11 +96,11 @@ enum Kind {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     if std::env::var_os("OXIDAX_CPU_DEVICES").is_none() {
-        oxidax::parallel::set_cpu_devices(8)?; // of no effect on other platforms
+        oxidax::parallel::set_cpu_devices(8)?; // no effect on other platforms
     }
     let devices = devices()?;
     let Options { steps, batch, block, width, heads, layers, .. } = options;
-    ensure!(steps > 0 && layers > 0, "there must be a step and a layer");
+    ensure!(steps > 0 && layers > 0, "there must be at least one step and one layer");
     if matches!(options.model, Kind::Mlp) {
         let batches = batches::digits(steps, batch)?;
         let new = jit(move |key: random::Key| Perceptron::new(key, 64, width, layers));
@@ -131,7 +132,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 impl Options {
-    /// A recipe that is for every model.
+    /// Runs a recipe that supports every model.
     fn spread<M: Model>(
         &self,
         model: M,
@@ -149,13 +150,13 @@ impl Options {
                 let recipe = pipeline::recipe(devices, &parameters, stages, microbatches)?;
                 return report(parameters, recipe, (model, Arc::new(M::loss)), batches, CLOSE);
             }
-            Name::Sequence | Name::Experts => bail!("this recipe is for the GPT"),
+            Name::Sequence | Name::Experts => bail!("this recipe supports only the GPT"),
         };
         report(model.clone(), recipe, (model, Arc::new(M::loss)), batches, CLOSE)
     }
 }
 
-/// Trains on the mesh and, the plain model by its loss, on one device; prints what came of both.
+/// Trains on the mesh and, with the plain model and its loss, on one device, and prints both.
 fn report<P: Tree, M: Tree>(
     parameters: P,
     recipe: Recipe<P>,
@@ -178,7 +179,7 @@ fn report<P: Tree, M: Tree>(
         most = most.max((loss / plain - 1.0).abs());
     }
     let ms = |run: &train::Run| 1e3 * run.step.as_secs_f64();
-    println!("apart          {most:.1e} of a loss at most");
+    println!("difference     at most {most:.1e} of a loss");
     println!("step           {:.2} ms, {:.2} ms on one device", ms(&spread.run), ms(&one));
     ensure!(most <= tolerance, "the losses differ by {most:e}");
     Ok(())

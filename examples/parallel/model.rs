@@ -1,22 +1,22 @@
-//! The two models that the recipes spread: a small GPT, and a perceptron of residual blocks. Neither knows of any mesh.
+//! The models: a small GPT, and a perceptron of residual blocks. Neither depends on a mesh.
 
-use oxidax::ops::Attention as Attending;
+use oxidax::ops::Attention as AttentionOptions;
 use oxidax::prelude::*;
 
-/// What a model reads, and what it should say: tokens and those one place later, or images and labels.
-pub(crate) type Batch = (Array, Array);
+/// Inputs and targets: tokens and next tokens, or images and labels.
+pub type Batch = (Array, Array);
 
-/// A model that is a stack of equal blocks, with something in front and something behind.
-pub(crate) trait Model: Tree + Clone + Send + Sync + 'static {
+/// A model with an input layer, a stack of equal blocks, and an output layer.
+pub trait Model: Tree + Clone + Send + Sync + 'static {
     type Block: Tree + Clone + Send + Sync + 'static;
 
-    /// What the first block gets: `[b, …, width]`.
+    /// Computes the input of the first block, `[b, …, width]`.
     fn start(&self, input: &Array) -> Array;
     fn block(block: &Self::Block, x: &Array) -> Array;
-    /// The mean cross entropy, in nats, of what the last block gave.
+    /// Computes the mean cross entropy, in nats, from the output of the last block.
     fn finish(&self, x: &Array, target: &Array) -> Array;
     fn blocks(&self) -> &[Self::Block];
-    /// The same with these blocks.
+    /// Returns the model with other blocks.
     fn with_blocks(self, blocks: Vec<Self::Block>) -> Self;
 
     fn loss(&self, (input, target): &Batch) -> Array {
@@ -28,44 +28,44 @@ pub(crate) trait Model: Tree + Clone + Send + Sync + 'static {
 
 /// The sizes of a GPT.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
-    pub(crate) vocabulary: usize,
-    pub(crate) positions: usize,
-    pub(crate) width: usize,
-    pub(crate) heads: usize,
-    pub(crate) layers: usize,
+pub struct Sizes {
+    pub vocabulary: usize,
+    pub positions: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub layers: usize,
 }
 
-/// A GPT whose blocks look up each other's tokens, and then do what `F` does with each.
+/// A GPT whose blocks are attention followed by `F` on each token.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Gpt<F> {
-    pub(crate) tokens: nn::Embedding,
-    pub(crate) positions: nn::Embedding,
-    pub(crate) blocks: Vec<Block<F>>,
-    pub(crate) norm: nn::LayerNorm,
-}
-
-#[derive(Tree, Clone, Debug)]
-pub(crate) struct Block<F> {
-    pub(crate) norm_1: nn::LayerNorm,
-    pub(crate) attention: Attention,
-    pub(crate) norm_2: nn::LayerNorm,
-    pub(crate) feed: F,
+pub struct Gpt<F> {
+    pub tokens: nn::Embedding,
+    pub positions: nn::Embedding,
+    pub blocks: Vec<Block<F>>,
+    pub norm: nn::LayerNorm,
 }
 
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Attention {
-    pub(crate) query: nn::Linear,
-    pub(crate) key: nn::Linear,
-    pub(crate) value: nn::Linear,
-    pub(crate) out: nn::Linear,
+pub struct Block<F> {
+    pub norm_1: nn::LayerNorm,
+    pub attention: Attention,
+    pub norm_2: nn::LayerNorm,
+    pub feed: F,
+}
+
+#[derive(Tree, Clone, Debug)]
+pub struct Attention {
+    pub query: nn::Linear,
+    pub key: nn::Linear,
+    pub value: nn::Linear,
+    pub out: nn::Linear,
     #[tree(static)]
-    pub(crate) heads: usize,
+    pub heads: usize,
 }
 
 impl<F: Tree> Gpt<F> {
-    /// Random weights of deviation 0.02; `feed` makes what stands behind the attention.
-    pub(crate) fn with(key: random::Key, sizes: &Sizes, feed: impl Fn(random::Key) -> F) -> Gpt<F> {
+    /// Initializes tables with deviation 0.02. `feed` builds the layer after the attention.
+    pub fn with(key: random::Key, sizes: &Sizes, feed: impl Fn(random::Key) -> F) -> Gpt<F> {
         let Sizes { vocabulary, positions, width, heads, layers } = *sizes;
         let [tokens, places, blocks] = key.split();
         let table = |key, n| {
@@ -95,22 +95,23 @@ impl<F: Tree> Gpt<F> {
         }
     }
 
-    /// `[b, t, width]` of tokens `i32[b, t]`, the first of which stands at position `from`.
-    pub(crate) fn embed(&self, tokens: &Array, from: &Array) -> Array {
+    /// Embeds tokens `i32[b, t]`, the first of which has position `from`: `[b, t, width]`.
+    pub fn embed(&self, tokens: &Array, from: &Array) -> Array {
         let [_, t] = tokens.dims();
         self.tokens.forward(tokens) + self.positions.forward(&(iota(DType::I32, t) + from))
     }
 
-    /// The mean cross entropy of the next tokens `i32[b, t]`, read off `[b, t, width]`.
-    pub(crate) fn read(&self, x: &Array, next: &Array) -> Array {
+    /// Computes the mean cross entropy of the next tokens `i32[b, t]` from `[b, t, width]`.
+    pub fn read(&self, x: &Array, next: &Array) -> Array {
         let logits = self.tokens.attend(&self.norm.forward(x));
         nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
     }
 }
 
 impl<F: Tree> Block<F> {
-    /// `[b, t, width]` of the same. `attend` mixes values by queries and keys, `[b, t, heads, h]` each.
-    pub(crate) fn forward(
+    /// Maps `[b, t, width]` to the same shape. `attend` mixes values by queries and keys,
+    /// `[b, t, heads, h]` each.
+    pub fn forward(
         &self,
         x: &Array,
         attend: impl Fn(&Array, &Array, &Array) -> Array,
@@ -131,20 +132,20 @@ impl Attention {
     }
 }
 
-/// Attention of every token to those up to itself.
-pub(crate) fn causal(query: &Array, key: &Array, value: &Array) -> Array {
-    let how = Attending { is_causal: true, ..Attending::default() };
-    dot_product_attention(query, key, value, &how)
+/// Causal attention.
+pub fn causal(query: &Array, key: &Array, value: &Array) -> Array {
+    let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    dot_product_attention(query, key, value, &options)
 }
 
-/// Two layers, `width` to `4 · width` and back.
-pub(crate) fn feed_forward(key: random::Key, width: usize) -> nn::Mlp {
+/// Two layers, from `width` to `4 · width` and back.
+pub fn feed_forward(key: random::Key, width: usize) -> nn::Mlp {
     let activation = nn::Activation::Gelu;
     nn::Mlp { activation, ..nn::Mlp::new(key, &[width, 4 * width, width]) }
 }
 
 impl Gpt<nn::Mlp> {
-    pub(crate) fn new(key: random::Key, sizes: &Sizes) -> Gpt<nn::Mlp> {
+    pub fn new(key: random::Key, sizes: &Sizes) -> Gpt<nn::Mlp> {
         Gpt::with(key, sizes, |key| feed_forward(key, sizes.width))
     }
 }
@@ -173,17 +174,17 @@ impl Model for Gpt<nn::Mlp> {
     }
 }
 
-/// A perceptron: a layer in, residual blocks, a layer out.
+/// A perceptron: an input layer, residual blocks, an output layer.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Perceptron {
+pub struct Perceptron {
     first: nn::Linear,
     blocks: Vec<nn::Mlp>,
     last: nn::Linear,
 }
 
 impl Perceptron {
-    /// From `pixels` to ten classes.
-    pub(crate) fn new(key: random::Key, pixels: usize, width: usize, layers: usize) -> Perceptron {
+    /// Initializes a model from `pixels` to ten classes.
+    pub fn new(key: random::Key, pixels: usize, width: usize, layers: usize) -> Perceptron {
         let [first, blocks, last] = key.split();
         let block = |key| feed_forward(key, width);
         Perceptron {

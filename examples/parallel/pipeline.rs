@@ -1,10 +1,10 @@
-//! Pipeline parallel by GPipe's schedule: each device has some of the blocks, and parts of the batch pass from one to
-//! the next.
+//! Pipeline parallel with GPipe's schedule: each device holds some of the blocks, and microbatches pass
+//! from one device to the next.
 //!
-//! With `s` stages and `m` microbatches a step has `m + s - 1` ticks. In each of them every stage computes one
-//! microbatch and hands it on; at the beginning and the end some have nothing to do, `s - 1` ticks in all, which is why `m`
-//! should be several times `s`. Backward it goes the other way: the derivative of the loop is the loop
-//! reversed, that of handing on is handing back. Each group of stages has a part of the batch.
+//! With `s` stages and `m` microbatches a step has `m + s - 1` ticks. In each tick, every stage computes
+//! one microbatch and passes it on. Stages idle for `s - 1` ticks at the start and the end, so `m` should
+//! be several times `s`. The backward pass is the derivative of this loop, in reverse order. Each group
+//! of stages has a part of the batch.
 //!
 //! Huang et al.: GPipe: efficient training of giant neural networks using pipeline parallelism (2018).
 
@@ -13,22 +13,22 @@ use super::train::Recipe;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
-/// A model whose blocks are one, with the layers along a leading axis, which can be cut.
+/// A model with its blocks stacked along a leading axis, which can be split.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Stacked<M, B> {
+pub struct Stacked<M, B> {
     /// The model without its blocks.
     ends: M,
     blocks: B,
 }
 
-pub(crate) fn stacked<M: Model>(model: M) -> Stacked<M, M::Block> {
+pub fn stacked<M: Model>(model: M) -> Stacked<M, M::Block> {
     let leaves: Vec<Vec<Array>> = model.blocks().iter().map(tree::leaves).collect();
     let layers = |at: usize| stack(leaves.iter().map(|block| &block[at]).collect::<Vec<_>>(), 0);
     let blocks = tree::unflatten(&model.blocks()[0], (0..leaves[0].len()).map(layers));
     Stacked { ends: model.with_blocks(Vec::new()), blocks }
 }
 
-pub(crate) fn recipe<M: Model>(
+pub fn recipe<M: Model>(
     devices: &[Device],
     model: &Stacked<M, M::Block>,
     stages: usize,
@@ -51,7 +51,7 @@ pub(crate) fn recipe<M: Model>(
     })
 }
 
-/// What one device computes: `model` has its own blocks, `batch` is its group's part.
+/// The loss as one device computes it: `model` has its own blocks, `batch` its group's part.
 fn staged_loss<M: Model>(
     model: &Stacked<M, M::Block>,
     (input, target): &Batch,
@@ -61,14 +61,14 @@ fn staged_loss<M: Model>(
     let (is_first, is_last) = (eq(&stage, 0), eq(&stage, stages as i32 - 1));
     let to_next: Vec<_> = (1..stages).map(|to| (to - 1, to)).collect();
 
-    // `[ticks, b, …]`: the microbatches, then nothing while the last ones pass through.
+    // `[ticks, b, …]`: the microbatches, then zeros while the last ones pass through.
     let x = model.ends.start(input);
     let (b, each) = (x.shape()[0], &x.shape().dims()[1..]);
     let shape = |n: usize| [&[n, b / microbatches], each].concat();
     let parts = reshape(&x, shape(microbatches));
     let entering = concatenate(&[parts, zeros(shape(stages - 1), x.dtype())], 0);
 
-    // Backward each block is computed anew, so that a tick leaves behind its inputs alone.
+    // The backward pass recomputes each block, so a tick stores only its inputs.
     let block = remat(|(block, x): &(M::Block, Array)| M::block(block, x));
     let layer = |x: Array, own: M::Block| (block(&(own, x)), ());
     let tick = |arrived: Array, entering: Array| {
@@ -79,7 +79,7 @@ fn staged_loss<M: Model>(
     let nothing = zeros(&shape(1)[1..], x.dtype());
     let (_, left) = scan(tick, nothing, entering);
 
-    // What left the last stage, which began to see microbatches when the others had each seen one.
+    // The last stage emits its first result at tick `stages - 1`.
     let y = reshape(&left.index(i![stages as isize - 1..]), x.shape());
     let loss = model.ends.finish(&y, target);
     pmean(&psum(&where_(&is_last, loss, 0.0), "stage"), "data")

@@ -1,12 +1,13 @@
-//! Sequence parallel with ring attention: every device has a part of each text, and keys and values travel around.
+//! Sequence parallel with ring attention: texts are split over devices, and keys and values travel
+//! around a ring.
 //!
-//! All but attention works on tokens by themselves. For attention each device keeps its queries; keys and values go
-//! from device to device, and after as many rounds as there are devices, every query has met every key. The softmax is
-//! summed up on the way: largest score, sum of exponentials, mixed values, rescaled when a larger score comes. No device
-//! ever holds scores of the whole text.
+//! Everything but attention is per token. For attention, each device keeps its queries, and keys and
+//! values move from device to device until every query has met every key. The softmax is accumulated on
+//! the way: largest score, sum of exponentials and mixed values, rescaled when a larger score arrives.
+//! No device ever stores the scores of a whole text.
 //!
-//! Here the first device has the least to do, because the first tokens see few others. Giving each device two parts, one
-//! from either end, evens it out.
+//! The first device has the least work, because early tokens attend to few others. Giving each device
+//! two parts, one from either end of the text, would balance this.
 //!
 //! Liu, Zaharia, Abbeel: Ring attention with blockwise transformers for near-infinite context (2023).
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 const AXIS: &str = "sequence";
 
-pub(crate) fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> {
+pub fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> {
     let mesh = Mesh::new(devices, [(AXIS, devices.len())])?;
     let cut = p![None, AXIS];
     Ok(Recipe {
@@ -31,7 +32,7 @@ pub(crate) fn recipe(devices: &[Device]) -> Result<Recipe<Gpt<nn::Mlp>>, Error> 
     })
 }
 
-/// What one device computes: the mean loss of its tokens, then that of all.
+/// The loss as one device computes it: the mean over its tokens, then over devices.
 fn loss(model: Gpt<nn::Mlp>, (tokens, next): Batch) -> Array {
     let [_, t] = tokens.dims();
     let from = axis_index(AXIS) * t as i32;
@@ -41,14 +42,14 @@ fn loss(model: Gpt<nn::Mlp>, (tokens, next): Batch) -> Array {
     pmean(&model.read(&x, &next), AXIS)
 }
 
-/// Causal attention of a device's queries, `[b, t, heads, h]`, to the keys of all devices.
+/// Causal attention of a device's queries `[b, t, heads, h]` to the keys of all devices.
 fn ring_attention(query: &Array, key: &Array, value: &Array) -> Array {
     let [_, t, _, h] = query.dims();
     let (devices, own) = (axis_size(AXIS), axis_index(AXIS));
     let to_next: Vec<_> = (0..devices).map(|from| (from, (from + 1) % devices)).collect();
     let query = query / (h as f64).sqrt();
 
-    // Scores `[b, heads, t, t]` of the keys that came from another device; -∞ for what lies ahead.
+    // Scores `[b, heads, t, t]` against the keys of device `from`; -∞ for later tokens.
     let scores = |keys: &Array, from: &Array| {
         let place =
             |part: &Array, axis| broadcasted_iota(DType::I32, [t, t], axis) + part * t as i32;
@@ -59,7 +60,7 @@ fn ring_attention(query: &Array, key: &Array, value: &Array) -> Array {
     let mix = |weights: &Array, values: &Array| einsum("bnqk,bknh->bnqh", [weights, values]);
     let last = || axes(-1).keepdims();
 
-    // A device's own keys first: each query sees one of them at least, itself.
+    // The device's own keys come first: each query sees at least its own key.
     let first = scores(key, &own);
     let largest = stop_gradient(&first.max_axes(last()));
     let weights = exp(&(first - &largest));

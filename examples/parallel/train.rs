@@ -1,4 +1,4 @@
-//! The training step, which is the same whatever the recipe, and what a run of it shows.
+//! The training step, independent of the recipe, and the measurements of a run.
 
 use super::model::Batch;
 use anyhow::ensure;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The mean loss of a batch.
-pub(crate) type Loss<P> = Arc<dyn Fn(&P, &Batch) -> Array + Send + Sync>;
+pub type Loss<P> = Arc<dyn Fn(&P, &Batch) -> Array + Send + Sync>;
 
-/// How a training run is spread over a mesh.
-pub(crate) struct Recipe<P> {
-    pub(crate) mesh: Mesh,
-    /// How parameters lie, and what the optimizer remembers of them.
-    pub(crate) rules: PartitionRules,
-    /// How both arrays of a batch lie.
-    pub(crate) batch: PartitionSpec,
-    pub(crate) loss: Loss<P>,
+/// How a training run is split over a mesh.
+pub struct Recipe<P> {
+    pub mesh: Mesh,
+    /// Shardings of parameters and optimizer state.
+    pub rules: PartitionRules,
+    /// Sharding of both arrays of a batch.
+    pub batch: PartitionSpec,
+    pub loss: Loss<P>,
 }
 
-/// Parameters, optimizer state, batch: the same after a step, and the loss before.
+/// Maps parameters, optimizer state and a batch to new parameters, new state and the loss.
 type Step<P> = Jit<(P, optim::State, Batch), (P, optim::State, Array)>;
 
-pub(crate) fn optimizer() -> optim::Optimizer {
+pub fn optimizer() -> optim::Optimizer {
     optim::adamw_with(1e-3, AdamWOptions { weight_decay: 0.1, ..AdamWOptions::default() })
 }
 
@@ -40,19 +40,19 @@ fn step<P: Tree>(loss: Loss<P>) -> Step<P> {
     .name("train_step")
 }
 
-/// A step between arguments that lie as a recipe says, and how they lie.
-pub(crate) struct Placed<P: Tree> {
-    pub(crate) step: Step<P>,
+/// A compiled step with the shardings of its arguments.
+pub struct Placed<P: Tree> {
+    pub step: Step<P>,
     parameters: TreeSharding,
     state: TreeSharding,
     batch: NamedSharding,
 }
 
 impl<P: Tree> Recipe<P> {
-    /// Of arrays with elements or without.
-    pub(crate) fn place(self, parameters: &P, state: &optim::State) -> Result<Placed<P>, Error> {
+    /// Computes the shardings and builds the step. The arrays may be avals without elements.
+    pub fn place(self, parameters: &P, state: &optim::State) -> Result<Placed<P>, Error> {
         let Recipe { mesh, rules, batch, loss } = self;
-        // A path of the state ends in that of its parameter: one set of rules serves both.
+        // Paths in the state end in the parameter's path, so the same rules match both.
         let parameters = rules.shardings(parameters, &mesh)?;
         let state = rules.shardings(state, &mesh)?;
         let batch = mesh.sharding(batch)?;
@@ -65,26 +65,26 @@ impl<P: Tree> Recipe<P> {
     }
 }
 
-/// What a run showed.
-pub(crate) struct Run {
-    pub(crate) losses: Vec<f32>,
-    /// The mean of all steps but the first.
-    pub(crate) step: Duration,
+/// Measurements of a run.
+pub struct Run {
+    pub losses: Vec<f32>,
+    /// The mean time of all steps except the first.
+    pub step: Duration,
 }
 
-/// What else is known of one on a mesh.
-pub(crate) struct Spread {
-    pub(crate) run: Run,
-    /// How parameters and optimizer state lie.
-    pub(crate) parameters: TreeSharding,
-    pub(crate) state: TreeSharding,
-    /// The bytes of both that the first device held in the end.
-    pub(crate) held: usize,
-    pub(crate) collectives: Collectives,
+/// A run on a mesh.
+pub struct Spread {
+    pub run: Run,
+    /// Shardings of parameters and optimizer state.
+    pub parameters: TreeSharding,
+    pub state: TreeSharding,
+    /// Bytes of both on the first device after the run.
+    pub held: usize,
+    pub collectives: Collectives,
 }
 
-/// One step for each batch, on the default device.
-pub(crate) fn on_one_device<P: Tree>(
+/// Trains one step per batch on the default device.
+pub fn on_one_device<P: Tree>(
     parameters: P,
     loss: Loss<P>,
     batches: &[Batch],
@@ -97,13 +97,13 @@ pub(crate) fn on_one_device<P: Tree>(
     Ok(run)
 }
 
-/// One step for each batch, spread as the recipe says.
-pub(crate) fn on_mesh<P: Tree>(
+/// Trains one step per batch on the recipe's mesh.
+pub fn on_mesh<P: Tree>(
     parameters: P,
     recipe: Recipe<P>,
     batches: &[Batch],
 ) -> anyhow::Result<Spread> {
-    ensure!(!batches.is_empty(), "a run needs a batch at least");
+    ensure!(!batches.is_empty(), "a run needs at least one batch");
     let state = optimizer().init(&parameters);
     let Placed { step, parameters: parameters_at, state: state_at, batch: batch_at } =
         recipe.place(&parameters, &state)?;
@@ -119,7 +119,7 @@ pub(crate) fn on_mesh<P: Tree>(
     })?;
     Ok(Spread {
         run,
-        held: held_by_first(&parameters)? + held_by_first(&state)?,
+        held: first_device_bytes(&parameters)? + first_device_bytes(&state)?,
         parameters: parameters_at,
         state: state_at,
         collectives: step.report().collectives()?,
@@ -144,8 +144,8 @@ fn steps<S>(
     Ok((Run { losses, step: since.elapsed() / later }, held))
 }
 
-/// The bytes that the first device of its mesh has of a tree.
-fn held_by_first<T: Tree>(tree: &T) -> Result<usize, Error> {
+/// Returns the bytes of a tree on the first device of its mesh.
+fn first_device_bytes<T: Tree>(tree: &T) -> Result<usize, Error> {
     let mut bytes = 0;
     for leaf in tree::leaves(tree) {
         bytes += leaf.addressable_shards()?[0].data.aval().bytes();

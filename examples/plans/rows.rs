@@ -14,52 +14,52 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One step on one kind of device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
-    pub(crate) step: String,
-    pub(crate) about: String,
+pub struct Row {
+    pub step: String,
+    pub about: String,
     /// On all devices together.
-    pub(crate) batch: usize,
-    pub(crate) unit: String,
-    pub(crate) topology: String,
-    pub(crate) devices: usize,
+    pub batch: usize,
+    pub unit: String,
+    pub topology: String,
+    pub devices: usize,
     /// What libtpu says of its build.
-    pub(crate) libtpu: String,
+    pub libtpu: String,
     /// A hash of the StableHLO module.
-    pub(crate) program: String,
+    pub program: String,
 
     /// The day on which it was compiled, UTC.
-    pub(crate) date: String,
-    pub(crate) mesh: Option<String>,
+    pub date: String,
+    pub mesh: Option<String>,
     /// Nothing if the compiler failed.
-    pub(crate) fits: Option<bool>,
+    pub fits: Option<bool>,
     /// Bytes on a device: needed, available, and what they are for.
-    pub(crate) needed: u64,
-    pub(crate) available: Option<u64>,
-    pub(crate) memory: BTreeMap<String, u64>,
+    pub needed: u64,
+    pub available: Option<u64>,
+    pub memory: BTreeMap<String, u64>,
     /// Of a step, on all devices together.
-    pub(crate) flops: u64,
-    pub(crate) collectives: Option<String>,
-    pub(crate) prediction: Option<Predicted>,
-    pub(crate) compile_seconds: f64,
+    pub flops: u64,
+    pub collectives: Option<String>,
+    pub prediction: Option<Predicted>,
+    pub compile_seconds: f64,
     /// Why there is no more.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
 }
 
 /// What the roofline says of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Predicted {
+pub struct Predicted {
     /// If everything overlaps.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// If nothing does.
-    pub(crate) serial_seconds: f64,
-    pub(crate) bound: String,
+    pub serial_seconds: f64,
+    pub bound: String,
     /// From 0 to 1.
-    pub(crate) mfu: f64,
+    pub mfu: f64,
 }
 
 impl Row {
     /// What is known before anything is compiled.
-    pub(crate) fn begun(
+    pub fn begun(
         step: &Step,
         batch: usize,
         place: Place<'_>,
@@ -89,7 +89,7 @@ impl Row {
         key(self) == key(other)
     }
 
-    pub(crate) fn finished(self, examined: Result<Report, Error>) -> Row {
+    pub fn finished(self, examined: Result<Report, Error>) -> Row {
         let begun = Row { date: today(), ..self };
         let report = match examined {
             Ok(report) => report,
@@ -135,7 +135,7 @@ impl fmt::Display for Row {
     }
 }
 
-pub(crate) fn gib(bytes: u64) -> f64 {
+pub fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
@@ -145,7 +145,7 @@ fn first_lines(message: &str) -> String {
 }
 
 /// The rows of a file.
-pub(crate) struct Rows {
+pub struct Rows {
     rows: Vec<Row>,
     file: File,
 }
@@ -153,7 +153,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// Those of a file, which need not be there. A last line that was broken off, because whoever wrote it was stopped, is
     /// dropped.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Rows> {
+    pub fn open(path: &Path) -> anyhow::Result<Rows> {
         let said = || path.display().to_string();
         let mut file = OpenOptions::new()
             .create(true)
@@ -174,11 +174,11 @@ impl Rows {
     }
 
     /// The row of the same program, devices and compiler.
-    pub(crate) fn find(&self, row: &Row) -> Option<&Row> {
+    pub fn find(&self, row: &Row) -> Option<&Row> {
         self.rows.iter().find(|known| known.is_of(row))
     }
 
-    pub(crate) fn add(&mut self, row: Row) -> anyhow::Result<&Row> {
+    pub fn add(&mut self, row: Row) -> anyhow::Result<&Row> {
         let line = serde_json::to_string(&row)? + "\n";
         self.file.write_all(line.as_bytes()).context("writing a row")?;
         self.file.sync_data().context("writing a row")?;
@@ -187,7 +187,7 @@ impl Rows {
     }
 
     /// All but those that a later one replaces: of the same step for the same devices, by another program or compiler.
-    pub(crate) fn newest(&self) -> Vec<&Row> {
+    pub fn newest(&self) -> Vec<&Row> {
         let key = |row: &Row| (row.step.clone(), row.batch, row.topology.clone(), row.devices);
         let is_last = |(at, row): &(usize, &Row)| {
             self.rows[at + 1..].iter().all(|later| key(later) != key(row))

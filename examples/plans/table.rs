@@ -17,7 +17,7 @@ const HEADINGS: [&str; 9] = [
 ];
 
 /// The newest rows: step by step, generation by generation, the largest batch first.
-pub(crate) fn markdown(rows: &Rows) -> String {
+pub fn markdown(rows: &Rows) -> String {
     let place = |row: &&Row| {
         let step = STEPS.iter().position(|step| step.name == row.step);
         let slice = SLICES.iter().position(|slice| *slice == row.topology);
@@ -34,7 +34,7 @@ pub(crate) fn markdown(rows: &Rows) -> String {
 }
 
 /// A page with this table in place of the one with the same headings, or behind it.
-pub(crate) fn replaced(page: &str, table: &str) -> String {
+pub fn replaced(page: &str, table: &str) -> String {
     let heading = table.lines().next().unwrap_or_default();
     let (before, rest) = page.split_once(heading).unwrap_or((page, ""));
     let after = rest.split_once("\n\n").map_or("", |(_, after)| after);

@@ -4,19 +4,26 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
+# which the library would be built again.
+cargo build --release --workspace --bin resnet
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/resnet
+# As `.cargo/config.toml` sets it for what cargo runs.
+export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
+
 data=$(examples/fashion_mnist.sh)
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/resnet
 mkdir -p "$folder"
 # What an earlier run left must not pass for this one's.
 rm -rf "$folder"/*
 
-# The whole workspace: else cargo builds the dependencies anew. A name that no test has would pass too.
+# A name that no test has would pass too.
 cargo test --workspace --bin resnet -- --ignored --exact \
     tests::recorded::on_cpu::a_step_of_resnet_50_is_that_of_flax | tee "$folder/compared.txt"
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"
 
 run() {
-    cargo run --release -p resnet -- --data "$data" --out "$folder/run" --test-images 1000 "$@"
+    "$example" --data "$data" --out "$folder/run" --test-images 1000 "$@"
 }
 run --steps 120 --batch 32 --learning-rate 0.02 --zero-init --no-augment --seed "${1:-0}" | tee "$folder/log"
 # What was saved is what was trained.

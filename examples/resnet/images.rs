@@ -8,7 +8,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
 
 /// A set of images that can be read in any order.
-pub(crate) enum Images {
+pub enum Images {
     /// Grey ones in memory, as Fashion-MNIST has them.
     Grey(data::Labelled),
     /// A folder with a sub-folder for each class.
@@ -18,23 +18,23 @@ pub(crate) enum Images {
 }
 
 /// An image that is not decoded yet.
-pub(crate) enum Raw {
+pub enum Raw {
     Grey(data::Example),
     File(data::ImageFile),
     Noise { seed: u64, class: i32 },
 }
 
 /// Images to train on and to test by, how many classes they have, and the size at which they are usually taken.
-pub(crate) struct Sets {
-    pub(crate) train: Images,
-    pub(crate) test: Images,
-    pub(crate) classes: usize,
-    pub(crate) size: usize,
+pub struct Sets {
+    pub train: Images,
+    pub test: Images,
+    pub classes: usize,
+    pub size: usize,
 }
 
 impl Sets {
     /// A folder of idx files, or one with a folder `train` and a folder `val` that have a sub-folder for each class.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Sets> {
+    pub fn open(folder: &Path) -> anyhow::Result<Sets> {
         let (train, test) = (folder.join("train"), folder.join("val"));
         if train.is_dir() && test.is_dir() {
             let (train, test) = (data::ImageFolder::open(train)?, data::ImageFolder::open(test)?);
@@ -68,7 +68,7 @@ impl Sets {
     }
 
     /// Noise, as many images and classes as ImageNet has.
-    pub(crate) fn noise() -> Sets {
+    pub fn noise() -> Sets {
         let classes = 1000;
         let train = Images::Noise { len: 1_281_167, classes };
         Sets { train, test: Images::Noise { len: 50_000, classes }, classes, size: 224 }
@@ -77,18 +77,18 @@ impl Sets {
 
 /// How a set becomes batches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Of the images that the network takes, in pixels a side.
-    pub(crate) size: usize,
-    pub(crate) batch: usize,
+    pub size: usize,
+    pub batch: usize,
     /// Threads that decode.
-    pub(crate) workers: usize,
+    pub workers: usize,
 }
 
 impl Images {
     /// Batches without end, in another order each epoch. With `augment` each image is cut out somewhere and turned about its
     /// vertical axis half of the time; the seed and the number of the image since the start decide both.
-    pub(crate) fn train(self, how: Reading, seed: u64, augment: bool) -> Stream<Batch> {
+    pub fn train(self, how: Reading, seed: u64, augment: bool) -> Stream<Batch> {
         let Reading { size, batch, workers } = how;
         let images = self.shuffled(seed).stream().repeat_forever().enumerate();
         let made = images.parallel_map(workers, move |(number, raw): (u64, Raw)| {
@@ -108,7 +108,7 @@ impl Images {
     }
 
     /// Batches of `most` images at most, the same at each call; the last may be smaller.
-    pub(crate) fn test(self, how: Reading, most: usize) -> Stream<Batch> {
+    pub fn test(self, how: Reading, most: usize) -> Stream<Batch> {
         let Reading { size, batch, workers } = how;
         let most = most.min(Source::len(&self));
         let images = self.shuffled(0).range(0..most).stream();
@@ -147,27 +147,27 @@ impl Source for Images {
 }
 
 /// By how much an image is larger than what is cut out of it: 224 of 256 pixels, 32 of 36.
-pub(crate) fn margin(size: usize) -> usize {
+pub fn margin(size: usize) -> usize {
     size / 7
 }
 
 /// Where a square is cut out of an image, and whether it is turned left to right.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-    pub(crate) turned: bool,
+pub struct Cut {
+    pub row: usize,
+    pub column: usize,
+    pub turned: bool,
 }
 
 impl Cut {
     /// The middle.
-    pub(crate) fn centre(size: usize) -> Cut {
+    pub fn centre(size: usize) -> Cut {
         let half = margin(size) / 2;
         Cut { row: half, column: half, turned: false }
     }
 
     /// Pixels `u8[size, size, 3]` and class `i32[]`.
-    pub(crate) fn example(self, raw: Raw, size: usize) -> Result<(HostArray, HostArray), Error> {
+    pub fn example(self, raw: Raw, size: usize) -> Result<(HostArray, HostArray), Error> {
         let side = size + margin(size);
         let (image, class) = match raw {
             Raw::Grey(example) => {

@@ -7,16 +7,16 @@ use oxidax::prelude::*;
 
 /// What decides the shapes of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub struct Config {
     /// How many blocks each of the four stages has.
-    pub(crate) blocks: [usize; 4],
+    pub blocks: [usize; 4],
     /// Whether a block is a bottleneck of 1x1, 3x3 and 1x1 convolutions, or two of 3x3.
-    pub(crate) bottleneck: bool,
+    pub bottleneck: bool,
     /// Channels after the stem; each stage has twice as many as the one before.
-    pub(crate) width: usize,
-    pub(crate) classes: usize,
+    pub width: usize,
+    pub classes: usize,
     /// Whether blocks begin as their shortcuts: the scale of each block's last norm is zero at first.
-    pub(crate) zero_init: bool,
+    pub zero_init: bool,
 }
 
 /// By how much a bottleneck's last convolution widens it.
@@ -24,7 +24,7 @@ const EXPANSION: usize = 4;
 
 impl Config {
     /// One of the published depths: 18, 34, 50, 101 and 152 layers that are convolutions or the head.
-    pub(crate) fn published(depth: usize, classes: usize) -> Option<Config> {
+    pub fn published(depth: usize, classes: usize) -> Option<Config> {
         let (blocks, bottleneck) = match depth {
             18 => ([2, 2, 2, 2], false),
             34 => ([3, 4, 6, 3], false),
@@ -39,7 +39,7 @@ impl Config {
 
 /// Which statistics a batch norm normalizes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Norms {
+pub enum Norms {
     /// Those of the batch, which also move the running ones: training.
     Batch,
     /// The running ones: evaluation.
@@ -48,34 +48,34 @@ pub(crate) enum Norms {
 
 /// A network: its trunk, and the linear map from mean features to logits.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct ResNet {
-    pub(crate) trunk: Trunk<ConvNorm>,
-    pub(crate) head: nn::Linear,
+pub struct ResNet {
+    pub trunk: Trunk<ConvNorm>,
+    pub head: nn::Linear,
 }
 
 /// Something for every convolution of a network: the layer itself, or the running statistics beside it.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Trunk<T> {
-    pub(crate) stem: T,
-    pub(crate) stages: Vec<Vec<Block<T>>>,
+pub struct Trunk<T> {
+    pub stem: T,
+    pub stages: Vec<Vec<Block<T>>>,
 }
 
 /// The same for a block.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Block<T> {
-    pub(crate) main: Vec<T>,
+pub struct Block<T> {
+    pub main: Vec<T>,
     /// Where the block changes the shape; elsewhere its input is added as it is.
-    pub(crate) shortcut: Option<T>,
+    pub shortcut: Option<T>,
 }
 
 /// The running statistics of all norms: no parameters, so a tree of their own.
-pub(crate) type Stats = Trunk<nn::BatchStats>;
+pub type Stats = Trunk<nn::BatchStats>;
 
 /// A convolution without bias, and its batch norm.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct ConvNorm {
-    pub(crate) conv: nn::Conv,
-    pub(crate) norm: nn::BatchNorm,
+pub struct ConvNorm {
+    pub conv: nn::Conv,
+    pub norm: nn::BatchNorm,
 }
 
 impl ConvNorm {
@@ -166,7 +166,7 @@ impl Block<ConvNorm> {
 
 impl ResNet {
     /// A network with weights drawn from a key, in `f32`.
-    pub(crate) fn new(key: random::Key, config: &Config) -> ResNet {
+    pub fn new(key: random::Key, config: &Config) -> ResNet {
         let [trunk, head] = key.split();
         let mut keys = (0..).map(|n: i64| random::fold_in(trunk.clone(), n));
         let stem = ConvNorm::new(keys.next().expect("keys do not end"), 7, 3, config.width, 2);
@@ -187,7 +187,7 @@ impl ResNet {
     }
 
     /// Statistics to begin with: mean 0 and variance 1.
-    pub(crate) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         let of = |layer: &ConvNorm| {
             let [_, _, _, n_out] = layer.conv.weight.dims();
             nn::BatchStats::new(n_out)
@@ -205,7 +205,7 @@ impl ResNet {
 
     /// Logits `[b, classes]` of images `[b, height, width, 3]`, and the statistics after them.
     #[track_caller]
-    pub(crate) fn forward(&self, images: &Array, stats: &Stats, by: Norms) -> (Array, Stats) {
+    pub fn forward(&self, images: &Array, stats: &Stats, by: Norms) -> (Array, Stats) {
         let (x, stem) = self.trunk.stem.forward(images, &stats.stem, by);
         let mut x = max_pool(&relu(&x), &[3, 3], &[2, 2], centred(3));
         let mut stages = Vec::new();

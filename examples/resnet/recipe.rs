@@ -6,41 +6,41 @@ use oxidax::prelude::*;
 
 /// The numbers of a run.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Recipe {
+pub struct Recipe {
     /// Learning rate at the end of the warm-up, per step; 0.1 for a batch of 256 is usual, and goes with the batch.
     #[arg(long, default_value_t = 0.1)]
-    pub(crate) learning_rate: f64,
+    pub learning_rate: f64,
     #[arg(long, default_value_t = 0.9)]
-    pub(crate) momentum: f64,
+    pub momentum: f64,
     /// Of kernels and the head's weight, not of norms and biases.
     #[arg(long, default_value_t = 1e-4)]
-    pub(crate) weight_decay: f64,
+    pub weight_decay: f64,
     /// How much of a label is spread over all classes.
     #[arg(long, default_value_t = 0.0)]
-    pub(crate) label_smoothing: f64,
+    pub label_smoothing: f64,
     /// Compute in bf16; parameters, statistics and the optimizer's state stay f32.
     #[arg(long)]
-    pub(crate) bf16: bool,
+    pub bf16: bool,
 }
 
 /// All that changes from step to step.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) model: ResNet,
-    pub(crate) stats: Stats,
-    pub(crate) optimizer: optim::State,
+pub struct Run {
+    pub model: ResNet,
+    pub stats: Stats,
+    pub optimizer: optim::State,
 }
 
 /// Images `u8[b, height, width, 3]` and classes `i32[b]`.
-pub(crate) type Batch = (Array, Array);
+pub type Batch = (Array, Array);
 
 /// What a step tells.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Told {
+pub struct Told {
     /// The mean cross entropy, in nats, of the smoothed labels: `f32[]`.
-    pub(crate) loss: Array,
+    pub loss: Array,
     /// The share of images whose largest logit is their class's: `f32[]`.
-    pub(crate) accuracy: Array,
+    pub accuracy: Array,
 }
 
 /// What of red, green and blue is subtracted and divided by, in units of the brightest: ImageNet's mean and deviation, which the
@@ -49,7 +49,7 @@ const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
 
 /// Images as the network takes them, floats, of bytes.
-pub(crate) fn normalized(images: &Array, dtype: DType) -> Array {
+pub fn normalized(images: &Array, dtype: DType) -> Array {
     let channels = |numbers: [f64; 3]| {
         stack(numbers.map(|number| nn::init::constant([], dtype, number)).each_ref(), 0)
     };
@@ -57,7 +57,7 @@ pub(crate) fn normalized(images: &Array, dtype: DType) -> Array {
 }
 
 impl Recipe {
-    pub(crate) fn policy(&self) -> nn::DTypePolicy {
+    pub fn policy(&self) -> nn::DTypePolicy {
         match self.bf16 {
             true => nn::DTypePolicy::mixed_bf16(),
             false => nn::DTypePolicy::full(),
@@ -65,12 +65,12 @@ impl Recipe {
     }
 
     /// The learning rate by step: up in a line for `warmup` of the `steps`, then down to zero.
-    pub(crate) fn schedule(&self, warmup: u32, steps: u32) -> optim::Schedule {
+    pub fn schedule(&self, warmup: u32, steps: u32) -> optim::Schedule {
         let first = self.learning_rate / (f64::from(warmup) + 1.0);
         optim::warmup_cosine_decay_schedule(first, self.learning_rate, warmup, steps, 0.0)
     }
 
-    pub(crate) fn optimizer(&self, learning_rate: impl Into<optim::Schedule>) -> optim::Optimizer {
+    pub fn optimizer(&self, learning_rate: impl Into<optim::Schedule>) -> optim::Optimizer {
         let decay = optim::add_decayed_weights(self.weight_decay);
         optim::masked(decay, optim::Mask::min_rank(2))
             .chain(optim::nesterov(learning_rate, self.momentum))
@@ -93,7 +93,7 @@ impl Recipe {
     }
 
     /// Loss, logits, moved statistics and gradients of a batch.
-    pub(crate) fn gradients(
+    pub fn gradients(
         &self,
         run: &Run,
         batch: &Batch,
@@ -106,12 +106,12 @@ impl Recipe {
     }
 
     /// The step: what is given away by value comes back changed.
-    pub(crate) fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, Told)> {
+    pub fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, Told)> {
         self.step_with(optimizer, ResNet::clone)
     }
 
     /// The same; `gather` gives the model as it is to lie while it computes.
-    pub(crate) fn step_with(
+    pub fn step_with(
         &self,
         optimizer: optim::Optimizer,
         gather: impl Fn(&ResNet) -> ResNet + Send + Sync + 'static,
@@ -129,7 +129,7 @@ impl Recipe {
     }
 
     /// The means over images of loss and accuracy, with a batch besides; labels are not smoothed.
-    pub(crate) fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
+    pub fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
         let policy = self.policy();
         let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {
             let images = policy.cast_to_compute(&normalized(&images, policy.param));
@@ -150,7 +150,7 @@ impl Recipe {
 
 /// Means over the images seen so far.
 #[derive(Tree, Clone, Debug, Default)]
-pub(crate) struct Means {
-    pub(crate) loss: nn::Average,
-    pub(crate) accuracy: nn::Average,
+pub struct Means {
+    pub loss: nn::Average,
+    pub accuracy: nn::Average,
 }

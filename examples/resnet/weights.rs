@@ -7,13 +7,13 @@ use std::path::Path;
 
 /// A model and the running statistics of its norms.
 #[derive(Tree, Clone, Debug)]
-pub(crate) struct Weights {
-    pub(crate) model: ResNet,
-    pub(crate) stats: Stats,
+pub struct Weights {
+    pub model: ResNet,
+    pub stats: Stats,
 }
 
 impl Weights {
-    pub(crate) fn new(key: random::Key, config: &Config) -> Weights {
+    pub fn new(key: random::Key, config: &Config) -> Weights {
         let model = ResNet::new(key, config);
         Weights { stats: model.stats(), model }
     }
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<checkpoint::Reader, Error> {
 
 /// The weights of a file, in `f32`. If it is for another number of classes than the template, the head stays the
 /// template's, and the second value says for how many the file was.
-pub(crate) fn load(path: &Path, template: &Weights) -> anyhow::Result<(Weights, Option<usize>)> {
+pub fn load(path: &Path, template: &Weights) -> anyhow::Result<(Weights, Option<usize>)> {
     let reader = open(path)?;
     let types = reader.types()?;
     let head = types.get("model.head.bias").with_context(|| {

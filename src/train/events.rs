@@ -4,51 +4,38 @@ use super::metrics::{Row, Sink};
 use super::{io_error, make_parent};
 use crate::core::Error;
 use crate::data::TfRecordWriter;
-use prost::Message;
+use oxidax_proto::{Message, messages};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Field numbers of `tensorflow/core/util/event.proto`.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Event {
-    #[prost(double, tag = "1")]
-    pub(super) wall_time: f64,
-    #[prost(int64, tag = "2")]
-    pub(super) step: i64,
-    #[prost(oneof = "What", tags = "3, 5, 7")]
-    pub(super) what: Option<What>,
-}
+messages! {
+    /// Field numbers of `tensorflow/core/util/event.proto`.
+    pub(super) struct Event {
+        pub(super) wall_time: f64 = 1,
+        pub(super) step: i64 = 2,
+        ; pub(super) what: Option<What>
+    }
 
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum What {
-    #[prost(string, tag = "3")]
-    FileVersion(String),
-    #[prost(message, tag = "5")]
-    Summary(Summary),
-    #[prost(message, tag = "7")]
-    SessionLog(SessionLog),
-}
+    pub(super) oneof enum What {
+        FileVersion(String) = 3,
+        Summary(Summary) = 5,
+        SessionLog(SessionLog) = 7,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Summary {
-    #[prost(message, repeated, tag = "1")]
-    pub(super) value: Vec<SummaryValue>,
-}
+    pub(super) struct Summary {
+        pub(super) value: Vec<SummaryValue> = 1,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SummaryValue {
-    #[prost(string, tag = "1")]
-    pub(super) tag: String,
-    #[prost(float, tag = "2")]
-    pub(super) simple_value: f32,
-}
+    pub(super) struct SummaryValue {
+        pub(super) tag: String = 1,
+        pub(super) simple_value: f32 = 2,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SessionLog {
-    /// 1 is START: what other files of the folder say from this event's step on is void.
-    #[prost(int32, tag = "1")]
-    pub(super) status: i32,
+    pub(super) struct SessionLog {
+        /// 1 is START: what other files of the folder say from this event's step on is void.
+        pub(super) status: i32 = 1,
+    }
 }
 
 const START: i32 = 1;

@@ -20,7 +20,7 @@ pub(crate) const LINTS: Step = Step {
             "--workspace",
             "--all-targets",
             "--features",
-            "xtask/bindings,oxidax/distributed,oxidax/cuda-tests,oxidax/libtpu-tests,oxidax/remote,oxidax-pjrt/cuda-tests,oxidax-pjrt/libtpu-tests,plans/libtpu-tests",
+            "xtask/bindings",
             "--",
             "-D",
             "warnings",
@@ -32,7 +32,7 @@ pub(crate) const LINTS: Step = Step {
 pub(crate) const DOCS: Step = Step {
     name: "docs",
     action: Action::Run(
-        &["cargo", "doc", "--workspace", "--no-deps"],
+        &["cargo", "doc", "--workspace", "--no-deps", "--features", "oxidax/full"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     ),
 };

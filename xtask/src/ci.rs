@@ -1,68 +1,46 @@
-//! `cargo xtask ci`: everything that must hold before a change is merged.
+//! `cargo xtask ci`: runs every check that a change must pass before it is merged.
 
 use anyhow::Result;
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Step, run_all};
-use crate::{gpu, licences, sizes, tpu};
+use crate::{features, gpu, licences, sizes, tpu};
 
-/// The Python with JAX that `python-compat/ci.sh` makes.
+/// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
 
-/// The table of checks. `cargo test --workspace` is the very command of the README; it compiles
-/// the examples too, and `lints` has checked the benchmarks.
+/// The checks in order.
+///
+/// Dependencies are built once for the tests and once, in release, for the examples: commands that
+/// select other packages would enable other features. `cargo test --workspace` is the command of the
+/// README and enables all features of the library. Benchmarks only run here, for a moment and without
+/// optimization, so that they share its build: no figure passes or fails.
 const STEPS: &[Step] = &[
     FORMAT,
     Step { name: "licences", action: Action::Call(licences::check) },
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
-    Step {
-        name: "object stores and several processes",
-        action: Action::Run(
-            // Of the whole workspace, so that dependencies are those of `tests`.
-            &[
-                "cargo",
-                "test",
-                "--workspace",
-                "--features",
-                "oxidax/remote,oxidax/distributed",
-                "--lib",
-                "--test",
-                "cpu",
-                "--test",
-                "processes",
-                "--",
-                "remote",
-                "distributed",
-            ],
-            &[],
-        ),
-    },
-    Step {
-        name: "several processes, examples",
-        action: Action::Run(
-            &[
-                "cargo",
-                "test",
-                "--workspace",
-                "--features",
-                "oxidax/remote,oxidax/distributed",
-                "--doc",
-                "--",
-                "distributed",
-                "SeveralHosts",
-            ],
-            &[],
-        ),
-    },
-    DOCS,
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },
+    DOCS,
+    Step { name: "features", action: Action::Call(features::check) },
     Step {
         name: "python-compat sample",
         action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),
     },
-    Step { name: "mlp example", action: Action::Run(&["cargo", "run", "-p", "mlp"], &[]) },
+    // The first command of the README.
+    Step {
+        name: "mlp example",
+        action: Action::Run(
+            &["cargo", "run", "-p", "mlp", "--", "--checkpoint", "target/mlp.safetensors"],
+            &[],
+        ),
+    },
+    // The scripts below run these binaries.
+    Step {
+        name: "examples",
+        action: Action::Run(&["cargo", "build", "--release", "--workspace", "--bins"], &[]),
+    },
     Step {
         name: "mlp on Fashion-MNIST",
         action: Action::Run(&["bash", "examples/mlp/ci.sh"], &[]),
@@ -82,28 +60,47 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/parallel/ci.sh"], &[]),
     },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
-    // After python-compat, which makes the Python that they compare with. They only have to run:
-    // no figure passes or fails.
+    // After python-compat, which installs the Python that they compare with.
     Step {
-        name: "dispatch benchmark",
-        action: Action::Run(&["cargo", "bench", "--bench", "dispatch", "--", "--quick"], WITH_JAX),
-    },
-    Step {
-        name: "benchmark of eight devices",
-        action: Action::Run(&["cargo", "bench", "--bench", "spread", "--", "--quick"], WITH_JAX),
-    },
-    Step {
-        name: "compile benchmark",
-        action: Action::Run(&["cargo", "bench", "--bench", "compile", "--", "--quick"], WITH_JAX),
-    },
-    Step {
-        name: "data benchmark",
-        action: Action::Run(&["cargo", "bench", "--bench", "data", "--", "--quick"], WITH_JAX),
-    },
-    Step {
-        name: "models benchmark",
+        name: "smoke test: benchmarks",
         action: Action::Run(
-            &["cargo", "bench", "--bench", "models", "--", "--quick", "mlp", "gpt2", "gpt2-bf16"],
+            &[
+                "cargo",
+                "bench",
+                "--workspace",
+                "--profile",
+                "dev",
+                "--bench",
+                "dispatch",
+                "--bench",
+                "spread",
+                "--bench",
+                "compile",
+                "--bench",
+                "data",
+                "--",
+                "--quick",
+            ],
+            WITH_JAX,
+        ),
+    },
+    Step {
+        name: "smoke test: models benchmark",
+        action: Action::Run(
+            &[
+                "cargo",
+                "bench",
+                "--workspace",
+                "--profile",
+                "dev",
+                "--bench",
+                "models",
+                "--",
+                "--quick",
+                "mlp",
+                "gpt2",
+                "gpt2-bf16",
+            ],
             WITH_JAX,
         ),
     },

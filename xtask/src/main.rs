@@ -1,10 +1,10 @@
-//! Tasks of this workspace: `cargo xtask check` while working, `cargo xtask ci` before a merge, `cargo xtask fuzz`
-//! overnight, `cargo xtask tpu` and `cargo xtask gpu` for what those take.
+//! Tasks of this workspace; `cargo xtask --help` lists them.
 
 #[cfg(feature = "bindings")]
 mod bindings;
 mod check;
 mod ci;
+mod features;
 mod fuzz;
 mod gpu;
 mod licences;
@@ -38,11 +38,13 @@ enum Task {
         #[arg(long)]
         first: Option<u64>,
     },
+    /// Check that the library compiles without features and with each alone
+    Features,
     /// The tests that compile for GPUs with the CUDA plugin, without one
     Gpu,
     /// The tests that compile for TPUs with libtpu, without one
     Tpu,
-    /// Write crates/pjrt-sys/src/bindings.rs anew from a PJRT C header
+    /// Write crates/pjrt-sys/src/bindings.rs from a PJRT C header
     Bindings {
         /// The pjrt_c_api.h inside an unpacked include tree
         #[arg(long)]
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Ci => ci::run(),
         Task::Fuzz { count, first } => fuzz::run(count, first),
+        Task::Features => features::check(),
         Task::Gpu => gpu::compile_only(),
         Task::Tpu => tpu::compile_only(),
         Task::Bindings { header } => write_bindings(&header),

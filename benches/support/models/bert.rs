@@ -11,19 +11,19 @@ use oxidax::prelude::*;
 
 /// How large a model is, and how many sentences of how many tokens it is given.
 #[derive(Clone, Copy, serde::Serialize)]
-pub(crate) struct Sizes {
-    pub(crate) layers: usize,
-    pub(crate) heads: usize,
-    pub(crate) width: usize,
-    pub(crate) inner: usize,
-    pub(crate) vocabulary: usize,
-    pub(crate) positions: usize,
-    pub(crate) batch: usize,
-    pub(crate) context: usize,
+pub struct Sizes {
+    pub layers: usize,
+    pub heads: usize,
+    pub width: usize,
+    pub inner: usize,
+    pub vocabulary: usize,
+    pub positions: usize,
+    pub batch: usize,
+    pub context: usize,
 }
 
 /// MiniLM of 6 layers, as published for embeddings of sentences.
-pub(crate) const MINI_LM: Sizes = Sizes {
+pub const MINI_LM: Sizes = Sizes {
     layers: 6,
     heads: 12,
     width: 384,
@@ -38,7 +38,7 @@ pub(crate) const MINI_LM: Sizes = Sizes {
 const COMPARED: usize = 8;
 
 /// A model that embeds the same sentences at each call.
-pub(crate) fn inference(sizes: Sizes) -> Result<Model> {
+pub fn inference(sizes: Sizes) -> Result<Model> {
     let Sizes { layers, heads, width, inner, vocabulary, positions, batch, context } = sizes;
     let config = Config {
         vocabulary,

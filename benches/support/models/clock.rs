@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 
 /// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
-pub(crate) fn cpu_millis() -> Result<f64> {
+pub fn cpu_millis() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
     // Behind the name in brackets come fields 3 and on; 14 and 15 count hundredths of a second.
     let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat has a name in it")?;

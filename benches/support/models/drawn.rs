@@ -5,7 +5,7 @@ use anyhow::Result;
 use oxidax::prelude::*;
 
 /// A tree of the types that `new` gives, its leaves drawn as [`numbers::leaf`] does.
-pub(crate) fn tree<T: Tree>(new: impl Fn(random::Key) -> T + 'static) -> Result<T> {
+pub fn tree<T: Tree>(new: impl Fn(random::Key) -> T + 'static) -> Result<T> {
     let types = eval_shape(new, random::Key::of_type())?;
     let mut failed = None;
     let drawn = tree::map_with_path(&types, |path, of_type| {

@@ -21,18 +21,18 @@ use train::Recipe;
 
 /// How large a model and its batch are.
 #[derive(Clone, Copy, serde::Serialize)]
-pub(crate) struct Sizes {
-    pub(crate) layers: usize,
-    pub(crate) heads: usize,
-    pub(crate) width: usize,
-    pub(crate) vocabulary: usize,
-    pub(crate) positions: usize,
-    pub(crate) batch: usize,
-    pub(crate) context: usize,
+pub struct Sizes {
+    pub layers: usize,
+    pub heads: usize,
+    pub width: usize,
+    pub vocabulary: usize,
+    pub positions: usize,
+    pub batch: usize,
+    pub context: usize,
 }
 
 /// The published model of 124M parameters, one window of 256 tokens.
-pub(crate) const SMALLEST: Sizes = Sizes {
+pub const SMALLEST: Sizes = Sizes {
     layers: 12,
     heads: 12,
     width: 768,
@@ -43,7 +43,7 @@ pub(crate) const SMALLEST: Sizes = Sizes {
 };
 
 /// nanoGPT's settings for a CPU.
-pub(crate) const BABY: Sizes = Sizes {
+pub const BABY: Sizes = Sizes {
     layers: 4,
     heads: 4,
     width: 128,
@@ -71,7 +71,7 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
 
 /// A model that learns the same batch at each call; `bf16` is what it computes in, its parameters and the
 /// optimizer's state stay `f32`.
-pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
+pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
     let config =
         Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
@@ -92,7 +92,7 @@ pub(crate) fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
 
 /// The losses of so many steps of nanoGPT's settings for a CPU on the tragedies beside the example: the same weights
 /// and windows, whatever it computes in.
-pub(crate) fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
+pub fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");
     let text = text::read(&[path.into()])?;

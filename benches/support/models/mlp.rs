@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use oxidax::nn;
 
 /// A model that learns the same batch at each call.
-pub(crate) fn training() -> Result<Model> {
+pub fn training() -> Result<Model> {
     let (model, batch) = (drawn::tree(mlp::Mlp::new)?, mlp::batch()?);
     let (parameters, state) = (nn::summary(&model).parameters(), mlp::optimizer().init(&model));
     let step = mlp::step();

@@ -3,12 +3,12 @@
 /// So many numbers, evenly spread over `-1..1`.
 ///
 /// The hash is the last stage of MurmurHash3 (Appleby 2011).
-pub(crate) fn numbers(n: usize) -> Vec<f32> {
+pub fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|at| (hash(at) >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 
 /// So many integers below `end`.
-pub(crate) fn integers(n: usize, end: usize) -> Vec<i32> {
+pub fn integers(n: usize, end: usize) -> Vec<i32> {
     (0..n).map(|at| (hash(at) as usize % end) as i32).collect()
 }
 
@@ -21,7 +21,7 @@ fn hash(at: usize) -> u32 {
 
 /// The values of a leaf of this shape: scales and variances are one, biases and means zero, and what has several
 /// axes is drawn with variance `1 / fan_in`, where all axes but the last come in.
-pub(crate) fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
+pub fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
     let n = shape.iter().product();
     match path.rsplit('.').next().unwrap_or_default() {
         "scale" | "var" => vec![1.0; n],
@@ -35,6 +35,6 @@ pub(crate) fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
 }
 
 /// How many tokens of each of so many sentences count: from all of them to half.
-pub(crate) fn lengths(batch: usize, context: usize) -> Vec<usize> {
+pub fn lengths(batch: usize, context: usize) -> Vec<usize> {
     (0..batch).map(|at| context - at * (context / 2) / batch).collect()
 }

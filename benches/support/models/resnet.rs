@@ -13,13 +13,13 @@ const CLASSES: usize = 1000;
 
 /// How many images of which height and width.
 #[derive(Clone, Copy, serde::Serialize)]
-pub(crate) struct Sizes {
-    pub(crate) batch: usize,
-    pub(crate) side: usize,
+pub struct Sizes {
+    pub batch: usize,
+    pub side: usize,
 }
 
 /// A model that learns the same batch at each call.
-pub(crate) fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
+pub fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
     let config = Config::published(50, CLASSES).context("ResNet-50 is published")?;
     let model = drawn::tree(move |key| ResNet::new(key, &config))?;
     let optimizer = optim::momentum(0.1, 0.9);

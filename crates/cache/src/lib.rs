@@ -26,6 +26,7 @@
 //! - The environment is read in [`Settings::from_env`] and nowhere else; it is never changed.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod config;
 mod entry;

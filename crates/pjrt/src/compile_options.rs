@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prost::Message;
+use oxidax_proto::Message;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -186,66 +186,45 @@ from!(&str => String, String => String, bool => Bool, i32 => Int, i64 => Int, f6
 mod proto {
     use std::collections::BTreeMap;
 
-    use prost::{Message, Oneof};
+    use oxidax_proto::messages;
 
     use super::OptionValue;
 
-    #[derive(Clone, PartialEq, Message)]
-    pub(super) struct CompileOptions {
-        #[prost(message, optional, tag = "3")]
-        pub(super) executable_build_options: Option<ExecutableBuildOptions>,
-        #[prost(bool, tag = "4")]
-        pub(super) compile_portable_executable: bool,
-        #[prost(btree_map = "string, message", tag = "7")]
-        pub(super) env_option_overrides: BTreeMap<String, OptionOverride>,
-    }
+    messages! {
+        pub(super) struct CompileOptions {
+            pub(super) executable_build_options: Option<ExecutableBuildOptions> = 3,
+            pub(super) compile_portable_executable: bool = 4,
+            pub(super) env_option_overrides: BTreeMap<String, OptionOverride> = 7,
+        }
 
-    #[derive(Clone, PartialEq, Message)]
-    pub(super) struct ExecutableBuildOptions {
-        #[prost(int64, tag = "4")]
-        pub(super) num_replicas: i64,
-        #[prost(int64, tag = "5")]
-        pub(super) num_partitions: i64,
-        #[prost(bool, tag = "6")]
-        pub(super) use_spmd_partitioning: bool,
-        #[prost(message, optional, tag = "9")]
-        pub(super) device_assignment: Option<DeviceAssignment>,
-        #[prost(bool, tag = "19")]
-        pub(super) use_shardy_partitioner: bool,
-    }
+        pub(super) struct ExecutableBuildOptions {
+            pub(super) num_replicas: i64 = 4,
+            pub(super) num_partitions: i64 = 5,
+            pub(super) use_spmd_partitioning: bool = 6,
+            pub(super) device_assignment: Option<DeviceAssignment> = 9,
+            pub(super) use_shardy_partitioner: bool = 19,
+        }
 
-    #[derive(Clone, PartialEq, Message)]
-    pub(super) struct DeviceAssignment {
-        #[prost(int32, tag = "1")]
-        pub(super) replica_count: i32,
-        #[prost(int32, tag = "2")]
-        pub(super) computation_count: i32,
-        #[prost(message, repeated, tag = "3")]
-        pub(super) computation_devices: Vec<ComputationDevice>,
-    }
+        pub(super) struct DeviceAssignment {
+            pub(super) replica_count: i32 = 1,
+            pub(super) computation_count: i32 = 2,
+            pub(super) computation_devices: Vec<ComputationDevice> = 3,
+        }
 
-    #[derive(Clone, PartialEq, Message)]
-    pub(super) struct ComputationDevice {
-        #[prost(int64, repeated, tag = "1")]
-        pub(super) replica_device_ids: Vec<i64>,
-    }
+        pub(super) struct ComputationDevice {
+            pub(super) replica_device_ids: Vec<i64> = 1,
+        }
 
-    #[derive(Clone, PartialEq, Message)]
-    pub(super) struct OptionOverride {
-        #[prost(oneof = "Value", tags = "1, 2, 3, 4")]
-        pub(super) value: Option<Value>,
-    }
+        pub(super) struct OptionOverride {
+            ; pub(super) value: Option<Value>
+        }
 
-    #[derive(Clone, PartialEq, Oneof)]
-    pub(super) enum Value {
-        #[prost(string, tag = "1")]
-        String(String),
-        #[prost(bool, tag = "2")]
-        Bool(bool),
-        #[prost(int64, tag = "3")]
-        Int(i64),
-        #[prost(double, tag = "4")]
-        Double(f64),
+        pub(super) oneof enum Value {
+            String(String) = 1,
+            Bool(bool) = 2,
+            Int(i64) = 3,
+            Double(f64) = 4,
+        }
     }
 
     impl From<&OptionValue> for OptionOverride {

@@ -1,80 +1,57 @@
 //! Which devices exchange with each other, in the three forms in which XLA's programs say it. Field numbers as in
 //! `xla_data.proto`, and as libtpu 0.0.51 writes them.
 
-use prost::Message;
+use oxidax_proto::messages;
 
-/// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a grid.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MeshAxes {
-    #[prost(message, optional, tag = "1")]
-    mesh: Option<Grid>,
-    #[prost(message, repeated, tag = "2")]
-    axes: Vec<AxisRef>,
-}
+messages! {
+    /// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a grid.
+    pub(crate) struct MeshAxes {
+        mesh: Option<Grid> = 1,
+        axes: Vec<AxisRef> = 2,
+    }
 
-/// `MeshProto`.
-#[derive(Clone, PartialEq, Message)]
-struct Grid {
-    #[prost(message, repeated, tag = "1")]
-    axes: Vec<GridAxis>,
-    #[prost(int64, repeated, tag = "2")]
-    device_ids: Vec<i64>,
-}
+    /// `MeshProto`.
+    struct Grid {
+        axes: Vec<GridAxis> = 1,
+        device_ids: Vec<i64> = 2,
+    }
 
-/// `MeshProto.MeshAxis`.
-#[derive(Clone, PartialEq, Message)]
-struct GridAxis {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(int64, tag = "2")]
-    size: i64,
-}
+    /// `MeshProto.MeshAxis`.
+    struct GridAxis {
+        name: String = 1,
+        size: i64 = 2,
+    }
 
-/// `AxisRefProto`.
-#[derive(Clone, PartialEq, Message)]
-struct AxisRef {
-    #[prost(int64, tag = "1")]
-    mesh_axis_index: i64,
-    #[prost(message, optional, tag = "2")]
-    sub_axis: Option<SubAxis>,
-}
+    /// `AxisRefProto`.
+    struct AxisRef {
+        mesh_axis_index: i64 = 1,
+        sub_axis: Option<SubAxis> = 2,
+    }
 
-/// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is meant.
-#[derive(Clone, PartialEq, Message)]
-struct SubAxis {
-    #[prost(int64, tag = "1")]
-    pre_size: i64,
-    #[prost(int64, tag = "2")]
-    size: i64,
-}
+    /// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is meant.
+    struct SubAxis {
+        pre_size: i64 = 1,
+        size: i64 = 2,
+    }
 
-/// `ReplicaGroup`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Group {
-    #[prost(int64, repeated, tag = "1")]
-    pub(crate) replica_ids: Vec<i64>,
-}
+    /// `ReplicaGroup`.
+    pub(crate) struct Group {
+        pub(crate) replica_ids: Vec<i64> = 1,
+    }
 
-/// `CollectiveDeviceListProto`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct DeviceList {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) replica_groups: Vec<Group>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) iota: Option<IotaGroups>,
-}
+    /// `CollectiveDeviceListProto`.
+    pub(crate) struct DeviceList {
+        pub(crate) replica_groups: Vec<Group> = 1,
+        pub(crate) iota: Option<IotaGroups> = 2,
+    }
 
-/// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and cut into groups.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct IotaGroups {
-    #[prost(int64, tag = "1")]
-    num_replica_groups: i64,
-    #[prost(int64, tag = "2")]
-    num_devices_per_group: i64,
-    #[prost(int64, repeated, tag = "3")]
-    reshape_dims: Vec<i64>,
-    #[prost(int32, repeated, tag = "4")]
-    transpose_perm: Vec<i32>,
+    /// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and cut into groups.
+    pub(crate) struct IotaGroups {
+        num_replica_groups: i64 = 1,
+        num_devices_per_group: i64 = 2,
+        reshape_dims: Vec<i64> = 3,
+        transpose_perm: Vec<i32> = 4,
+    }
 }
 
 impl MeshAxes {

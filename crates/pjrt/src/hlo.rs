@@ -1,6 +1,6 @@
 //! The parts of XLA's `HloModuleProto` that are read here, with field numbers as in `hlo.proto` and `xla_data.proto`.
 
-use prost::Message;
+use oxidax_proto::{Message, messages};
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
@@ -10,72 +10,49 @@ use crate::types::{ArrayType, ElementType};
 /// `xla.PrimitiveType.TUPLE`.
 const TUPLE: i32 = 13;
 
-/// `HloModuleProto`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Module {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, repeated, tag = "3")]
-    computations: Vec<Computation>,
-    #[prost(int64, tag = "6")]
-    entry_computation_id: i64,
-    #[prost(message, optional, tag = "4")]
-    pub(crate) host_program_shape: Option<ProgramShape>,
-}
+messages! {
+    /// `HloModuleProto`.
+    pub(crate) struct Module {
+        name: String = 1,
+        computations: Vec<Computation> = 3,
+        entry_computation_id: i64 = 6,
+        pub(crate) host_program_shape: Option<ProgramShape> = 4,
+    }
 
-/// `HloModuleProtoWithConfig`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ModuleWithConfig {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) hlo_module: Option<Module>,
-}
+    /// `HloModuleProtoWithConfig`.
+    pub(crate) struct ModuleWithConfig {
+        pub(crate) hlo_module: Option<Module> = 1,
+    }
 
-/// `HloComputationProto`.
-#[derive(Clone, PartialEq, Message)]
-struct Computation {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, repeated, tag = "2")]
-    instructions: Vec<RawInstruction>,
-    #[prost(int64, tag = "5")]
-    id: i64,
-}
+    /// `HloComputationProto`.
+    struct Computation {
+        name: String = 1,
+        instructions: Vec<RawInstruction> = 2,
+        id: i64 = 5,
+    }
 
-/// `HloInstructionProto`.
-#[derive(Clone, PartialEq, Message)]
-struct RawInstruction {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    opcode: String,
-    #[prost(message, optional, tag = "3")]
-    shape: Option<Shape>,
-    #[prost(int64, repeated, tag = "38")]
-    called_computation_ids: Vec<i64>,
-    #[prost(bytes = "vec", tag = "43")]
-    backend_config: Vec<u8>,
-    /// What older compilers write.
-    #[prost(message, repeated, tag = "49")]
-    replica_groups: Vec<Group>,
-    #[prost(message, repeated, tag = "52")]
-    source_target_pairs: Vec<Pair>,
-    #[prost(message, optional, tag = "87")]
-    collective_device_list: Option<DeviceList>,
-    /// What newer compilers write.
-    #[prost(message, optional, tag = "92")]
-    iota_groups: Option<IotaGroups>,
-    /// What newer compilers write where they know of axes.
-    #[prost(message, optional, tag = "93")]
-    mesh_axes: Option<MeshAxes>,
-}
+    /// `HloInstructionProto`.
+    struct RawInstruction {
+        name: String = 1,
+        opcode: String = 2,
+        shape: Option<Shape> = 3,
+        called_computation_ids: Vec<i64> = 38,
+        backend_config: Vec<u8> = 43,
+        /// What older compilers write.
+        replica_groups: Vec<Group> = 49,
+        source_target_pairs: Vec<Pair> = 52,
+        collective_device_list: Option<DeviceList> = 87,
+        /// What newer compilers write.
+        iota_groups: Option<IotaGroups> = 92,
+        /// What newer compilers write where they know of axes.
+        mesh_axes: Option<MeshAxes> = 93,
+    }
 
-/// `SourceTarget`.
-#[derive(Clone, PartialEq, Message)]
-struct Pair {
-    #[prost(int64, tag = "1")]
-    source: i64,
-    #[prost(int64, tag = "2")]
-    target: i64,
+    /// `SourceTarget`.
+    struct Pair {
+        source: i64 = 1,
+        target: i64 = 2,
+    }
 }
 
 /// An operation of an optimized program.
@@ -95,24 +72,19 @@ pub struct Instruction {
     pub runs: Option<u64>,
 }
 
-/// `ProgramShapeProto`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ProgramShape {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) parameters: Vec<Shape>,
-}
+messages! {
+    /// `ProgramShapeProto`.
+    pub(crate) struct ProgramShape {
+        pub(crate) parameters: Vec<Shape> = 1,
+    }
 
-/// `ShapeProto`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Shape {
-    #[prost(int32, tag = "2")]
-    element_type: i32,
-    #[prost(int64, repeated, tag = "3")]
-    dimensions: Vec<i64>,
-    #[prost(message, repeated, tag = "4")]
-    tuple_shapes: Vec<Shape>,
-    #[prost(bool, repeated, tag = "6")]
-    is_dynamic_dimension: Vec<bool>,
+    /// `ShapeProto`.
+    pub(crate) struct Shape {
+        element_type: i32 = 2,
+        dimensions: Vec<i64> = 3,
+        tuple_shapes: Vec<Shape> = 4,
+        is_dynamic_dimension: Vec<bool> = 6,
+    }
 }
 
 impl Module {
@@ -122,7 +94,7 @@ impl Module {
         code: &[u8],
         format: &str,
     ) -> Result<Module> {
-        let undecodable = |error: prost::DecodeError| {
+        let undecodable = |error: oxidax_proto::DecodeError| {
             Error::invalid(operation, format!("the compiled program cannot be decoded: {error}"))
         };
         match format {

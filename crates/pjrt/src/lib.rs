@@ -16,6 +16,7 @@
 //! It does not look for plugins (`oxidax-plugin` does) and knows nothing of arrays, shapes beyond their sizes, or
 //! differentiation.
 
+#![warn(unreachable_pub)]
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 mod aligned;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prost::Message;
+use oxidax_proto::Message;
 
 use crate::error::{Error, Result};
 use crate::hlo;

@@ -1,7 +1,7 @@
 //! How a compiled program wants its parameters, and gives its results, spread over devices.
 
 use oxidax_pjrt_sys as sys;
-use prost::Message;
+use oxidax_proto::{Message, messages};
 
 use crate::api;
 use crate::error::{Error, Result};
@@ -116,23 +116,17 @@ impl Sharding {
     }
 }
 
-/// `xla.OpSharding`, with field numbers as in `xla_data.proto`.
-#[derive(Clone, PartialEq, Message)]
-struct OpSharding {
-    #[prost(int32, tag = "1")]
-    kind: i32,
-    #[prost(int64, repeated, tag = "3")]
-    tiles: Vec<i64>,
-    #[prost(int64, repeated, tag = "4")]
-    devices: Vec<i64>,
-    #[prost(bool, tag = "6")]
-    replicate_on_last_tile_dim: bool,
-    #[prost(int32, repeated, tag = "8")]
-    last_tile_dims: Vec<i32>,
-    #[prost(int64, repeated, tag = "9")]
-    iota_dims: Vec<i64>,
-    #[prost(int32, repeated, tag = "10")]
-    iota_permutation: Vec<i32>,
+messages! {
+    /// `xla.OpSharding`, with field numbers as in `xla_data.proto`.
+    struct OpSharding {
+        kind: i32 = 1,
+        tiles: Vec<i64> = 3,
+        devices: Vec<i64> = 4,
+        replicate_on_last_tile_dim: bool = 6,
+        last_tile_dims: Vec<i32> = 8,
+        iota_dims: Vec<i64> = 9,
+        iota_permutation: Vec<i32> = 10,
+    }
 }
 
 impl OpSharding {

@@ -24,6 +24,7 @@
 //! - The environment is read in [`Config::from_env`] and nowhere else; it is never changed.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 #[cfg_attr(not(feature = "install"), allow(dead_code, reason = "the installer writes the cache"))]
 mod cache;

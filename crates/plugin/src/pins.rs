@@ -83,7 +83,10 @@ impl Pin {
         if let Some(beside) = self.beside {
             return beside.folder.to_owned();
         }
-        format!("{}-{}", self.package, self.version)
+        match self.host().1 {
+            "x86_64" => format!("{}-{}", self.package, self.version),
+            arch => format!("{}-{}-{arch}", self.package, self.version),
+        }
     }
 
     /// The library's file name.
@@ -100,9 +103,15 @@ impl Pin {
         }
     }
 
-    /// The operating system and processor that the library runs on, in Rust's words.
+    /// The operating system and processor architecture of the library, as in [`std::env::consts`].
     pub fn host(&self) -> (&'static str, &'static str) {
-        ("linux", "x86_64")
+        let is_aarch64 = self.tags.platform.ends_with("_aarch64");
+        ("linux", if is_aarch64 { "aarch64" } else { "x86_64" })
+    }
+
+    /// Returns true if oxidax's tests run with this plugin. An untested one is never installed unasked.
+    pub fn is_tested(&self) -> bool {
+        self.host().1 == "x86_64"
     }
 
     /// The requirement as `pip` reads it: `package==version`.
@@ -129,6 +138,22 @@ pub const CPU: Pin = Pin {
     api: (0, 115),
     beside: None,
     needs: &[],
+};
+
+/// A CPU plugin for Linux on aarch64. It is untested: no such machine was available.
+pub const CPU_AARCH64: Pin = Pin {
+    name: "cpu-aarch64",
+    wheel: "xla_cpu_pjrt-0.0.1-py3-none-manylinux_2_27_aarch64.whl",
+    tags: Tags {
+        platform: "manylinux_2_27_aarch64",
+        uv_platform: "aarch64-manylinux_2_28",
+        ..ANY_PYTHON
+    },
+    wheel_size: 49_514_947,
+    wheel_sha256: "8f613be6e891858f40d64f9799319502fff42689661944fc18a6ffd8210b30c9",
+    library_size: 200_328_224,
+    library_sha256: "fcf411f3e8ff635c2b2cf87215aa7016f460e66d236c3db08309e7486583532d",
+    ..CPU_API_0_81
 };
 
 /// An older CPU plugin, for the tests of `oxidax-pjrt` only.
@@ -270,7 +295,8 @@ pub const CUDA_LIBDEVICE: Pin = Pin {
 const NVIDIA_LICENSE: &str = "LicenseRef-NVIDIA-Proprietary (https://docs.nvidia.com/cuda/eula)";
 
 /// Every pin, in the order in which `oxidax plugin list` shows them.
-pub const ALL: &[Pin] = &[CPU, TPU, CUDA, CUDA_PTXAS, CUDA_LIBDEVICE, CPU_API_0_106, CPU_API_0_81];
+pub const ALL: &[Pin] =
+    &[CPU, CPU_AARCH64, TPU, CUDA, CUDA_PTXAS, CUDA_LIBDEVICE, CPU_API_0_106, CPU_API_0_81];
 
 /// The pin that a platform runs on.
 ///
@@ -284,6 +310,20 @@ pub fn of_platform(platform: Platform) -> &'static Pin {
         Platform::Tpu => &TPU,
         Platform::Cuda => &CUDA,
     }
+}
+
+/// Returns the pin for a platform on a host, given by operating system and architecture. Hosts
+/// without a pin of their own get that of Linux on x86-64.
+///
+/// ```
+/// use oxidax_plugin::{Platform, pins};
+/// let pin = pins::for_host(Platform::Cpu, "linux", "aarch64");
+/// assert_eq!(pin.requirement(), "xla-cpu-pjrt==0.0.1");
+/// assert!(!pin.is_tested());
+/// ```
+pub fn for_host(platform: Platform, os: &str, arch: &str) -> &'static Pin {
+    let fits = |pin: &&Pin| pin.platform == platform && pin.host() == (os, arch);
+    ALL.iter().find(fits).unwrap_or_else(|| of_platform(platform))
 }
 
 #[cfg(test)]

@@ -199,10 +199,10 @@ fn last_resort(
     config: &Config,
     progress: &mut dyn Progress,
 ) -> Result<Plugin, Error> {
-    let pin = pins::of_platform(platform);
+    let pin = pins::for_host(platform, &config.host.0, &config.host.1);
     let on_pinned_host = (config.host.0.as_str(), config.host.1.as_str()) == pin.host();
     #[cfg(feature = "install")]
-    if platform == Platform::Cpu && on_pinned_host {
+    if platform == Platform::Cpu && on_pinned_host && pin.is_tested() {
         let path = install(pin, config, progress)?;
         return Ok(Plugin::pinned(pin, path));
     }
@@ -210,10 +210,12 @@ fn last_resort(
     let _: &mut dyn Progress = progress;
     let help = if on_pinned_host {
         format!(
-            "`oxidax plugin install {platform}` installs {} ({} to download, licence: {})",
+            "`oxidax plugin install {}` installs {} ({} to download, licence: {}){}",
+            pin.name,
             pin.requirement(),
             mib(pin.wheel_size),
             pin.license,
+            if pin.is_tested() { "" } else { "; it is untested on this architecture" },
         )
     } else {
         let (os, arch) = pin.host();
@@ -331,7 +333,7 @@ fn in_cache(
             }
         };
     }
-    let pin = pins::of_platform(platform);
+    let pin = pins::for_host(platform, &config.host.0, &config.host.1);
     Ok(match intact(pin, &cache, progress)? {
         Some(path) => Ok(Plugin::pinned(pin, path)),
         None => Err(format!("the cache: no intact {}", library_path(pin, &cache).display())),

@@ -14,11 +14,11 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// The recorded folder, in Hugging Face's layout.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     fixture("bert_transformers")
 }
 
-pub(crate) fn notes(folder: &Path) -> Value {
+pub fn notes(folder: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join("recorded.json")).unwrap()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn arrays(folder: &Path) -> BTreeMap<String, Array> {
 }
 
 /// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for `layers[0].norm.scale`.
-pub(crate) fn name_of(path: &str) -> String {
+pub fn name_of(path: &str) -> String {
     let mut name = path.replace("layers[", "encoder.layer.").replace(']', "");
     for (ours, theirs) in [
         (".attention.norm.", ".attention.output.norm."),
@@ -61,7 +61,7 @@ fn pooled(model: &Bert, hidden: &Array) -> Array {
     tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
-/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it something that
+/// Each even text is to be nearest to the unsupported one behind it (van den Oord et al., 2018); beside it something that
 /// reaches the pooler's leaves.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);

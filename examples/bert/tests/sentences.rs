@@ -43,9 +43,10 @@ fn sentences_are_cut_where_the_folder_says_or_the_user() {
     // What the model was trained on counts more than the tokenizer's file, the positions more than both.
     let copied = tempfile::tempdir().unwrap();
     std::fs::copy(folder().join("tokenizer.json"), copied.path().join("tokenizer.json")).unwrap();
-    for (said, positions, expected) in [(20, 40, 20), (64, 40, 40)] {
-        let said = format!("{{\"max_seq_length\": {said}, \"do_lower_case\": false}}");
-        std::fs::write(copied.path().join("sentence_bert_config.json"), said).unwrap();
+    for (stored_length, positions, expected) in [(20, 40, 20), (64, 40, 40)] {
+        let stored_length =
+            format!("{{\"max_seq_length\": {stored_length}, \"do_lower_case\": false}}");
+        std::fs::write(copied.path().join("sentence_bert_config.json"), stored_length).unwrap();
         assert_eq!(length(&WordPiece::open(copied.path(), positions, None).unwrap()), expected);
     }
 }

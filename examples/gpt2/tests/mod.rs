@@ -1,5 +1,5 @@
 //! `examples/gpt2` against a small GPT-2 that `transformers` trained and saved, against JAX, and against itself.
-//! `python-compat/README.md` says how the numbers were recorded.
+//! `python-compat/README.md` says sampling the numbers were recorded.
 
 mod folders;
 mod recorded;

@@ -2,7 +2,7 @@
 
 use super::transformers::difference;
 use crate::model::Gpt2;
-use crate::sample::{Sampling, continued, writer};
+use crate::sample::{Sampling, generate, generator};
 use crate::tokenizer::Tokenizer;
 use crate::train::{Recipe, loss};
 use crate::weights;
@@ -12,34 +12,34 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The recorded folder, in Hugging Face's layout.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../python-compat/fixtures/gpt2_transformers").into()
 }
 
-pub(crate) fn notes() -> Value {
+pub fn notes() -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder().join("recorded.json")).unwrap()).unwrap()
 }
 
-pub(crate) fn arrays() -> BTreeMap<String, Array> {
+pub fn arrays() -> BTreeMap<String, Array> {
     checkpoint::arrays(folder().join("recorded.safetensors")).unwrap()
 }
 
-pub(crate) fn model() -> Gpt2 {
+pub fn model() -> Gpt2 {
     weights::load(&folder(), 0.0).unwrap().0
 }
 
 /// The same model with its layers stacked.
-pub(crate) fn stacked(model: Gpt2) -> Gpt2 {
+pub fn stacked(model: Gpt2) -> Gpt2 {
     Gpt2 { h: model.h.stacked(), ..model }
 }
 
-/// Tokens and those one place later, of texts `[b, t]`.
-pub(crate) fn shifted(texts: &Array) -> (Array, Array) {
+/// Tokens and those one plan later, of texts `[b, t]`.
+pub fn shifted(texts: &Array) -> (Array, Array) {
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
 }
 
 /// The recipe of the recorded steps: a constant learning rate.
-pub(crate) fn recipe() -> Recipe {
+pub fn recipe() -> Recipe {
     let notes = notes();
     let number = |name: &str| notes["adamw"][name].as_f64().unwrap();
     Recipe {
@@ -80,7 +80,7 @@ mod on_cpu {
             let found = tree::paths(&gradients).into_iter().zip(tree::leaves(&gradients));
             let mut n = 0;
             for (path, found) in found {
-                let name = format!("gradient.transformer.{}", weights::name_of(&path));
+                let name = format!("gradient.transformer.{}", weights::stored_name(&path));
                 let apart = difference(&found, &recorded[&name]);
                 assert!(apart < 5e-5, "{name}: {apart:.1e} of the largest element");
                 n += 1;
@@ -117,8 +117,8 @@ mod on_cpu {
         };
         assert_eq!(prompt, ids("prompt"));
         for model in [model(), stacked(model())] {
-            let writer = writer(Sampling::GREEDY, nn::DTypePolicy::full());
-            let text = continued(&writer, &model, &prompt, 200, random::key(0)).unwrap();
+            let generator = generator(Sampling::GREEDY, nn::DTypePolicy::full());
+            let text = generate(&generator, &model, &prompt, 200, random::key(0)).unwrap();
             assert_eq!(text, ids("greedy"));
             assert_eq!(tokenizer.decode(&text).unwrap(), notes["text"].as_str().unwrap());
         }

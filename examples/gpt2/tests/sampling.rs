@@ -3,7 +3,7 @@
 use super::recorded::{model, stacked};
 use super::transformers::difference;
 use crate::model::{Cache, Gpt2};
-use crate::sample::{Sampling, continued, writer};
+use crate::sample::{Sampling, generate, generator};
 use oxidax::prelude::*;
 
 const FULL: nn::DTypePolicy = nn::DTypePolicy::full();
@@ -11,11 +11,17 @@ const PROMPT: [u32; 5] = [40, 41, 200, 300, 17];
 
 /// Tokens after a prompt without a cache: everything is looked at again for each. What stands behind the text,
 /// filled up to one length so that one program serves, is never seen.
-fn uncached(model: &Gpt2, prompt: &[u32], n: usize, how: Sampling, keys: &random::Key) -> Vec<u32> {
+fn uncached(
+    model: &Gpt2,
+    prompt: &[u32],
+    n: usize,
+    sampling: Sampling,
+    keys: &random::Key,
+) -> Vec<u32> {
     let length = prompt.len() + n;
     let next = jit(move |model: Gpt2, tokens: Array, last: Array, key: random::Key| {
         let logits = model.forward(&tokens, None);
-        how.choose(&squeeze(&dynamic_index_in_dim(&logits, &last, 1), &[1]), key)
+        sampling.choose(&squeeze(&dynamic_index_in_dim(&logits, &last, 1), &[1]), key)
     });
     let mut text: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
     for at in 0..n {
@@ -39,14 +45,14 @@ mod on_cpu {
             Sampling { temperature: 0.7, top_k: Some(20) },
         ];
         let key = random::key(5);
-        // As `continued` makes them for a text that fits.
+        // As `generate` makes them for a text that fits.
         let keys = random::split_batch(random::fold_in(key.clone(), 0u32), [12]);
-        for how in ways {
-            let expected = uncached(&model(), &PROMPT, 12, how, &keys);
+        for sampling in ways {
+            let expected = uncached(&model(), &PROMPT, 12, sampling, &keys);
             for model in [model(), stacked(model())] {
-                let writer = writer(how, FULL);
-                let found = continued(&writer, &model, &PROMPT, 12, key.clone()).unwrap();
-                assert_eq!(found, expected, "{how:?}");
+                let generator = generator(sampling, FULL);
+                let found = generate(&generator, &model, &PROMPT, 12, key.clone()).unwrap();
+                assert_eq!(found, expected, "{sampling:?}");
             }
         }
     }
@@ -77,8 +83,8 @@ mod on_cpu {
     #[test]
     fn a_text_longer_than_the_model_goes_on_from_its_last_half() {
         let model = model();
-        let writer = writer(Sampling::GREEDY, FULL);
-        let long = continued(&writer, &model, &PROMPT, 400, random::key(0)).unwrap();
+        let generator = generator(Sampling::GREEDY, FULL);
+        let long = generate(&generator, &model, &PROMPT, 400, random::key(0)).unwrap();
         assert_eq!(long.len(), 400);
         // 251 tokens fill the 256 positions; the next is chosen by the last 128.
         let text = [&PROMPT[..], &long].concat();
@@ -89,19 +95,19 @@ mod on_cpu {
 
     #[test]
     fn one_candidate_is_the_greedy_one() {
-        let greedy = writer(Sampling::GREEDY, FULL);
-        let best = writer(Sampling { temperature: 2.0, top_k: Some(1) }, FULL);
-        let text = |writer| continued(writer, &model(), &PROMPT, 10, random::key(3)).unwrap();
+        let greedy = generator(Sampling::GREEDY, FULL);
+        let best = generator(Sampling { temperature: 2.0, top_k: Some(1) }, FULL);
+        let text = |generator| generate(generator, &model(), &PROMPT, 10, random::key(3)).unwrap();
         assert_eq!(text(&greedy), text(&best));
     }
 
     #[test]
     fn texts_follow_the_key_and_top_k_bounds_them() {
-        let how = Sampling { temperature: 1.5, top_k: Some(3) };
+        let sampling = Sampling { temperature: 1.5, top_k: Some(3) };
         let logits = Array::from_slice(&[0.1f32, 3.0, -1.0, 2.0, 2.5, 0.0], [1, 6]).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..40 {
-            let token = how.choose(&logits, random::key(seed)).to_vec::<i32>().unwrap()[0];
+            let token = sampling.choose(&logits, random::key(seed)).to_vec::<i32>().unwrap()[0];
             assert!([1, 3, 4].contains(&token), "{token} is not among the best three");
             seen.insert(token);
         }
@@ -113,13 +119,13 @@ mod on_cpu {
 
     #[test]
     fn prompts_that_do_not_fit_are_refused() {
-        let writer = writer(Sampling::GREEDY, FULL);
+        let generator = generator(Sampling::GREEDY, FULL);
         let refused = |prompt: &[u32]| {
-            continued(&writer, &model(), prompt, 1, random::key(0)).unwrap_err().to_string()
+            generate(&generator, &model(), prompt, 1, random::key(0)).unwrap_err().to_string()
         };
         assert_eq!(refused(&[]), "a prompt needs a token to begin with");
         assert_eq!(refused(&[1, 512]), "token 512 of a prompt; the model knows 512");
-        let none = continued(&writer, &model(), &[1], 0, random::key(0)).unwrap();
+        let none = generate(&generator, &model(), &[1], 0, random::key(0)).unwrap();
         assert!(none.is_empty());
     }
 }

@@ -27,7 +27,7 @@ fn small(dropout: f64) -> Gpt2 {
     Gpt2::new(random::key(0), &Config { dropout, ..SMALL })
 }
 
-/// Tokens and those one place later, of `rows` texts.
+/// Tokens and those one plan later, of `rows` texts.
 fn batch(rows: usize, seed: i64) -> (Array, Array) {
     let texts = random::randint(random::key(seed), [rows, 17], DType::I32, 0..50);
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
@@ -308,7 +308,7 @@ fn leaves_are_called_as_in_the_files() {
     )
     .unwrap();
     let names: Vec<String> =
-        tree::paths(&block).iter().map(|path| crate::weights::name_of(path)).collect();
+        tree::paths(&block).iter().map(|path| crate::weights::stored_name(path)).collect();
     let expected = "ln_1.weight ln_1.bias attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
                     ln_2.weight ln_2.bias mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
     assert_eq!(names.join(" "), expected);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Weights by their names in files.
-pub(crate) type Weights = BTreeMap<String, Array>;
+pub type Weights = BTreeMap<String, Array>;
 
 /// The largest difference, in units of the largest element of `recorded`.
-pub(crate) fn difference(found: &Array, recorded: &Array) -> f64 {
+pub fn difference(found: &Array, recorded: &Array) -> f64 {
     assert_eq!(found.shape(), recorded.shape());
     let (found, recorded) = (found.to_vec::<f32>().unwrap(), recorded.to_vec::<f32>().unwrap());
     assert!(found.iter().all(|x| x.is_finite()), "an element is not finite");
@@ -19,17 +19,13 @@ pub(crate) fn difference(found: &Array, recorded: &Array) -> f64 {
 }
 
 /// The weights of a recorded folder by name, out of its `n` shards.
-pub(crate) fn shards(recorded: &Path, n: usize) -> Weights {
+pub fn shards(recorded: &Path, n: usize) -> Weights {
     let file = |at| recorded.join(format!("model-0000{at}-of-0000{n}.safetensors"));
     (1..=n).flat_map(|at| checkpoint::arrays(file(at)).unwrap()).collect()
 }
 
 /// A folder with the `config.json` of a recorded one, changed, and these weights in one file.
-pub(crate) fn folder_with(
-    recorded: &Path,
-    weights: &Weights,
-    change: (&str, &str),
-) -> tempfile::TempDir {
+pub fn folder_with(recorded: &Path, weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
     let made = tempfile::tempdir().unwrap();
     let config = std::fs::read_to_string(recorded.join("config.json")).unwrap();
     let changed = config.replacen(change.0, change.1, 1);

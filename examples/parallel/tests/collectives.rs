@@ -1,4 +1,4 @@
-//! What `Compiled::collectives` finds in programs whose collectives are known.
+//! Checks `Compiled::collectives` on programs with known collectives.
 
 use oxidax::jit::Collective::{AllGather, AllReduce, CollectivePermute};
 use oxidax::jit::{Collectives, Compiled};
@@ -18,7 +18,7 @@ fn collectives(f: Jit<(Array,), Array>) -> Collectives {
 }
 
 #[test]
-fn kinds_counts_and_bytes() {
+fn collectives_report_kinds_counts_and_bytes() {
     let mesh = mesh();
     let (rows, whole) = (mesh.sharding(p!["i"]).unwrap(), mesh.replicated());
     let sums = jit(|x: Array| x.sum_axes([0])).in_shardings(&rows).out_shardings(&whole);
@@ -36,7 +36,7 @@ fn kinds_counts_and_bytes() {
 }
 
 #[test]
-fn one_in_a_loop_counts_once() {
+fn collective_in_a_loop_counts_once() {
     let mesh = mesh();
     let around = jit(move |x: Array| {
         let turn = |x: Array| {

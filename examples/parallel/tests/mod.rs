@@ -1,5 +1,4 @@
-//! `examples/parallel` on eight CPU devices: the numbers of one device, the collectives that were meant and no others, and
-//! as many bytes on each device as the rules say.
+//! Runs `examples/parallel` on eight CPU devices and checks losses, collectives and bytes per device.
 
 mod collectives;
 mod recipes;

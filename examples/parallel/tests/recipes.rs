@@ -1,4 +1,4 @@
-//! Each recipe, with each model that it is for.
+//! Checks each recipe with each model that it supports.
 
 use crate::model::{Batch, Gpt, Model, Perceptron, Sizes};
 use crate::train::{Recipe, Spread, on_mesh, on_one_device};
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 const STEPS: usize = 20;
 const BATCH: usize = 16;
-/// Of the GPT, and of the perceptron.
+/// Layers of the GPT and of the perceptron.
 const LAYERS: [usize; 2] = [2, 4];
 
 fn eight() -> Vec<Device> {
@@ -17,7 +17,7 @@ fn eight() -> Vec<Device> {
     devices().unwrap()
 }
 
-/// A model, what it learns from, and the losses on one device.
+/// A model, its batches, and the losses on one device.
 struct Case<M> {
     model: M,
     batches: Vec<Batch>,
@@ -58,8 +58,8 @@ fn perceptron() -> &'static Case<Perceptron> {
     })
 }
 
-/// Runs a recipe: losses are `expected`, to 2e-5 of each; the program has these kinds of collectives and no others, so many of
-/// each where a number is given; and devices hold what the table says.
+/// Runs a recipe and checks that losses equal `expected` within 2e-5, that the program has exactly the
+/// listed kinds of collectives (and counts, where given), and that devices hold the predicted bytes.
 #[track_caller]
 fn check<P: Tree>(
     parameters: P,
@@ -80,18 +80,18 @@ fn check<P: Tree>(
     for &(kind, count) in collectives {
         assert_eq!(found.count(kind), count.unwrap_or(found.count(kind)), "{kind}");
     }
-    let told = spread.parameters.bytes_per_device() + spread.state.bytes_per_device();
-    assert_eq!(spread.held, told);
+    let predicted = spread.parameters.bytes_per_device() + spread.state.bytes_per_device();
+    assert_eq!(spread.held, predicted);
     assert!(!spread.run.step.is_zero());
     spread
 }
 
-/// The part of parameters and optimizer state that one device has.
+/// Returns the fraction of parameters and optimizer state on one device.
 fn share(spread: &Spread) -> f64 {
     spread.held as f64 / (spread.parameters.bytes() + spread.state.bytes()) as f64
 }
 
-/// The part that one device has if leaves whose path holds one of these names are cut into so many parts.
+/// Returns the expected fraction on one device if leaves with one of these names are split in `parts`.
 fn share_of<T: Tree>(parameters: &T, cut: &[&str], parts: usize) -> f64 {
     let leaves = tree::paths(parameters).into_iter().zip(tree::leaves(parameters));
     let (mut held, mut whole) = (0.0, 0.0);

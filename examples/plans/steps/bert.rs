@@ -16,7 +16,7 @@ const LENGTH: usize = 128;
 /// What cosines are multiplied by before the softmax.
 const SCALE: f64 = 20.0;
 
-pub(super) const BASE: Step = Step {
+pub const BASE: Step = Step {
     name: "bert",
     about: "base, 110M parameters, pairs of texts, bf16",
     unit: "× 2 × 128 tokens",

@@ -10,14 +10,14 @@ const FSDP: usize = 2;
 const TENSOR: usize = 2;
 
 /// A mesh, and how a model's layers are cut along `tensor`.
-pub(super) struct Cut {
+pub struct Cut {
     mesh: Mesh,
     layers: PartitionRules,
 }
 
 impl Cut {
     /// Over these devices. `layers` are patterns of leaf paths and the axis of the leaf that is cut.
-    pub(super) fn new(devices: &[Device], layers: &[(&str, usize)]) -> Result<Cut, Error> {
+    pub fn new(devices: &[Device], layers: &[(&str, usize)]) -> Result<Cut, Error> {
         let data = devices.len() / (FSDP * TENSOR);
         let mesh = Mesh::new(devices, [("data", data), ("fsdp", FSDP), ("tensor", TENSOR)])?;
         let rules = layers.iter().map(|&(pattern, axis)| {
@@ -28,22 +28,22 @@ impl Cut {
     }
 
     /// Whole on every device.
-    pub(super) fn whole(&self) -> NamedSharding {
+    pub fn whole(&self) -> NamedSharding {
         self.mesh.replicated()
     }
 
     /// A batch, along its first axis.
-    pub(super) fn batch(&self) -> Result<NamedSharding, Error> {
+    pub fn batch(&self) -> Result<NamedSharding, Error> {
         self.mesh.sharding(p![["data", "fsdp"]])
     }
 
     /// A tree while it computes: layers cut, and each put together from its parts along `fsdp`.
-    pub(super) fn computing<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
+    pub fn computing<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
         self.layers.shardings(tree, &self.mesh)
     }
 
     /// A tree as it is kept: each leaf's longest axis that is whole and can be is cut along `fsdp`.
-    pub(super) fn kept<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
+    pub fn kept<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
         let leaves = tree::paths(tree).into_iter().zip(tree::leaves(tree));
         let mut rules: Vec<(String, PartitionSpec)> = leaves
             .map(|(path, leaf)| {

@@ -14,7 +14,7 @@ use model::{Config, Gpt2};
 use oxidax::prelude::*;
 use train::Recipe;
 
-pub(super) const SMALLEST: Step = Step {
+pub const SMALLEST: Step = Step {
     name: "gpt2",
     about: "124M parameters, bf16",
     unit: "× 1024 tokens",
@@ -25,7 +25,7 @@ pub(super) const SMALLEST: Step = Step {
     },
 };
 
-pub(super) const TWO_LAYERS: Step = Step {
+pub const TWO_LAYERS: Step = Step {
     name: "gpt of 2 layers",
     about: "width 128, 4 heads, bf16",
     unit: "× 128 tokens",

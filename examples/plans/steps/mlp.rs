@@ -8,7 +8,7 @@ use super::cut::Cut;
 use super::{Place, Step, Traced};
 use oxidax::prelude::*;
 
-pub(super) const STEP: Step = Step {
+pub const STEP: Step = Step {
     name: "mlp",
     about: "784-1024-1024-10, f32",
     unit: "images",

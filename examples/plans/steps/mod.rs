@@ -17,7 +17,7 @@ use oxidax::tree::Args;
 
 /// Where a step is to run.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub enum Place<'a> {
     /// On one device.
     Alone,
     /// On all of these.
@@ -25,7 +25,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl Place<'_> {
-    pub(crate) fn devices(self) -> usize {
+    pub fn devices(self) -> usize {
         match self {
             Place::Alone => 1,
             Place::Slice(devices) => devices.len(),
@@ -34,25 +34,25 @@ impl Place<'_> {
 }
 
 /// A training step.
-pub(crate) struct Step {
-    pub(crate) name: &'static str,
+pub struct Step {
+    pub name: &'static str,
     /// How large the model is, and what it computes in.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// What a batch is made of.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// How much of it each device is given.
-    pub(crate) batch: usize,
+    pub batch: usize,
     /// Whether there is a step for one device.
-    pub(crate) alone: bool,
+    pub alone: bool,
     /// The step where it is to run, with so large a batch on all devices together.
-    pub(crate) lower: Lower,
+    pub lower: Lower,
 }
 
 /// What makes a step.
-pub(crate) type Lower = fn(Place<'_>, usize) -> anyhow::Result<Box<dyn Traced>>;
+pub type Lower = fn(Place<'_>, usize) -> anyhow::Result<Box<dyn Traced>>;
 
 /// Every step, those that compile fastest first.
-pub(crate) const STEPS: [Step; 11] = [
+pub const STEPS: [Step; 11] = [
     mlp::STEP,
     parallel::DATA,
     parallel::FSDP,
@@ -67,14 +67,14 @@ pub(crate) const STEPS: [Step; 11] = [
 ];
 
 /// A slice of each generation: eight devices.
-pub(crate) const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
+pub const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
 
 /// The small GPT that continuous integration compiles.
 #[allow(dead_code, reason = "for tests")]
-pub(crate) const TWO_LAYERS: Step = gpt2::TWO_LAYERS;
+pub const TWO_LAYERS: Step = gpt2::TWO_LAYERS;
 
 /// A lowered step, whatever its arguments and results.
-pub(crate) trait Traced {
+pub trait Traced {
     /// Its StableHLO module, without locations: the same wherever the sources lie.
     fn text(&self) -> Result<String, Error>;
 

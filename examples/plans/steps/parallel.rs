@@ -39,27 +39,27 @@ const fn recipe(name: &'static str, lower: Lower) -> Step {
     Step { name, about, unit: "× 512 tokens", batch: 4, alone: false, lower }
 }
 
-pub(super) const DATA: Step = recipe("parallel data", |place, batch| {
+pub const DATA: Step = recipe("parallel data", |place, batch| {
     lower(place, batch, gpt()?, |devices, _| data_parallel::recipe(devices))
 });
-pub(super) const FSDP: Step =
+pub const FSDP: Step =
     recipe("parallel fsdp", |place, batch| lower(place, batch, gpt()?, fsdp::recipe));
-pub(super) const TENSOR: Step = recipe("parallel tensor", |place, batch| {
+pub const TENSOR: Step = recipe("parallel tensor", |place, batch| {
     lower(place, batch, gpt()?, |devices, _| tensor::recipe(devices))
 });
-pub(super) const DATA_TENSOR: Step = recipe("parallel data-tensor", |place, batch| {
+pub const DATA_TENSOR: Step = recipe("parallel data-tensor", |place, batch| {
     lower(place, batch, gpt()?, |devices, _| tensor::with_data(devices, TOGETHER))
 });
-pub(super) const SEQUENCE: Step = recipe("parallel sequence", |place, batch| {
+pub const SEQUENCE: Step = recipe("parallel sequence", |place, batch| {
     lower(place, batch, gpt()?, |devices, _| sequence::recipe(devices))
 });
-pub(super) const PIPELINE: Step = recipe("parallel pipeline", |place, batch| {
+pub const PIPELINE: Step = recipe("parallel pipeline", |place, batch| {
     let model = eval_shape(pipeline::stacked::<Gpt<nn::Mlp>>, &gpt()?)?;
     lower(place, batch, model, |devices, model| {
         pipeline::recipe(devices, model, TOGETHER, MICROBATCHES)
     })
 });
-pub(super) const EXPERTS: Step = recipe("parallel experts", |place, batch| {
+pub const EXPERTS: Step = recipe("parallel experts", |place, batch| {
     let model = |key| experts::model(key, &SIZES, EXPERTS_THERE);
     lower(place, batch, eval_shape(model, random::Key::of_type())?, experts::recipe)
 });

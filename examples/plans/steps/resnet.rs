@@ -17,7 +17,7 @@ use recipe::{Recipe, Run, Told};
 const SIDE: usize = 224;
 const CLASSES: usize = 1000;
 
-pub(super) const FIFTY: Step = Step {
+pub const FIFTY: Step = Step {
     name: "resnet",
     about: "ResNet-50, 224 × 224, bf16",
     unit: "images",

@@ -3,7 +3,6 @@
 use crate::rows::Rows;
 use crate::table;
 
-#[cfg(feature = "libtpu-tests")]
 mod tpu;
 
 #[test]

@@ -42,6 +42,7 @@ fn alone_and_spread(step: &Step, slice: &str, products: u64) {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn the_mlp() {
     // A product forward, two backward, but the images need no gradient.
     let products = 2 * 128 * (2 * 784 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 10);
@@ -51,6 +52,7 @@ fn the_mlp() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_gpt_of_two_layers() {
     // 12 · width² weights a layer, attention over 128 places, and the head.
     let (tokens, width) = (4 * 128, 128);
@@ -62,6 +64,7 @@ fn a_gpt_of_two_layers() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn every_step_is_written() {
     let topology = Topology::named("v5e:2x4").unwrap();
     for step in &STEPS {
@@ -72,6 +75,7 @@ fn every_step_is_written() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn rows_are_found_again_and_a_broken_line_is_made_anew() {
     let topology = Topology::named("v5e:2x4").unwrap();
     let row = |text: &str| Row::begun(&STEPS[0], 128, Place::Alone, &topology, text).unwrap();

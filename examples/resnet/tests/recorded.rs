@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A recorded network and step.
-pub(crate) struct Case {
+pub struct Case {
     notes: Value,
     arrays: BTreeMap<String, Array>,
 }
 
 impl Case {
-    pub(crate) fn open(name: &str) -> Case {
+    pub fn open(name: &str) -> Case {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
         let text = std::fs::read_to_string(folder.join("resnet.json")).unwrap();
         let suite: Value = serde_json::from_str(&text).unwrap();
@@ -31,7 +31,7 @@ impl Case {
         self.param(name).as_u64().unwrap() as usize
     }
 
-    pub(crate) fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         let blocks = self.param("blocks").as_array().unwrap();
         let blocks: Vec<usize> = blocks.iter().map(|n| n.as_u64().unwrap() as usize).collect();
         Config {
@@ -43,7 +43,7 @@ impl Case {
         }
     }
 
-    pub(crate) fn recipe(&self) -> Recipe {
+    pub fn recipe(&self) -> Recipe {
         let number = |name: &str| self.param(name).as_f64().unwrap();
         Recipe {
             learning_rate: number("learning_rate"),
@@ -55,7 +55,7 @@ impl Case {
     }
 
     /// Images and classes, from the same bits as in JAX.
-    pub(crate) fn batch(&self) -> Batch {
+    pub fn batch(&self) -> Batch {
         let (b, size, classes) = (self.size("batch"), self.size("size"), self.size("classes"));
         let drawn = random::randint(random::key(1), [b, size, size, 3], DType::I32, 0..256);
         let bytes: Vec<u8> =
@@ -108,7 +108,7 @@ impl Case {
 }
 
 /// Parameters and statistics by the formula of the recording: one draw over all leaves.
-pub(crate) fn by_formula(config: &Config) -> (ResNet, Stats) {
+pub fn by_formula(config: &Config) -> (ResNet, Stats) {
     let config = *config;
     let template = eval_shape(
         move |key: random::Key| {

@@ -2,7 +2,7 @@
 
 use crate::core::{Aval, DType, Error, HostArray, Shape};
 use crate::data::record::missing;
-use prost::Message;
+use oxidax_proto::{Message, messages};
 use std::collections::BTreeMap;
 
 /// A `tf.train.Example`: features by name.
@@ -195,50 +195,36 @@ fn raw(bytes: &[u8], dtype: DType) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct ExampleMessage {
-    #[prost(message, optional, tag = "1")]
-    features: Option<FeaturesMessage>,
-}
+messages! {
+    struct ExampleMessage {
+        features: Option<FeaturesMessage> = 1,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct FeaturesMessage {
-    #[prost(btree_map = "string, message", tag = "1")]
-    feature: BTreeMap<String, FeatureMessage>,
-}
+    struct FeaturesMessage {
+        feature: BTreeMap<String, FeatureMessage> = 1,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct FeatureMessage {
-    #[prost(oneof = "Kind", tags = "1, 2, 3")]
-    kind: Option<Kind>,
-}
+    struct FeatureMessage {
+        ; kind: Option<Kind>
+    }
 
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum Kind {
-    #[prost(message, tag = "1")]
-    Bytes(BytesList),
-    #[prost(message, tag = "2")]
-    Float(FloatList),
-    #[prost(message, tag = "3")]
-    Int64(Int64List),
-}
+    oneof enum Kind {
+        Bytes(BytesList) = 1,
+        Float(FloatList) = 2,
+        Int64(Int64List) = 3,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct BytesList {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    value: Vec<Vec<u8>>,
-}
+    struct BytesList {
+        value: Vec<Vec<u8>> = 1,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct FloatList {
-    #[prost(float, repeated, tag = "1")]
-    value: Vec<f32>,
-}
+    struct FloatList {
+        value: Vec<f32> = 1,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct Int64List {
-    #[prost(int64, repeated, tag = "1")]
-    value: Vec<i64>,
+    struct Int64List {
+        value: Vec<i64> = 1,
+    }
 }
 
 #[cfg(test)]

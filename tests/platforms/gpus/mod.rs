@@ -8,6 +8,8 @@ mod gpu {
     use oxidax::prelude::*;
 
     #[test]
+
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn step_on_eight_gpus_is_compiled_and_examined() {
         let topology = Topology::named("h100:8").unwrap();
         assert_eq!((topology.platform(), topology.devices().len()), ("cuda", 8));
@@ -30,6 +32,8 @@ mod gpu {
     }
 
     #[test]
+
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn unknown_kind_is_an_error() {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
         assert!(error.contains("`rtx:1` is no topology"), "{error}");

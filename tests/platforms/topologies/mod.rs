@@ -46,12 +46,14 @@ mod tpu {
             sums + gathered + parts.sum() + exchanged + around + rank
         };
         let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
-        let mapped = jit(move |x: Array| mapped.call(&x));
+        let mapped = jit(move |x: Array| mapped.apply(&x));
         let rows = mesh.devices().len();
         mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap().report()
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn sharded_steps_compile_for_one_and_several_hosts() {
         for (slice, data, model) in [
             ("v3:2x2", 4, 2),
@@ -74,6 +76,8 @@ mod tpu {
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn partial_axes_and_loops_compile() {
         let topology = Topology::named("v5e:4x4").unwrap();
         let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
@@ -86,12 +90,14 @@ mod tpu {
             &mesh,
         );
         let mapped = mapped.axis_names("data").in_specs(p!["data"]).out_specs(p![]);
-        let f = jit(move |x: Array| grad(|x: &Array| mapped.call(x).sum())(&x));
+        let f = jit(move |x: Array| grad(|x: &Array| mapped.apply(x).sum())(&x));
         let f = f.in_shardings(mesh.sharding(p!["data", "model"]).unwrap());
         f.lower(f32s([64, 256])).unwrap().compile_for(&topology).unwrap();
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn several_slices_compile() {
         let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
         let slice = |device: &Device| device.slice_index();
@@ -104,6 +110,8 @@ mod tpu {
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn topology_reports_its_devices() {
         // A v4 chip is one device, as on Cloud TPU VMs. A v3 or 7x chip is two.
         for (name, kind, devices, per_chip, processes, gib) in [
@@ -136,6 +144,8 @@ mod tpu {
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn report_serialize_and_debug() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let square = jit(|x: Array| x.matmul(&x)).name("square");
@@ -162,6 +172,8 @@ mod tpu {
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn too_large_step_names_the_overrun_and_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
@@ -183,6 +195,8 @@ mod tpu {
     }
 
     #[test]
+
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn mesh_with_too_many_devices_is_an_error() {
         let topology = Topology::named("v5e:2x2").unwrap();
         let mesh = Mesh::without_devices([("data", 8)]).unwrap();

@@ -4,7 +4,9 @@
 //! says which file breaks it, where, and what the rule is for.
 
 mod directions;
+mod features;
 mod names;
+mod prose;
 mod registered;
 mod sizes;
 mod sources;

@@ -70,7 +70,7 @@ fn a_name_that_says_no_platform_needs_the_option() {
 fn what_is_neither_name_nor_file_lists_the_names() {
     let outcome = User::new().oxidax(&["plugin", "install", "rocm"]);
     assert!(!outcome.succeeded);
-    let expected = "`rocm` is neither a plugin's name (cpu, tpu, cuda, cuda-ptxas, cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
+    let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
     assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     let outcome = User::new().oxidax(&["plugin", "install", "cpu", "--platform", "tpu"]);
     assert!(outcome.stderr.contains("`cpu` is a plugin for cpu, not tpu"), "{}", outcome.stderr);

@@ -73,6 +73,7 @@ fn compile(topology: &Topology, text: &str, options: &CompileOptions) -> oxidax_
 }
 
 #[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn gpus_have_short_names() {
     for (kind, name, compute) in [
         ("h100", "NVIDIA H100 80GB HBM3", "9.0"),
@@ -95,6 +96,7 @@ fn gpus_have_short_names() {
 }
 
 #[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn programs_compile_for_absent_gpus() {
     for kind in ["h100", "h200"] {
         let one = Topology::of_gpus(cuda(), kind, 1).expect("described");
@@ -109,6 +111,7 @@ fn programs_compile_for_absent_gpus() {
 }
 
 #[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn programs_compile_for_eight_gpus() {
     let eight = Topology::of_gpus(cuda(), "h100", 8).expect("described");
     let spread = compile(&eight, SPREAD, &CompileOptions::spmd(8));
@@ -118,6 +121,7 @@ fn programs_compile_for_eight_gpus() {
 
 /// The plugin refuses options that it does not know before it looks for a GPU.
 #[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn a_client_takes_the_options_and_finds_no_gpu() {
     let client = |options: &[NamedValue]| {
         Client::new(cuda(), options).expect_err("there is no GPU here").to_string()

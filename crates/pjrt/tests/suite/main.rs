@@ -4,12 +4,10 @@ mod buffers;
 mod custom_calls;
 mod events;
 mod execution;
-#[cfg(feature = "cuda-tests")]
 mod gpu;
 mod loading;
 mod plugins;
 mod refusals;
 mod saved;
 mod sharded;
-#[cfg(feature = "libtpu-tests")]
 mod tpu;

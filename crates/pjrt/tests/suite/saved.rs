@@ -107,12 +107,12 @@ fn a_program_tells_about_itself() {
 
 #[test]
 fn a_program_in_hlo_runs() {
-    use prost::Message;
-    /// The first field of what the plugin returns is the module.
-    #[derive(Clone, PartialEq, Message)]
-    struct WithConfig {
-        #[prost(bytes = "vec", tag = "1")]
-        module: Vec<u8>,
+    use oxidax_proto::{Message, messages};
+    messages! {
+        /// The first field of what the plugin returns is the module.
+        struct WithConfig {
+            module: Vec<u8> = 1,
+        }
     }
     on_each(|client, _| {
         let (code, _) = compile(client, ADD).executable().optimized_program().expect("known");

@@ -15,6 +15,7 @@ fn libtpu() -> Plugin {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn topologies_have_names() {
     let topology = Topology::named(libtpu(), "v5e:4x4", &[]).expect("known");
     assert_eq!(topology.platform_name().expect("known"), "tpu");
@@ -40,6 +41,7 @@ fn topologies_have_names() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn programs_compile_for_absent_devices() {
     let topology = Topology::named(libtpu(), "v5e:2x2", &[]).expect("known");
     let text = r#"module @matmul attributes {mhlo.num_partitions = 4 : i32} {
@@ -66,6 +68,7 @@ fn programs_compile_for_absent_devices() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn what_does_not_fit_is_an_error() {
     let topology = Topology::named(libtpu(), "v5e:1x1", &[]).expect("known");
     let compile = |text: &str| {
@@ -92,7 +95,9 @@ const MEETING: &str = "OXIDAX_TEST_TPU_MEETING";
 fn start(test: &str, meeting: &Path) -> std::process::Child {
     let this = std::env::current_exe().expect("this program");
     let mut command = Command::new(this);
-    command.args(["--exact", &format!("tpu::{test}"), "--nocapture"]).env(MEETING, meeting);
+    command
+        .args(["--exact", &format!("tpu::{test}"), "--ignored", "--nocapture"])
+        .env(MEETING, meeting);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("started")
 }
@@ -112,6 +117,7 @@ fn assert_quiet(output: &Output) {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn two_processes_compile_at_the_same_time() {
     let meeting = tempfile::tempdir().expect("a folder");
     let both = [(); 2].map(|()| start("one_of_two_processes", meeting.path()));
@@ -130,6 +136,7 @@ fn two_processes_compile_at_the_same_time() {
 
 /// Loads libtpu, waits until the other has loaded it, and compiles.
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn one_of_two_processes() {
     let Some(meeting) = std::env::var_os(MEETING) else { return };
     let plugin = libtpu();
@@ -148,6 +155,7 @@ fn one_of_two_processes() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn the_environment_is_afterwards_what_it_was() {
     libtpu();
     for name in ["TPU_SKIP_MDS_QUERY", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "LIBTPU_INIT_ARGS"]
@@ -157,6 +165,7 @@ fn the_environment_is_afterwards_what_it_was() {
 }
 
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn signals_stay_with_the_program() {
     libtpu();
     // Fields of the kernel's account of this process: bit 14 of the masks is SIGTERM.
@@ -168,6 +177,7 @@ fn signals_stay_with_the_program() {
 
 /// Up to v4, and in tpu7x, each of a chip's two cores is a device.
 #[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn every_generation_has_topologies() {
     for (name, devices) in [
         ("v2:2x2", 8),

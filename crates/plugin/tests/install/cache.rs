@@ -185,6 +185,7 @@ fn the_list_shows_pins_own_plugins_and_leftovers() {
         names,
         [
             "cpu",
+            "cpu-aarch64",
             "tpu",
             "cuda",
             "cuda-ptxas",
@@ -194,8 +195,8 @@ fn the_list_shows_pins_own_plugins_and_leftovers() {
             "fake-plugin-1.0"
         ]
     );
-    assert!(entries[..7].iter().all(|entry| entry.condition == Condition::NotInstalled));
-    assert_eq!(entries[7].condition, Condition::Unused);
+    assert!(entries[..8].iter().all(|entry| entry.condition == Condition::NotInstalled));
+    assert_eq!(entries[8].condition, Condition::Unused);
 }
 
 #[test]

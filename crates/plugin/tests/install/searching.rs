@@ -180,6 +180,19 @@ fn on_another_host_the_error_says_how_to_bring_a_plugin() {
 }
 
 #[test]
+fn linux_on_aarch64_is_offered_its_own_wheel_but_not_unasked() {
+    let mut machine = Machine::new();
+    machine.config.host = ("linux".to_owned(), "aarch64".to_owned());
+    let error = find_or_install(&only(Platform::Cpu), &machine.config, &mut Silent).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("`oxidax plugin install cpu-aarch64` installs xla-cpu-pjrt==0.0.1"),
+        "{text}"
+    );
+    assert!(text.contains("untested on this architecture"), "{text}");
+}
+
+#[test]
 fn only_a_detected_platform_falls_back_and_says_so() {
     let mut machine = Machine::new();
     touch(machine.path("root/dev/nvidia0"));

@@ -36,6 +36,8 @@ fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
 const KIB: u64 = 1 << 10;
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn step_on_one_chip() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let kinds = Kinds::guessed().with("$[1]*", Kind::Optimizer);
@@ -64,6 +66,8 @@ fn step_on_one_chip() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn step_on_a_mesh() {
     let topology = Topology::named("v5e:2x2").unwrap();
     let mesh = topology.mesh([("data", 4)]).unwrap();
@@ -76,6 +80,8 @@ fn step_on_a_mesh() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn too_large_step() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let report = examine(&step(1 << 22, Policy::Everything, None), &topology).unwrap();
@@ -86,6 +92,8 @@ fn too_large_step() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn fit_finds_batch_and_policy() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let batches = vec![1 << 12, 1 << 21];

@@ -190,6 +190,8 @@ impl Residual {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_mlp() {
     let mlp = |key| nn::Mlp::new(key, &[784, 1024, 1024, 10]);
     let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
@@ -199,29 +201,39 @@ fn flops_of_mlp() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_gpt() {
     let new = |key| Transformer::new(key, true);
     agree("gpt", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_encoder() {
     let new = |key| Transformer::new(key, false);
     agree("bert", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_residual_network() {
     agree("resnet", &step(Residual::new, Residual::loss, f32s([8, 64, 64, 3]), ids([8])));
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_strided_dilated_and_padded_windows() {
     let images = f32s([8, 32, 32, 3]);
     agree("u-net", &step(Pictures::new, Pictures::loss, images.clone(), images));
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn loop_costs_as_much_as_unrolled() {
     let layer = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
     let (ws, x) = (f32s([16, 512, 512]), f32s([128, 512]));
@@ -244,6 +256,8 @@ fn loop_costs_as_much_as_unrolled() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn compiled_collectives_follow_mesh_axes() {
     let mesh = Mesh::without_devices([("data", 2), ("model", 2)]).unwrap();
     let [x, w, y] =
@@ -267,6 +281,8 @@ fn compiled_collectives_follow_mesh_axes() {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn topology_devices_match_the_table() {
     for slice in ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "7x:2x2x1"] {
         let topology = Topology::named(slice).unwrap();

@@ -62,6 +62,8 @@ fn agree<M: Tree + Clone>(
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn collectives_in_loops_count_per_iteration() {
     let mesh = Mesh::without_devices([("stage", 4)]).unwrap();
     let around = shard_map(
@@ -73,7 +75,7 @@ fn collectives_in_loops_count_per_iteration() {
     );
     let around = around.in_specs(p!["stage"]).out_specs(p!["stage"]);
     let rows = mesh.sharding(p!["stage"]).unwrap();
-    let lowered = jit(move |x: Array| around.call(&x)).in_shardings(&rows).lower(f32s([64, 256]));
+    let lowered = jit(move |x: Array| around.apply(&x)).in_shardings(&rows).lower(f32s([64, 256]));
     let lowered = lowered.unwrap();
     let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = found.report().collectives().unwrap();
@@ -109,26 +111,36 @@ fn fully_sharded() -> [(&'static str, PartitionSpec); 2] {
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn mlp_data_parallel() {
     agree("perceptron, data", perceptron(), images(), &DATA, &[], 0.4);
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn mlp_fully_sharded() {
     agree("perceptron, fsdp", perceptron(), images(), &DATA, &fully_sharded(), 0.35);
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_data_parallel() {
     agree("gpt, data", gpt(), texts(), &DATA, &[], 0.7);
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_fully_sharded() {
     agree("gpt, fsdp", gpt(), texts(), &DATA, &fully_sharded(), 0.7);
 }
 
 #[test]
+
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_data_and_tensor_parallel() {
     let columns = p![None, "model"];
     let rules = [
