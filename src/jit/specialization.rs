@@ -225,12 +225,12 @@ impl<O: Tree> Specialization<O> {
     /// Returns true if the program consumes a donated leaf: a result can use its memory. That is
     /// fixed at compile time, so the plugin is queried once.
     fn is_consumed(&self, leaf: usize, buffer: &Arc<dyn Buffer>) -> bool {
-        let known = &self.consumption[leaf];
-        match known.load(Ordering::Relaxed) {
+        let cached = &self.consumption[leaf];
+        match cached.load(Ordering::Relaxed) {
             consumption::UNKNOWN => {
                 let is_consumed = is_deleted(buffer);
                 let value = if is_consumed { consumption::CONSUMED } else { consumption::KEPT };
-                known.store(value, Ordering::Relaxed);
+                cached.store(value, Ordering::Relaxed);
                 is_consumed
             }
             value => value == consumption::CONSUMED,

@@ -36,10 +36,10 @@ impl<O: Tree> Traced<O> {
     pub(super) fn load(&self, text: &str) -> Result<Specialization<O>, Error> {
         // Results share their types with equal arguments. The signature check of the next call then
         // compares pointers.
-        let mut known: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
-        known.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
-        let shared = |aval: Aval| match known.get(&aval) {
-            Some(&known) => known.clone(),
+        let mut argument_avals: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
+        argument_avals.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
+        let shared = |aval: Aval| match argument_avals.get(&aval) {
+            Some(&shared) => shared.clone(),
             None => Arc::new(aval),
         };
         let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();

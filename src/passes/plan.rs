@@ -73,21 +73,21 @@ impl Plan {
         let mut shardings = Vec::with_capacity(inputs.len());
         for (index, (input, aval)) in inputs.iter().zip(program.avals_in()).enumerate() {
             let name_of_input = input.describe(index);
-            let conflict = |current: &dyn ToString, wanted: &dyn ToString| {
+            let refuse = |current: &dyn ToString, wanted: &dyn ToString| {
                 Err(conflict(name, &name_of_input, &current.to_string(), &wanted.to_string()))
             };
             let sharding = match (&input.sharding, &input.committed) {
                 (Some(requested), Some(Placement::Mesh(current)))
                     if !current.mesh().same_devices(mesh) =>
                 {
-                    return conflict(current, requested);
+                    return refuse(current, requested);
                 }
                 (Some(requested), _) => requested.clone(),
                 (None, None) => mesh.replicated(),
                 (None, Some(Placement::Mesh(current))) if current.mesh().same_devices(mesh) => {
                     current.clone()
                 }
-                (None, Some(current)) => return conflict(current, mesh),
+                (None, Some(current)) => return refuse(current, mesh),
             };
             check_sharding(name, &name_of_input, &sharding, &aval, mesh)?;
             shardings.push(sharding);

@@ -41,7 +41,7 @@ impl CacheKeyPrefix {
     /// Returns the SHA-256 digest of the plugin's file.
     pub(super) fn plugin_hash(&self, store: Option<&Store>) -> Result<String, oxidax_cache::Error> {
         match &self.sha256 {
-            Some(known) => Ok(known.clone()),
+            Some(sha256) => Ok(sha256.clone()),
             None => file_hash(&self.plugin, store),
         }
     }

@@ -116,10 +116,11 @@ fn create() -> Result<Runtime, Error> {
     super::disk_cache::disk_settings()?;
     let variables = CompilerVariables::from_env();
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
-    let found = find_usable(&Request::default(), &config, &mut Stderr::new())
+    let located = find_usable(&Request::default(), &config, &mut Stderr::new())
         .map_err(|error| plugin_error(&error))?;
-    let plugin = Plugin::load(&found.path).map_err(|error| load_error(&found, &config, &error))?;
-    let options = match found.platform {
+    let plugin =
+        Plugin::load(&located.path).map_err(|error| load_error(&located, &config, &error))?;
+    let options = match located.platform {
         Platform::Cpu => vec![{
             let count = CPU_DEVICES.get().copied().unwrap_or(settings.cpu_devices);
             NamedValue::new("cpu_device_count", count)
@@ -127,16 +128,16 @@ fn create() -> Result<Runtime, Error> {
         Platform::Cuda => cuda::options_or(settings.cuda).to_plugin(),
         Platform::Tpu => Vec::new(),
     };
-    let cache_key = CacheKeyPrefix::new(&found, options.clone(), variables);
-    let client = super::processes::create_client(plugin, found.platform, options)
-        .map_err(|error| client_error(&found, &config, error))?;
+    let cache_key = CacheKeyPrefix::new(&located, options.clone(), variables);
+    let client = super::processes::create_client(plugin, located.platform, options)
+        .map_err(|error| client_error(&located, &config, error))?;
     // libtpu does not support custom call handlers.
-    if found.platform != Platform::Tpu {
+    if located.platform != Platform::Tpu {
         super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
     }
-    let (local, platform) = (client.addressable_devices(), found.platform.to_string());
+    let (local, platform) = (client.addressable_devices(), located.platform.to_string());
     if local.is_empty() {
-        let message = format!("{} has no device for this process", found.path.display());
+        let message = format!("{} has no device for this process", located.path.display());
         return Err(Error::Plugin(message));
     }
     let all = client.devices();
@@ -156,19 +157,23 @@ fn create() -> Result<Runtime, Error> {
 }
 
 /// Explains why a plugin cannot be loaded, with a remedy if one is known.
-fn load_error(found: &oxidax_plugin::Plugin, config: &Config, error: &oxidax_pjrt::Error) -> Error {
+fn load_error(
+    located: &oxidax_plugin::Plugin,
+    config: &Config,
+    error: &oxidax_pjrt::Error,
+) -> Error {
     let old = matches!(error, oxidax_pjrt::Error::UnsupportedVersion { .. });
-    Error::Plugin(match devices::explain(found.platform, config, &error.to_string()) {
+    Error::Plugin(match devices::explain(located.platform, config, &error.to_string()) {
         Some(reason) => format!("{reason}\n  {error}"),
-        None if old => format!("{error}\n  help: {}", found.replacement()),
+        None if old => format!("{error}\n  help: {}", located.replacement()),
         None => error.to_string(),
     })
 }
 
 /// Explains why client creation failed: the plugin's message plus hints from the host (drivers,
 /// device files).
-fn client_error(found: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
-    match devices::explain(found.platform, config, &error.to_string()) {
+fn client_error(located: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
+    match devices::explain(located.platform, config, &error.to_string()) {
         Some(reason) => Error::Plugin(format!("{reason}\n  {error}")),
         None => error,
     }

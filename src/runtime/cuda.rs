@@ -88,9 +88,9 @@ impl CudaOptions {
                 Some(fraction.ok_or_else(|| bad("MEMORY_FRACTION", &text, expected))?);
         }
         if let Some(text) = get("ALLOCATOR") {
-            let found = CudaAllocator::ALL.into_iter().find(|known| known.name() == text);
+            let allocator = CudaAllocator::ALL.into_iter().find(|one| one.name() == text);
             let expected = "bfc, cuda_async or platform";
-            options.allocator = Some(found.ok_or_else(|| bad("ALLOCATOR", &text, expected))?);
+            options.allocator = Some(allocator.ok_or_else(|| bad("ALLOCATOR", &text, expected))?);
         }
         if let Some(text) = get("VISIBLE_DEVICES") {
             let numbers: Result<Vec<u32>, _> =
@@ -106,7 +106,7 @@ impl CudaOptions {
     pub(super) fn to_plugin(&self) -> Vec<NamedValue> {
         let mut values = vec![NamedValue::new("preallocate", self.preallocate)];
         values.extend(self.memory_fraction.map(|share| NamedValue::new("memory_fraction", share)));
-        values.extend(self.allocator.map(|known| NamedValue::new("allocator", known.name())));
+        values.extend(self.allocator.map(|kind| NamedValue::new("allocator", kind.name())));
         values.extend(self.visible_devices.as_ref().map(|devices| {
             let list = devices.iter().copied().map(i64::from).collect();
             NamedValue::new("visible_devices", Value::Int64List(list))

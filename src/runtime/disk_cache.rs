@@ -143,8 +143,8 @@ fn disk() -> Result<Arc<Disk>, Error> {
         return Ok(disk.clone());
     }
     let settings = Settings::from_env().map_err(|error| Error::Plugin(error.to_string()))?;
-    let mut known = DISK.write().unwrap_or_else(PoisonError::into_inner);
-    let disk = known.get_or_insert_with(|| {
+    let mut current = DISK.write().unwrap_or_else(PoisonError::into_inner);
+    let disk = current.get_or_insert_with(|| {
         let (store, error) = match Store::open(&settings) {
             Ok(store) => (store, None),
             Err(error) => (None, Some(error)),

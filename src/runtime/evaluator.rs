@@ -156,7 +156,7 @@ impl Backend for Evaluator {
         self.program_lookups.fetch_add(1, Ordering::Relaxed);
         let executable = self.programs.get_or_make(
             program.structural_hash(),
-            |(other, known)| *known == placements && other == program,
+            |(other, other_placements)| *other_placements == placements && other == program,
             || (program.clone(), placements.clone()),
             |(program, placements)| {
                 let plan = placements.plan("staged", program)?;

@@ -197,13 +197,13 @@ mod tests {
         fn get(&self, key: &[u8], wait: Duration) -> Result<Vec<u8>, Error> {
             assert_eq!(wait, Duration::from_secs(3));
             match key {
-                b"known" => Ok(b"value".to_vec()),
+                b"key" => Ok(b"value".to_vec()),
                 _ => Err(failed(DistributedErrorKind::Timeout)),
             }
         }
 
         fn try_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-            Ok((key == b"known").then(|| b"value".to_vec()))
+            Ok((key == b"key").then(|| b"value".to_vec()))
         }
 
         fn put(&self, _: &[u8], _: &[u8]) -> Result<(), Error> {
@@ -220,9 +220,9 @@ mod tests {
     fn errors_become_pjrt_codes() {
         let store = Store(Arc::new(OneKey));
         let wait = Duration::from_secs(3);
-        assert_eq!(store.get(b"known", wait).unwrap(), b"value");
+        assert_eq!(store.get(b"key", wait).unwrap(), b"value");
         assert_eq!(store.get(b"other", wait).unwrap_err().0, Code::DeadlineExceeded);
-        assert_eq!(store.try_get(b"known").unwrap(), b"value");
+        assert_eq!(store.try_get(b"key").unwrap(), b"value");
         assert_eq!(store.try_get(b"other").unwrap_err().0, Code::NotFound);
         let (code, message) = store.put(b"k", b"v").unwrap_err();
         assert_eq!(code, Code::Unavailable);

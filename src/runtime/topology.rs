@@ -49,10 +49,10 @@ fn plugin_of(platform: Platform) -> Result<(Plugin, PathBuf), Error> {
     let plugin_error = |error: &dyn fmt::Display| Error::Plugin(error.to_string());
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
     let request = Request { platform: Some(platform), path: None };
-    let found = find_or_install(&request, &config, &mut Stderr::new());
-    let found = found.map_err(|error| plugin_error(&error))?;
-    let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
-    Ok((plugin, found.path))
+    let file = find_or_install(&request, &config, &mut Stderr::new());
+    let file = file.map_err(|error| plugin_error(&error))?.path;
+    let plugin = Plugin::load(&file).map_err(|error| plugin_error(&error))?;
+    Ok((plugin, file))
 }
 
 /// Parses a name like `h100:8` to the kind and number of GPUs; `None` for the name of a TPU slice.

@@ -292,7 +292,7 @@ fn reshard(
     key.hash(&mut hasher);
     let executable = EXECUTABLES.get_or_init(|| Cache::new(RESHARDINGS)).get_or_make(
         hasher.finish(),
-        |known| *known == key,
+        |other| *other == key,
         || key.clone(),
         |(aval, from, to)| {
             let program = Program::new(std::slice::from_ref(aval), &[0], Vec::new(), &[0]);

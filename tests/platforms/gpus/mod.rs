@@ -8,7 +8,6 @@ mod gpu {
     use oxidax::prelude::*;
 
     #[test]
-
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn step_on_eight_gpus_is_compiled_and_examined() {
         let topology = Topology::named("h100:8").unwrap();
@@ -32,7 +31,6 @@ mod gpu {
     }
 
     #[test]
-
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn unknown_kind_is_an_error() {
         let error = Topology::named("rtx:1").unwrap_err().to_string();

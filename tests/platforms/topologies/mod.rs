@@ -52,7 +52,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn sharded_steps_compile_for_one_and_several_hosts() {
         for (slice, data, model) in [
@@ -76,7 +75,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn partial_axes_and_loops_compile() {
         let topology = Topology::named("v5e:4x4").unwrap();
@@ -96,7 +94,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn several_slices_compile() {
         let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
@@ -110,7 +107,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn topology_reports_its_devices() {
         // A v4 chip is one device, as on Cloud TPU VMs. A v3 or 7x chip is two.
@@ -144,7 +140,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn report_serialize_and_debug() {
         let topology = Topology::named("v5e:1x1").unwrap();
@@ -172,7 +167,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn too_large_step_names_the_overrun_and_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
@@ -195,7 +189,6 @@ mod tpu {
     }
 
     #[test]
-
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn mesh_with_too_many_devices_is_an_error() {
         let topology = Topology::named("v5e:2x2").unwrap();

@@ -36,7 +36,6 @@ fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
 const KIB: u64 = 1 << 10;
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn step_on_one_chip() {
     let topology = Topology::named("v5e:1x1").unwrap();
@@ -66,7 +65,6 @@ fn step_on_one_chip() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn step_on_a_mesh() {
     let topology = Topology::named("v5e:2x2").unwrap();
@@ -80,7 +78,6 @@ fn step_on_a_mesh() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn too_large_step() {
     let topology = Topology::named("v5e:1x1").unwrap();
@@ -92,7 +89,6 @@ fn too_large_step() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn fit_finds_batch_and_policy() {
     let topology = Topology::named("v5e:1x1").unwrap();

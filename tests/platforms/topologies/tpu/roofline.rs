@@ -190,7 +190,6 @@ impl Residual {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_mlp() {
     let mlp = |key| nn::Mlp::new(key, &[784, 1024, 1024, 10]);
@@ -201,7 +200,6 @@ fn flops_of_mlp() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_gpt() {
     let new = |key| Transformer::new(key, true);
@@ -209,7 +207,6 @@ fn flops_of_gpt() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_encoder() {
     let new = |key| Transformer::new(key, false);
@@ -217,14 +214,12 @@ fn flops_of_encoder() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_residual_network() {
     agree("resnet", &step(Residual::new, Residual::loss, f32s([8, 64, 64, 3]), ids([8])));
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn flops_of_strided_dilated_and_padded_windows() {
     let images = f32s([8, 32, 32, 3]);
@@ -232,7 +227,6 @@ fn flops_of_strided_dilated_and_padded_windows() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn loop_costs_as_much_as_unrolled() {
     let layer = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
@@ -256,7 +250,6 @@ fn loop_costs_as_much_as_unrolled() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn compiled_collectives_follow_mesh_axes() {
     let mesh = Mesh::without_devices([("data", 2), ("model", 2)]).unwrap();
@@ -281,7 +274,6 @@ fn compiled_collectives_follow_mesh_axes() {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn topology_devices_match_the_table() {
     for slice in ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "7x:2x2x1"] {

@@ -62,7 +62,6 @@ fn agree<M: Tree + Clone>(
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn collectives_in_loops_count_per_iteration() {
     let mesh = Mesh::without_devices([("stage", 4)]).unwrap();
@@ -111,35 +110,30 @@ fn fully_sharded() -> [(&'static str, PartitionSpec); 2] {
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn mlp_data_parallel() {
     agree("perceptron, data", perceptron(), images(), &DATA, &[], 0.4);
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn mlp_fully_sharded() {
     agree("perceptron, fsdp", perceptron(), images(), &DATA, &fully_sharded(), 0.35);
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_data_parallel() {
     agree("gpt, data", gpt(), texts(), &DATA, &[], 0.7);
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_fully_sharded() {
     agree("gpt, fsdp", gpt(), texts(), &DATA, &fully_sharded(), 0.7);
 }
 
 #[test]
-
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn gpt_data_and_tensor_parallel() {
     let columns = p![None, "model"];
