@@ -31,10 +31,10 @@ pub use mesh::{
 pub(crate) use mesh::{leaf_error, sharding_rule, varying};
 pub(crate) use program::host_function;
 pub use program::{
-    Access, Analysis, BatchAxis, Batched, Contraction, Cost, Dense, DynKey, Effects, Elements,
-    Entry, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult, Known,
-    Mapped, Marks, Operand, Parameters, Primitive, Program, Pruned, ReadPrimitive, Registered,
-    RunCount, Sample, SaveHint, Split, SplitOperand, Spmd, Tangent, Used, Var,
+    Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,
+    Elements, Entry, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult,
+    Known, Mapped, Marks, Operand, Parameters, Primitive, Program, Pruned, ReadPrimitive,
+    Registered, RunCount, Sample, SaveHint, Split, SplitOperand, Spmd, Tangent, Used, Var,
 };
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};

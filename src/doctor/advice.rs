@@ -4,7 +4,7 @@ use super::memory::Kind;
 use super::report::Report;
 use crate::core::DType;
 use crate::jit::{Argument, JitStats};
-use crate::roofline::{Bound, DeviceSpec, OpCost, Place, Roofline};
+use crate::roofline::{Bound, DeviceSpec, OpCost, Roofline, SourceLine};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,7 +64,7 @@ pub struct Advice {
     /// What was found, with numbers, and what to do.
     pub message: String,
     /// The line that it concerns, if it is one.
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
     /// Seconds of a step that it could save at most; `None` where that is not known.
     pub seconds: Option<f64>,
 }
@@ -137,7 +137,7 @@ fn replicated(report: &Report, arguments: &[Argument], kinds: &[Kind]) -> Vec<Ad
 }
 
 /// The seconds that operations of one line lose, and the one that loses most.
-type Losses<'a> = BTreeMap<Option<&'a Place>, (f64, f64, &'a OpCost)>;
+type Losses<'a> = BTreeMap<Option<&'a SourceLine>, (f64, f64, &'a OpCost)>;
 
 fn losses<'a>(costs: &'a Roofline, loss: impl Fn(&OpCost) -> f64) -> Vec<(f64, &'a OpCost)> {
     let mut lines: Losses<'a> = BTreeMap::new();
@@ -195,7 +195,7 @@ fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
             (1.0 - spec.tile_use(&product)) * 100.0,
             spec.mxu
         );
-        Some(told_of(Topic::Tiles, message, &operation, lost))
+        Some(advice_for(Topic::Tiles, message, &operation, lost))
     })
     .collect()
 }
@@ -211,7 +211,7 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
         let product = operation.product?;
         let dtype = operation.dtype.unwrap_or(DType::BF16);
         let critical = spec.peak_of(dtype) / spec.hbm_bandwidth;
-        let intensity = operation.each.flops as f64 / operation.each.fused_bytes.max(1) as f64;
+        let intensity = operation.per_device.flops as f64 / operation.per_device.fused_bytes.max(1) as f64;
         let message = format!(
             "{} of {} waits for memory: {intensity:.0} FLOPs for each byte, where {} multiplies {critical:.0} in the time of one; its smallest \
              size is {}: more elements of a batch on each device",
@@ -220,7 +220,7 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
             spec.name,
             product.m.min(product.n).min(product.k)
         );
-        Some(told_of(Topic::SmallBatch, message, &operation, lost))
+        Some(advice_for(Topic::SmallBatch, message, &operation, lost))
     })
     .collect()
 }
@@ -249,10 +249,10 @@ fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
         largest.name,
         largest.operands,
     );
-    vec![told_of(Topic::Float32, message, largest, gain)]
+    vec![advice_for(Topic::Float32, message, largest, gain)]
 }
 
-fn told_of(topic: Topic, message: String, operation: &OpCost, seconds: f64) -> Advice {
+fn advice_for(topic: Topic, message: String, operation: &OpCost, seconds: f64) -> Advice {
     Advice { topic, message, place: operation.place.clone(), seconds: Some(seconds) }
 }
 

@@ -8,7 +8,7 @@ use crate::core::Error;
 use crate::jit::Lowered;
 use crate::parallel::Topology;
 use crate::passes;
-use crate::roofline::{DeviceSpec, OpCost, Place, Roofline};
+use crate::roofline::{DeviceSpec, OpCost, Roofline, SourceLine};
 use crate::tree::{Args, Tree};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -93,7 +93,7 @@ fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
         Some(spec) => operation.on(spec).seconds(),
         None => operation.flops as f64,
     };
-    let mut places: BTreeMap<Option<&Place>, Vec<&OpCost>> = BTreeMap::new();
+    let mut places: BTreeMap<Option<&SourceLine>, Vec<&OpCost>> = BTreeMap::new();
     for operation in &costs.operations {
         places.entry(operation.place.as_ref()).or_default().push(operation);
     }
@@ -122,7 +122,7 @@ fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
 }
 
 /// The text of a line, if its file can be read from here.
-fn text_of(place: &Place) -> Option<String> {
+fn text_of(place: &SourceLine) -> Option<String> {
     let text = std::fs::read_to_string(&place.file).ok()?;
     let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;
     Some(line.trim().to_string())

@@ -46,7 +46,7 @@ impl Kind {
 
 /// How many bytes on each device are of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct MemoryUse {
     /// The kind.
     pub kind: Kind,
     /// Bytes on a device.
@@ -130,7 +130,7 @@ pub(super) fn shares(
     analysis: Option<&MemoryAnalysis>,
     peak: &Peak,
     devices: usize,
-) -> Vec<Share> {
+) -> Vec<MemoryUse> {
     let of = |kind: Kind| {
         let own = arguments.iter().zip(kinds).filter(|(_, found)| **found == kind);
         own.map(|(leaf, _)| leaf.bytes_per_device() as u64).sum::<u64>()
@@ -154,7 +154,7 @@ pub(super) fn shares(
         }
     }
     let shares = shares.into_iter().filter(|(_, bytes)| *bytes > 0);
-    shares.map(|(kind, bytes)| Share { kind, bytes }).collect()
+    shares.map(|(kind, bytes)| MemoryUse { kind, bytes }).collect()
 }
 
 #[cfg(test)]

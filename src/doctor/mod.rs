@@ -21,16 +21,16 @@
 
 mod advice;
 mod case;
+mod display;
 mod examine;
 mod fit;
 mod memory;
 mod predict;
-mod print;
 mod report;
 
 pub use advice::{Advice, Topic, advice_on_calls};
 pub use case::{Case, main};
 pub use examine::{examine, examine_as};
 pub use fit::{Fit, Fitted, Trial, fit};
-pub use memory::{Kind, Kinds, Share};
+pub use memory::{Kind, Kinds, MemoryUse};
 pub use report::{Line, Report};

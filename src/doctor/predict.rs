@@ -18,9 +18,9 @@ pub(super) fn roofline(
     mesh: Option<&Mesh>,
     found: Option<&Collectives>,
 ) -> Roofline {
-    let roofline = Roofline::placed(program, arguments);
+    let roofline = Roofline::with_arguments(program, arguments);
     match mesh {
-        Some(mesh) => roofline.exchanging(found.unwrap_or(&Collectives::default()), mesh),
+        Some(mesh) => roofline.with_exchanges(found.unwrap_or(&Collectives::default()), mesh),
         None => roofline,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::advice::Advice;
 use super::fit::Fitted;
-use super::memory::Share;
-use crate::roofline::{Place, Prediction};
+use super::memory::MemoryUse;
+use crate::roofline::{Prediction, SourceLine};
 use serde::Serialize;
 
 /// What a step does on the devices that it was examined for. Prints as a page, and serializes.
@@ -27,7 +27,7 @@ pub struct Report {
     /// Bytes that programs may use of a device's memory; `None` where the plugin does not say.
     pub available: Option<u64>,
     /// The bytes on a device by what they are for. Of a step that does not fit only the arguments, and an estimate of the activations.
-    pub memory: Vec<Share>,
+    pub memory: Vec<MemoryUse>,
     /// Why it does not fit: by how much, what fills the memory, which lines made it.
     pub too_large: Option<String>,
     /// How long the compiler took, in seconds.
@@ -51,7 +51,7 @@ pub struct Report {
 #[non_exhaustive]
 pub struct Line {
     /// Where; `None` for operations that no line made.
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
     /// The line's text, where the file can be read.
     pub text: Option<String>,
     /// Seconds on each device, at best; `None` if the device is not in the table.

@@ -28,8 +28,8 @@ impl Primitive for OptimizationBarrier {
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let outputs = bind(OptimizationBarrier, &primals.iter().collect::<Vec<_>>());
-        let given: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
-        let mut passed = bind(OptimizationBarrier, &given).into_iter();
+        let form: Vec<&Array> = tangents.iter().filter_map(Tangent::array).collect();
+        let mut passed = bind(OptimizationBarrier, &form).into_iter();
         let tangents = tangents.iter().map(|tangent| match tangent {
             Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
             Tangent::Dense(_) => Tangent::Dense(passed.next().expect("one per dense tangent")),
@@ -61,8 +61,8 @@ impl Primitive for OptimizationBarrier {
         Cost::movement(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        let given: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
-        let mut passed = bind(OptimizationBarrier, &given).into_iter();
+        let form: Vec<&Array> = cts.iter().filter_map(Tangent::array).collect();
+        let mut passed = bind(OptimizationBarrier, &form).into_iter();
         let pulled = cts.iter().zip(operands).map(|(ct, operand)| {
             let ct = match ct {
                 Tangent::Zero(aval) => Tangent::Zero(aval.clone()),
@@ -175,11 +175,11 @@ pub fn checkpoint_name(x: &Array, name: &str) -> Array {
 impl Registered for Name {
     const NAME: &'static str = "name";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |sample| Exemplar::new(Name { name: "h".into() }, [sample]);
+        let exemplar = |sample| Exemplar::new(Name { name: "h".into() }, [sample]);
         vec![
-            of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
-            of(Sample::uniform(DType::C64, [], -1.0, 1.0)),
-            of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+            exemplar(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
+            exemplar(Sample::uniform(DType::C64, [], -1.0, 1.0)),
+            exemplar(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
         ]
     }
 }

@@ -74,7 +74,7 @@ impl Primitive for Callback {
         let operands: Vec<Array> = operands
             .iter()
             .zip(axes)
-            .map(|(x, at)| if at.is_some() { batch_at(x, *at, 0, axis) } else { x.clone() })
+            .map(|(x, from)| if from.is_some() { batch_at(x, *from, 0, axis) } else { x.clone() })
             .collect();
         let wide = |aval: &Aval| aval.with_shape(aval.shape.insert(0, axis.size));
         let batched = Callback {
@@ -218,14 +218,19 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
             Ok(vec![HostArray::from_slice(&doubled, operands[0].shape())?])
         })
     };
-    let of = |ordered, shape: &[usize]| {
+    let exemplar = |ordered, shape: &[usize]| {
         let results = vec![Aval::new(DType::I32, shape)];
         let callback = Callback { name: "twice", function: twice(), results, ordered };
         let numbers = Sample::uniform(DType::I32, shape, -5.0, 5.0);
         let unused = Sample::uniform(DType::F32, [2], -1.0, 1.0);
         Exemplar::new(callback, [numbers, unused])
     };
-    vec![of(false, &[2, 3]), of(true, &[]), of(false, &[0]), of(false, &[1])]
+    vec![
+        exemplar(false, &[2, 3]),
+        exemplar(true, &[]),
+        exemplar(false, &[0]),
+        exemplar(false, &[1]),
+    ]
 }
 
 /// Calls a host function on `operands`. `results` are the types of its results.

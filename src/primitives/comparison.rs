@@ -2,7 +2,9 @@
 
 use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, same_type};
-use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleError, RuleResult, Sample, bind1};
+use crate::core::{
+    Array, Aval, CounterOp, DType, Exemplar, LowerCtx, RuleError, RuleResult, Sample, bind1,
+};
 use crate::ensure_dtype;
 use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::stablehlo::Value;
@@ -115,6 +117,15 @@ impl Elementwise for Compare {
     const DERIVATIVE: Derivative<Compare> = Derivative::Zero;
     const LOWERING: Lowering<Compare> = Lowering::Custom(Compare::lower);
     const COST: CostRule<Compare> = CostRule::Arithmetic;
+    fn counter_op(&self) -> Option<CounterOp> {
+        match self.direction {
+            ComparisonDirection::Lt => Some(CounterOp::Less),
+            ComparisonDirection::Le => Some(CounterOp::LessOrEqual),
+            ComparisonDirection::Gt => Some(CounterOp::Greater),
+            ComparisonDirection::Ge => Some(CounterOp::GreaterOrEqual),
+            ComparisonDirection::Eq | ComparisonDirection::Ne => None,
+        }
+    }
     fn exemplars() -> Vec<Exemplar> {
         let pair = |direction, total_order, dtype, x: &[f64], y: &[f64]| {
             let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));

@@ -113,13 +113,13 @@ impl DotGeneral {
     /// Returns all problems with the shapes, not only the first.
     fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
         let mut mistakes = Vec::new();
-        for (what, l, r) in [
+        for (role, l, r) in [
             ("contracting", &self.lhs_contracting, &self.rhs_contracting),
             ("batch", &self.lhs_batch, &self.rhs_batch),
         ] {
             if l.len() != r.len() {
                 let (l, r) = (l.len(), r.len());
-                mistakes.push(format!("{what} axes differ in number: lhs has {l}, rhs has {r}"));
+                mistakes.push(format!("{role} axes differ in number: lhs has {l}, rhs has {r}"));
             }
         }
         for (side, aval, contracting, batch) in [
@@ -139,7 +139,7 @@ impl DotGeneral {
         if !mistakes.is_empty() {
             return mistakes;
         }
-        for (what, l, r) in [
+        for (role, l, r) in [
             ("contracting", &self.lhs_contracting, &self.rhs_contracting),
             ("batch", &self.lhs_batch, &self.rhs_batch),
         ] {
@@ -147,7 +147,7 @@ impl DotGeneral {
                 let (n, m) = (lhs.shape[l], rhs.shape[r]);
                 if n != m {
                     mistakes.push(format!(
-                        "{what} sizes differ: lhs axis {l} is {n}, rhs axis {r} is {m}"
+                        "{role} sizes differ: lhs axis {l} is {n}, rhs axis {r} is {m}"
                     ));
                 }
             }
@@ -294,8 +294,8 @@ impl Primitive for DotGeneral {
         axes: &[Option<usize>],
         _: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let shift = |axes: &[usize], at: Option<usize>| -> Vec<usize> {
-            let past = |axis: usize| at.is_some_and(|at| axis >= at);
+        let shift = |axes: &[usize], batch_axis: Option<usize>| -> Vec<usize> {
+            let past = |axis: usize| batch_axis.is_some_and(|batch_axis| axis >= batch_axis);
             axes.iter().map(|&axis| axis + usize::from(past(axis))).collect()
         };
         let mut dot = DotGeneral {
@@ -308,7 +308,7 @@ impl Primitive for DotGeneral {
         let (lhs, rhs) = (&operands[0], &operands[1]);
         let n_batch = self.lhs_batch.len();
         let (lhs_free, rhs_free) = dot.free(lhs.rank(), rhs.rank());
-        let before = |free: &[usize], at: usize| free.iter().filter(|&&axis| axis < at).count();
+        let before = |free: &[usize], end: usize| free.iter().filter(|&&axis| axis < end).count();
         // The axis of one mapped operand becomes a free axis; the axes of two become a batch axis.
         let axis = match (axes[0], axes[1]) {
             (Some(l), Some(r)) => {
@@ -412,7 +412,8 @@ impl Spmd for DotGeneral {
 impl Analysis for DotGeneral {
     fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
         let [lhs, rhs] = [&operands[0], &operands[1]];
-        let size = |aval: &Aval, axes: &[usize]| axes.iter().map(|&at| aval.shape[at]).product();
+        let size =
+            |aval: &Aval, axes: &[usize]| axes.iter().map(|&axis| aval.shape[axis]).product();
         let rows = free(lhs.rank(), &self.lhs_contracting, &self.lhs_batch);
         let columns = free(rhs.rank(), &self.rhs_contracting, &self.rhs_batch);
         Some(Contraction {
@@ -472,7 +473,7 @@ impl Registered for DotGeneral {
     const NAME: &'static str = "dot_general";
     fn exemplars() -> Vec<Exemplar> {
         let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-        let of = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
+        let exemplar = |contract: [&[usize]; 2], batch: [&[usize]; 2], lhs: Sample, rhs: Sample| {
             let dot = DotGeneral {
                 lhs_contracting: contract[0].to_vec(),
                 rhs_contracting: contract[1].to_vec(),
@@ -499,21 +500,21 @@ impl Registered for DotGeneral {
             ..Default::default()
         };
         vec![
-            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
-            of([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
+            exemplar([&[1], &[0]], [&[], &[]], sample(F32, &[2, 3]), sample(F32, &[3, 4])),
+            exemplar([&[2], &[0]], [&[0], &[2]], sample(F32, &[2, 3, 4]), sample(F32, &[4, 5, 2])),
             // Contracting and batch axes out of order, on both sides.
-            of(
+            exemplar(
                 [&[3, 1], &[0, 2]],
                 [&[2, 0], &[1, 3]],
                 sample(F64, &[2, 3, 4, 5, 2]),
                 sample(F64, &[5, 4, 3, 2]),
             ),
-            of([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
-            of([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
-            of([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
-            of([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
-            of([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
-            of([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
+            exemplar([&[], &[]], [&[], &[]], sample(F32, &[2]), sample(F32, &[3])),
+            exemplar([&[], &[]], [&[], &[]], sample(F32, &[]), sample(F32, &[])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(C64, &[3]), sample(C64, &[3])),
+            exemplar([&[1], &[0]], [&[], &[]], sample(F32, &[2, 0]), sample(F32, &[0, 3])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(I32, &[3]), sample(I32, &[3, 1])),
+            exemplar([&[0], &[0]], [&[], &[]], sample(Bool, &[3]), sample(Bool, &[3, 2])),
             Exemplar::new(exact, [sample(F32, &[3]), sample(F32, &[3])]),
             matrix(BF16, BF16, F32),
             matrix(BF16, F32, F32),
@@ -576,12 +577,12 @@ mod tests {
     #[test]
     fn a_processor_multiplies_f32_where_it_does_not_take_bf16() {
         use DType::{BF16, F8E5M2, F16, F32, F64};
-        let there = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
-        assert_eq!(there(BF16, BF16, BF16), (Some(F32), F32));
-        assert_eq!(there(BF16, BF16, F32), (Some(F32), F32));
-        assert_eq!(there(BF16, BF16, F64), (Some(F64), F64));
-        assert_eq!(there(F8E5M2, BF16, BF16), (Some(F32), F32));
-        assert_eq!(there(F16, F16, F16), (None, F16));
+        let on_cpu = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
+        assert_eq!(on_cpu(BF16, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F32), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F64), (Some(F64), F64));
+        assert_eq!(on_cpu(F8E5M2, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(F16, F16, F16), (None, F16));
         assert_eq!(multiplied_there("cpu", false, BF16, BF16, BF16), (None, BF16));
         assert_eq!(multiplied("cpu", false, BF16, BF16, BF16), (Some(F32), F32));
         assert_eq!(multiplied("tpu", false, BF16, BF16, BF16), (None, BF16));

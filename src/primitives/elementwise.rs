@@ -10,8 +10,9 @@ use super::rules::{
     same_inexact_type, same_integer_type, same_numeric_type, same_type, zero_jvp_shared,
 };
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DynKey, Exemplar, JvpResult, LowerCtx, Operand,
-    Parameters, Primitive, Registered, RuleError, RuleResult, Tangent, bind_shared,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, CounterOp, DynKey, Exemplar, JvpResult,
+    LowerCtx, Operand, Parameters, Primitive, Registered, RuleError, RuleResult, Tangent,
+    bind_shared,
 };
 use crate::stablehlo::Value;
 use serde::de::DeserializeOwned;
@@ -69,6 +70,11 @@ pub trait Elementwise:
 
     /// The transposition, for operations that are linear in some operands.
     const TRANSPOSE: Option<TransposeRule<Self>> = None;
+
+    /// The operation on a loop counter, if the primitive is one.
+    fn counter_op(&self) -> Option<CounterOp> {
+        None
+    }
 
     /// Returns instances with sample operands, on which every law is checked.
     fn exemplars() -> Vec<Exemplar>;
@@ -184,7 +190,16 @@ impl<E: Elementwise> Registered for E {
 }
 
 // One copy of each method is compiled per primitive, so the bodies are calls.
+impl<E: Elementwise> Analysis for E {
+    fn counter_op(&self) -> Option<CounterOp> {
+        Elementwise::counter_op(self)
+    }
+}
+
 impl<E: Elementwise> Primitive for E {
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
     fn name(&self) -> &'static str {
         <E as Elementwise>::NAME
     }

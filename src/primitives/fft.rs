@@ -73,8 +73,8 @@ impl Fft {
     fn weights(&self, like: &Array) -> Array {
         let n = self.fft_lengths.last().copied().unwrap_or(1);
         let rank = like.rank();
-        let at = broadcasted_iota(DType::I32, like.shape().clone(), rank - 1);
-        let own = bitwise_or(eq(&at, 0), ge(&(&at * 2), n as i32));
+        let frequency = broadcasted_iota(DType::I32, like.shape().clone(), rank - 1);
+        let own = bitwise_or(eq(&frequency, 0), ge(&(&frequency * 2), n as i32));
         convert_element_type(&where_(&own, 1, 2), like.dtype())
     }
 }
@@ -186,23 +186,23 @@ pub fn fft(x: &Array, fft_type: FftType, fft_lengths: &[usize]) -> Array {
 impl Registered for Fft {
     const NAME: &'static str = "fft";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |fft_type, lengths: &[usize], dtype, shape: &[usize]| {
+        let exemplar = |fft_type, lengths: &[usize], dtype, shape: &[usize]| {
             let fft = Fft { fft_type, fft_lengths: lengths.to_vec() };
             Exemplar::new(fft, [Sample::uniform(dtype, shape, -1.0, 1.0)])
         };
         use FftType::{Fft as Forward, Ifft, Irfft, Rfft};
         let (f32, f64, c64, c128) = (DType::F32, DType::F64, DType::C64, DType::C128);
         vec![
-            of(Forward, &[5], c64, &[2, 5]),
-            of(Ifft, &[2, 3], c64, &[2, 3]),
-            of(Rfft, &[6], f32, &[6]),
-            of(Rfft, &[5], f64, &[2, 5]),
-            of(Rfft, &[2, 4], f32, &[2, 4]),
-            of(Irfft, &[6], c64, &[2, 4]),
-            of(Irfft, &[5], c128, &[3]),
-            of(Irfft, &[2, 2, 3], c64, &[2, 2, 2]),
-            of(Forward, &[1], c64, &[0, 1]),
-            of(Rfft, &[1], f32, &[1]),
+            exemplar(Forward, &[5], c64, &[2, 5]),
+            exemplar(Ifft, &[2, 3], c64, &[2, 3]),
+            exemplar(Rfft, &[6], f32, &[6]),
+            exemplar(Rfft, &[5], f64, &[2, 5]),
+            exemplar(Rfft, &[2, 4], f32, &[2, 4]),
+            exemplar(Irfft, &[6], c64, &[2, 4]),
+            exemplar(Irfft, &[5], c128, &[3]),
+            exemplar(Irfft, &[2, 2, 3], c64, &[2, 2, 2]),
+            exemplar(Forward, &[1], c64, &[0, 1]),
+            exemplar(Rfft, &[1], f32, &[1]),
         ]
     }
 }

@@ -89,7 +89,7 @@ pub use sharding_constraint::ShardingConstraint;
 pub use slicing::*;
 pub use sort::*;
 pub use special::*;
-pub(crate) use special::{go_on, still_open};
+pub(crate) use special::{has_open_terms, unconverged};
 pub use stop_gradient::*;
 pub(crate) use structural::resize_axis;
 pub use structural::*;

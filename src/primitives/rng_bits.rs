@@ -184,8 +184,8 @@ mod tests {
                 [u32::MAX, u32::MAX, u32::MAX, u32::MAX, 0x1cb9_96fc, 0xbb00_2be7],
                 [0x1319_8a2e, 0x0370_7344, 0x243f_6a88, 0x85a3_08d3, 0xc492_3a9c, 0x483d_f7a0],
             ];
-            let word = |at: usize| {
-                let column: Vec<u32> = cases.iter().map(|case| case[at]).collect();
+            let word = |index: usize| {
+                let column: Vec<u32> = cases.iter().map(|case| case[index]).collect();
                 Array::from_slice(&column, [3]).unwrap()
             };
             let [a, b] = threefry2x32(word(0), word(1), word(2), word(3));

@@ -76,9 +76,9 @@ impl Primitive for RngBitGenerator {
                 )));
             }
         };
-        let found = state.shape.iter().last().copied();
+        let last = state.shape.iter().last().copied();
         ensure_shape!(
-            found == Some(words),
+            last == Some(words),
             "a state of {} has {words} words in its last axis, got {state}",
             state.dtype
         );
@@ -132,14 +132,14 @@ impl Primitive for RngBitGenerator {
             &begin,
             |x| lt(&x[0], count as i32),
             |x| {
-                let [at, states, bits] = x else { unreachable!("three arrays") };
-                let state = reshape(&dynamic_slice_in_dim(states, at, 1, 0), [words]);
-                let made = bind(self.clone(), &[&state]);
+                let [index, states, bits] = x else { unreachable!("three arrays") };
+                let state = reshape(&dynamic_slice_in_dim(states, index, 1, 0), [words]);
+                let outputs = bind(self.clone(), &[&state]);
                 let put = |all: &Array, one: &Array| {
                     let one = reshape(one, one.shape().insert(0, 1));
-                    dynamic_update_slice_in_dim(all, &one, at, 0)
+                    dynamic_update_slice_in_dim(all, &one, index, 0)
                 };
-                vec![at + 1, put(states, &made[0]), put(bits, &made[1])]
+                vec![index + 1, put(states, &outputs[0]), put(bits, &outputs[1])]
             },
         )?;
         lower_by(ctx, &end[1..], |x| {
@@ -201,21 +201,21 @@ pub fn rng_bit_generator(
 impl Registered for RngBitGenerator {
     const NAME: &'static str = "rng_bit_generator";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |algorithm, dtype, shape: &[usize], state: Sample| {
+        let exemplar = |algorithm, dtype, shape: &[usize], state: Sample| {
             Exemplar::new(RngBitGenerator { algorithm, dtype, shape: shape.to_vec() }, [state])
         };
         let narrow = |shape: &[usize]| Sample::uniform(DType::U32, shape, 0.0, f64::from(u32::MAX));
         let wide = Sample::listed(DType::U64, [2], &[3.0, 7.0]);
         use RandomAlgorithm::{Default, Philox, ThreeFry};
         vec![
-            of(Default, DType::U32, &[2, 3], narrow(&[4])),
-            of(ThreeFry, DType::U64, &[5], wide.clone()),
-            of(Philox, DType::U16, &[3], wide),
-            of(Philox, DType::U8, &[], narrow(&[2, 3, 4])),
-            of(ThreeFry, DType::U32, &[0], narrow(&[4])),
-            of(Default, DType::U32, &[2], narrow(&[0, 4])),
-            of(ThreeFry, DType::U32, &[1], narrow(&[1, 4])),
-            of(ThreeFry, DType::U32, &[], narrow(&[4])),
+            exemplar(Default, DType::U32, &[2, 3], narrow(&[4])),
+            exemplar(ThreeFry, DType::U64, &[5], wide.clone()),
+            exemplar(Philox, DType::U16, &[3], wide),
+            exemplar(Philox, DType::U8, &[], narrow(&[2, 3, 4])),
+            exemplar(ThreeFry, DType::U32, &[0], narrow(&[4])),
+            exemplar(Default, DType::U32, &[2], narrow(&[0, 4])),
+            exemplar(ThreeFry, DType::U32, &[1], narrow(&[1, 4])),
+            exemplar(ThreeFry, DType::U32, &[], narrow(&[4])),
         ]
     }
 }

@@ -65,13 +65,13 @@ impl Primitive for Select {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let to = axes.iter().flatten().next().copied().unwrap_or(0);
-        let [x, y] = [1, 2].map(|at| batch_at(&operands[at], axes[at], to, axis));
+        let [x, y] = [1, 2].map(|index| batch_at(&operands[index], axes[index], to, axis));
         let mask = match (operands[0].rank() - usize::from(axes[0].is_some()), axes[0]) {
             // An unbatched scalar mask stays a scalar.
             (0, None) => operands[0].clone(),
             // A scalar mask per example is broadcast to the elements of the example.
             (0, Some(_)) => broadcast_in_dim(&operands[0], x.shape().clone(), &[to]),
-            (_, at) => batch_at(&operands[0], at, to, axis),
+            (_, index) => batch_at(&operands[0], index, to, axis),
         };
         Ok(batched(bind1(Select, [&mask, &x, &y]), to))
     }

@@ -42,9 +42,9 @@ impl Primitive for ShardingConstraint {
         axes: &[Option<usize>],
         _: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = axes[0].unwrap_or(0);
-        let sharding = self.sharding.with_axis(at);
-        Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), at))
+        let batch_axis = axes[0].unwrap_or(0);
+        let sharding = self.sharding.with_axis(batch_axis);
+        Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), batch_axis))
     }
     fn lower(
         &self,

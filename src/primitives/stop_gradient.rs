@@ -39,12 +39,12 @@ impl Elementwise for StopGradient {
     const LOWERING: Lowering<StopGradient> = Lowering::Custom(StopGradient::lower);
     const COST: CostRule<StopGradient> = CostRule::Movement;
     fn exemplars() -> Vec<Exemplar> {
-        let of = |sample| Exemplar::new(StopGradient, [sample]);
+        let exemplar = |sample| Exemplar::new(StopGradient, [sample]);
         vec![
             // By design its derivative differs from finite differences.
-            of(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
-            of(Sample::uniform(DType::C64, [], -1.0, 1.0)).without_derivative(),
-            of(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
+            exemplar(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
+            exemplar(Sample::uniform(DType::C64, [], -1.0, 1.0)).without_derivative(),
+            exemplar(Sample::uniform(DType::I32, [0], 0.0, 1.0)),
         ]
     }
 }

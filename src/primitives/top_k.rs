@@ -189,27 +189,27 @@ pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Ar
 impl Registered for TopK {
     const NAME: &'static str = "top_k";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |k, axis, x: Sample| Exemplar::new(TopK { k, axis }, [x]);
+        let exemplar = |k, axis, x: Sample| Exemplar::new(TopK { k, axis }, [x]);
         let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
         let edges = [f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY, 1.0, 0.0];
         let mut all = vec![
-            of(2, 1, floats(&[2, 5])),
-            of(3, 0, floats(&[4, 2])),
-            of(2, 1, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
-            of(1, 0, floats(&[1])),
-            of(0, 1, floats(&[2, 3])),
-            of(0, 0, floats(&[0])),
-            of(2, 1, floats(&[0, 3])),
-            of(3, 0, Sample::listed(DType::I8, [4], &[-128.0, 127.0, 127.0, 0.0])),
-            of(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
-            of(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
+            exemplar(2, 1, floats(&[2, 5])),
+            exemplar(3, 0, floats(&[4, 2])),
+            exemplar(2, 1, Sample::uniform(DType::F64, [2, 3, 2], -1.0, 1.0)),
+            exemplar(1, 0, floats(&[1])),
+            exemplar(0, 1, floats(&[2, 3])),
+            exemplar(0, 0, floats(&[0])),
+            exemplar(2, 1, floats(&[0, 3])),
+            exemplar(3, 0, Sample::listed(DType::I8, [4], &[-128.0, 127.0, 127.0, 0.0])),
+            exemplar(2, 0, Sample::listed(DType::U64, [3], &[0.0, 1.8446744073709552e19, 1.0])),
+            exemplar(2, 0, Sample::listed(DType::Bool, [3], &[0.0, 1.0, 1.0])),
         ];
         // Ties, where the one-sided derivatives differ, and non-finite values.
         for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2] {
-            all.push(of(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
+            all.push(exemplar(6, 0, Sample::listed(dtype, [8], &edges)).without_derivative());
         }
         for dtype in [DType::I4, DType::U4, DType::U8, DType::I32, DType::I64] {
-            all.push(of(3, 0, Sample::uniform(dtype, [6], 0.0, 6.0)));
+            all.push(exemplar(3, 0, Sample::uniform(dtype, [6], 0.0, 6.0)));
         }
         all
     }

@@ -1,76 +1,77 @@
-//! [`Roofline`]: what each operation and each source line costs.
+//! [`Roofline`]: the costs of a program by operation and by source line.
 
+use super::counting::{Counter, Scope};
+use super::device_costs::Layout;
 use super::region::Region;
-use super::shares::Layout;
-use super::walk::{Scope, Walk};
 use crate::core::{Collective, Contraction, DType, Loc, Mesh, NamedSharding, Program};
 use crate::jit::{Argument, Collectives};
 use crate::passes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A position in the user's source.
+/// A line of user code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Place {
-    /// The file, as the compiler named it.
+pub struct SourceLine {
+    /// The file, as named by the Rust compiler.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
 }
 
-impl Place {
-    pub(super) fn of(location: Loc) -> Option<Place> {
-        location.map(|at| Place { file: at.file().into(), line: at.line() })
+impl SourceLine {
+    pub(super) fn of(location: Loc) -> Option<SourceLine> {
+        location.map(|loc| SourceLine { file: loc.file().into(), line: loc.line() })
     }
 }
 
-/// What one operation of a program costs, over all its runs and all devices.
+/// The cost of one operation of a program, over all its runs and all devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpCost {
-    /// The primitive's name.
+    /// The name of the primitive.
     pub name: &'static str,
-    /// The operands' types: `f32[32,784], f32[784,10]`; inside `shard_map` those of one device.
+    /// The types of the operands, such as `f32[32,784], f32[784,10]`. Inside `shard_map` those of one
+    /// device.
     pub operands: String,
-    /// The results' types.
+    /// The types of the results.
     pub results: String,
-    /// The line that it was written in.
-    pub place: Option<Place>,
-    /// How often it runs on each device that runs it.
+    /// The source line.
+    pub place: Option<SourceLine>,
+    /// The number of runs on each device.
     pub times: u64,
-    /// On how many devices it runs inside of `shard_map`; 1 outside, where the types are those of all devices together.
+    /// The number of devices inside `shard_map`. It is 1 outside, where types are global.
     pub devices: u64,
-    /// Operations: a product and its sum are two.
+    /// FLOPs. A multiplication and an addition are two.
     pub flops: u64,
-    /// Exponentials, sines, roots and the like, which are no FLOPs here.
+    /// Exponentials, sines, roots and so on, which do not count as FLOPs.
     pub transcendentals: u64,
     /// Bytes read and written if nothing is fused.
     pub bytes: u64,
-    /// Bytes read and written if the compiler fuses; `docs/roofline.md` has the rule.
+    /// Bytes read and written after fusion. `docs/roofline.md` has the rule.
     pub fused_bytes: u64,
-    /// The type of what is computed with: that of the first operand.
+    /// The dtype of the first operand.
     pub dtype: Option<DType>,
-    /// The product of matrices that it is, if it is one.
+    /// The matrix product that the operation computes, if any.
     pub product: Option<Contraction>,
-    /// What one device does of it.
-    pub each: Share,
+    /// The cost on one device.
+    pub per_device: DeviceCost,
 }
 
-/// What one device does of an operation, over all its runs.
+/// The cost of an operation on one device, over all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// Operations, as in [`OpCost::flops`].
+pub struct DeviceCost {
+    /// FLOPs, as in [`OpCost::flops`].
     pub flops: u64,
-    /// Exponentials and the like.
+    /// Transcendental operations, as in [`OpCost::transcendentals`].
     pub transcendentals: u64,
-    /// Bytes that it reads and writes of its own memory if nothing is fused.
+    /// Bytes of its memory read and written if nothing is fused.
     pub bytes: u64,
-    /// The same if the compiler fuses.
+    /// Bytes of its memory read and written after fusion.
     pub fused_bytes: u64,
 }
 
-impl Share {
-    fn and(self, other: Share) -> Share {
-        Share {
+impl DeviceCost {
+    fn add(self, other: DeviceCost) -> DeviceCost {
+        DeviceCost {
             flops: self.flops.saturating_add(other.flops),
             transcendentals: self.transcendentals.saturating_add(other.transcendentals),
             bytes: self.bytes.saturating_add(other.bytes),
@@ -78,71 +79,72 @@ impl Share {
         }
     }
 
-    fn map(self, of: impl Fn(u64) -> u64) -> Share {
-        Share {
-            flops: of(self.flops),
-            transcendentals: of(self.transcendentals),
-            bytes: of(self.bytes),
-            fused_bytes: of(self.fused_bytes),
+    fn map(self, f: impl Fn(u64) -> u64) -> DeviceCost {
+        DeviceCost {
+            flops: f(self.flops),
+            transcendentals: f(self.transcendentals),
+            bytes: f(self.bytes),
+            fused_bytes: f(self.fused_bytes),
         }
     }
 
-    pub(super) fn times(self, times: u64) -> Share {
+    pub(super) fn times(self, times: u64) -> DeviceCost {
         self.map(|count| count.saturating_mul(times))
     }
 }
 
-/// What one line of the user's source costs: the sum over its operations.
+/// The cost of one line of user code: the sum over its operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LineCost {
-    /// The line; `None` for operations without one.
-    pub place: Option<Place>,
-    /// How many operations stand in it.
+    /// The line. `None` for operations without a source location.
+    pub place: Option<SourceLine>,
+    /// The number of operations.
     pub operations: usize,
-    /// As in [`OpCost`].
+    /// FLOPs, as in [`OpCost::flops`].
     pub flops: u64,
-    /// As in [`OpCost`].
+    /// Transcendental operations, as in [`OpCost::transcendentals`].
     pub transcendentals: u64,
-    /// As in [`OpCost`].
+    /// Bytes, as in [`OpCost::bytes`].
     pub bytes: u64,
-    /// As in [`OpCost`].
+    /// Bytes after fusion, as in [`OpCost::fused_bytes`].
     pub fused_bytes: u64,
 }
 
 /// An exchange between devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Exchange {
-    /// Who gets what.
+    /// The kind of collective.
     pub kind: Collective,
-    /// The axes of the mesh that it goes along; empty if a compiled one follows none.
+    /// The mesh axes that it runs over. Empty if a compiled collective does not follow mesh axes.
     pub axes: Vec<String>,
-    /// How many devices take part together.
+    /// The number of devices in a group.
     pub size: usize,
-    /// The bytes that the time is proportional to: of a gather the result, of a reduction the operand, of an all-to-all the array
-    /// over all devices of the group, of a permutation what one device sends.
+    /// The bytes to which the time is proportional: the result of a gather, the operand of a reduction,
+    /// the whole array of an all-to-all, the data that one device sends in a permutation.
     pub bytes: u64,
-    /// How often it runs.
+    /// The number of runs.
     pub times: u64,
-    /// Of a permutation along one axis, from whom to whom.
+    /// The source and target pairs of a permutation along one axis.
     pub pairs: Vec<(usize, usize)>,
-    /// The line that it was written in.
-    pub place: Option<Place>,
+    /// The source line.
+    pub place: Option<SourceLine>,
 }
 
-/// A loop of which nobody knows how often it runs.
+/// A loop whose number of iterations is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OpenLoop {
-    /// The line that it was written in.
-    pub place: Option<Place>,
-    /// As what it was counted.
+pub struct UnknownLoop {
+    /// The source line.
+    pub place: Option<SourceLine>,
+    /// The number of iterations that is assumed.
     pub counted: u64,
 }
 
-/// What a program costs, operation by operation and line by line: arithmetic, memory, exchanges.
+/// The costs of a program by operation and by line: FLOPs, memory traffic and exchanges.
 ///
-/// Counts are of the program as traced, after dead code is dropped, with loops counted as often as they run. A `cond` costs
-/// what its dearest branch does. Outside of `shard_map` types are those of all devices together, and so are the counts;
-/// [`OpCost::each`] is one device's part. `docs/roofline.md` says what a FLOP is and which bytes are which.
+/// - Counts are those of the traced program after dead code elimination. Loops count as often as they
+///   run, a `cond` as its most expensive branch.
+/// - Outside `shard_map` types and counts are global. [`OpCost::per_device`] is the part of one device.
+/// - `docs/roofline.md` defines FLOPs and bytes.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -159,36 +161,40 @@ pub struct OpenLoop {
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Roofline {
-    /// Every operation, in the program's order; those of a loop once, with their [`OpCost::times`].
+    /// All operations in program order. Those of a loop occur once, with their [`OpCost::times`].
     pub operations: Vec<OpCost>,
-    /// Every exchange between devices that the program says itself (`shard_map`); [`Roofline::exchanging`] has the compiler's.
+    /// The exchanges of `shard_map`. [`Roofline::with_exchanges`] replaces them by those of the compiler.
     pub exchanges: Vec<Exchange>,
-    /// Loops whose length was not found.
-    pub open_loops: Vec<OpenLoop>,
-    /// Bytes of the arguments that are used.
+    /// The loops whose number of iterations is not known.
+    pub unknown_loops: Vec<UnknownLoop>,
+    /// The size of the arguments that are used, in bytes.
     pub argument_bytes: u64,
-    /// Bytes of the results.
+    /// The size of the results, in bytes.
     pub result_bytes: u64,
-    /// Bytes of both on one device.
+    /// The size of arguments and results on one device, in bytes.
     pub held_bytes: u64,
-    /// The axes of the mesh that the program speaks of: name and size.
+    /// The axes of the mesh of the program: name and size.
     pub mesh: Vec<(String, usize)>,
 }
 
 impl Roofline {
-    /// Counts a program. Loops whose length is not known count once. How its arguments lie on devices is not known either, so
-    /// outside of `shard_map` each device is taken to do an equal part; [`Roofline::placed`] knows.
+    /// Counts a program.
+    ///
+    /// Loops of unknown length count once. Outside `shard_map` it assumes that every device computes an
+    /// equal part. [`Roofline::with_arguments`] uses the shardings of the arguments instead.
     pub fn of(program: &Program) -> Roofline {
         Roofline::assuming(program, 1)
     }
 
-    /// The same, with loops whose length is not known counted as `steps`.
+    /// Counts a program, with `steps` iterations for loops of unknown length.
     pub fn assuming(program: &Program, steps: u64) -> Roofline {
         Roofline::count(program, &[], program.mesh(), steps)
     }
 
-    /// Counts a program whose arguments lie as [`Lowered::arguments`](crate::jit::Lowered::arguments) says: what is cut nowhere,
-    /// every device computes.
+    /// Counts a program with the shardings of its arguments, as returned by
+    /// [`Lowered::arguments`](crate::jit::Lowered::arguments).
+    ///
+    /// Every device computes the operations that are not partitioned.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -199,13 +205,13 @@ impl Roofline {
     /// let step = step.in_shardings((&mesh.replicated(), &rows));
     /// let (w, x) = (Aval::new(DType::F32, [64, 64]), Aval::new(DType::F32, [32, 64]));
     /// let lowered = step.lower((w, x))?;
-    /// let roofline = Roofline::placed(lowered.program(), &lowered.arguments());
-    /// let of = |name| roofline.operations.iter().find(|it| it.name == name).expect("it is in the step");
-    /// assert_eq!(of("dot_general").each.flops, of("dot_general").flops / 8);
-    /// assert_eq!(of("mul").each.flops, of("mul").flops);
+    /// let roofline = Roofline::with_arguments(lowered.program(), &lowered.arguments());
+    /// let cost = |name| roofline.operations.iter().find(|op| op.name == name).expect("it exists");
+    /// assert_eq!(cost("dot_general").per_device.flops, cost("dot_general").flops / 8);
+    /// assert_eq!(cost("mul").per_device.flops, cost("mul").flops);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    pub fn placed(program: &Program, arguments: &[Argument]) -> Roofline {
+    pub fn with_arguments(program: &Program, arguments: &[Argument]) -> Roofline {
         let shardings: Vec<_> =
             arguments.iter().map(|argument| argument.sharding.as_ref()).collect();
         let mesh = shardings.iter().flatten().map(|sharding| sharding.mesh()).next();
@@ -222,11 +228,11 @@ impl Roofline {
         let region = Region::of(&program);
         let devices = mesh.map_or(1, |mesh| mesh.devices().len() as u64);
         let layout = Layout::of(&region, arguments, devices);
-        let shares = layout.shares(&region);
+        let parts = layout.parts(&region);
         let used = region.inputs.iter().zip(program.used_inputs()).filter(|(_, used)| *used);
         let arguments: Vec<usize> = used.map(|(&value, _)| value).collect();
         let bytes = |values: &[usize]| values.iter().map(|&value| region.bytes(value)).sum();
-        let held = |value: &usize| shares.held(*value, region.bytes(*value));
+        let held = |value: &usize| parts.held(*value, region.bytes(*value));
         let mut roofline = Roofline {
             argument_bytes: bytes(&arguments),
             result_bytes: bytes(&region.outputs),
@@ -234,77 +240,80 @@ impl Roofline {
             mesh: mesh.map(|mesh| mesh.axes().to_vec()).unwrap_or_default(),
             ..Roofline::default()
         };
-        let mut walk = Walk { roofline: &mut roofline, mesh: mesh.cloned(), steps };
-        walk.region(&region, &layout, Scope::ONCE);
+        let mut counter = Counter { roofline: &mut roofline, mesh: mesh.cloned(), steps };
+        counter.region(&region, &layout, Scope::ONCE);
         roofline
     }
 
-    /// The same with the exchanges that the compiler made instead of those that the program says: what
-    /// [`Compiled::collectives`](crate::jit::Compiled::collectives) found, on the mesh that it was compiled for. Where the compiler does
-    /// not say how often one runs, as often as the program says of one of this kind along these axes.
+    /// Replaces the exchanges of the program by those of the compiled program, as returned by
+    /// [`Compiled::collectives`](crate::jit::Compiled::collectives), on the mesh that it was compiled for.
+    ///
+    /// Where the compiler does not report the number of runs, it is that of the exchange of the program
+    /// with the same kind and axes.
     #[must_use]
-    pub fn exchanging(mut self, found: &Collectives, mesh: &Mesh) -> Roofline {
+    pub fn with_exchanges(mut self, collectives: &Collectives, mesh: &Mesh) -> Roofline {
         if self.mesh.is_empty() {
             let devices = mesh.devices().len().max(1) as u64;
             for operation in &mut self.operations {
-                operation.each = operation.each.map(|count| count.div_ceil(devices));
+                operation.per_device = operation.per_device.map(|count| count.div_ceil(devices));
             }
             self.held_bytes /= devices;
         }
         self.mesh = mesh.axes().to_vec();
-        let said = std::mem::take(&mut self.exchanges);
-        let read = |one| super::exchange::read(one, mesh, &said);
-        self.exchanges = found.each().iter().map(read).collect();
+        let traced = std::mem::take(&mut self.exchanges);
+        let convert = |collective| super::compiled_exchanges::convert(collective, mesh, &traced);
+        self.exchanges = collectives.each().iter().map(convert).collect();
         self
     }
 
-    /// How many devices its mesh has; 1 without one.
+    /// Returns the number of devices of the mesh, or 1 without a mesh.
     pub fn devices(&self) -> usize {
         self.mesh.iter().map(|(_, size)| size).product()
     }
 
-    /// What one device does of all operations together.
-    pub fn each(&self) -> Share {
-        self.operations.iter().fold(Share::default(), |all, operation| all.and(operation.each))
+    /// Returns the cost of all operations on one device.
+    pub fn per_device(&self) -> DeviceCost {
+        let costs = self.operations.iter().map(|operation| operation.per_device);
+        costs.fold(DeviceCost::default(), DeviceCost::add)
     }
 
-    fn sum(&self, of: impl Fn(&OpCost) -> u64) -> u64 {
-        self.operations.iter().map(of).fold(0, u64::saturating_add)
+    fn sum(&self, count: impl Fn(&OpCost) -> u64) -> u64 {
+        self.operations.iter().map(count).fold(0, u64::saturating_add)
     }
 
-    /// Operations, on all devices together. A product and its sum are two.
+    /// Returns the FLOPs on all devices. A multiplication and an addition are two.
     pub fn flops(&self) -> u64 {
         self.sum(|operation| operation.flops)
     }
 
-    /// Exponentials and the like, on all devices together.
+    /// Returns the transcendental operations on all devices.
     pub fn transcendentals(&self) -> u64 {
         self.sum(|operation| operation.transcendentals)
     }
 
-    /// Bytes read and written if nothing is fused: an upper bound.
+    /// Returns the bytes read and written if nothing is fused: an upper bound.
     pub fn bytes(&self) -> u64 {
         self.sum(|operation| operation.bytes)
     }
 
-    /// Bytes read and written if the compiler fuses: an estimate.
+    /// Returns the bytes read and written after fusion: an estimate.
     pub fn fused_bytes(&self) -> u64 {
         self.sum(|operation| operation.fused_bytes)
     }
 
-    /// Bytes of arguments and results: what has to be read and written whatever the compiler does.
+    /// Returns the bytes of arguments and results: a lower bound.
     pub fn least_bytes(&self) -> u64 {
         self.argument_bytes + self.result_bytes
     }
 
-    /// FLOPs per byte, with fused bytes.
+    /// Returns FLOPs per byte after fusion.
     pub fn intensity(&self) -> f64 {
         self.flops() as f64 / self.fused_bytes().max(1) as f64
     }
 
-    /// The costs by source line, the one with most FLOPs first.
+    /// Returns the costs by source line, the line with most FLOPs first.
     pub fn lines(&self) -> Vec<LineCost> {
-        let mut lines: BTreeMap<Option<&Place>, LineCost> = BTreeMap::new();
+        let mut lines: BTreeMap<Option<&SourceLine>, LineCost> = BTreeMap::new();
         for operation in &self.operations {
             let line = lines.entry(operation.place.as_ref()).or_default();
             line.place.clone_from(&operation.place);

@@ -1,8 +1,11 @@
-//! How long a program can take at best: its arithmetic, its memory traffic and its exchanges, against what a device does.
+//! Roofline predictions: the least time of a program from its FLOPs, memory traffic and communication.
 //!
-//! [`Roofline`] counts on the traced program, which no compiler is needed for: each operation and each source line, loops
-//! as often as they run. [`DeviceSpec`] is a table of devices. [`Roofline::on`] puts the two together into a
-//! [`Prediction`]: seconds, what bounds them, how much of the device is used at most. [`Network`] times exchanges.
+//! - [`Roofline`] counts FLOPs and bytes of a traced program, by operation and by source line. Loops
+//!   count as often as they run. It does not need a compiler.
+//! - [`DeviceSpec`] describes a device. [`DeviceSpec::ALL`] is a table of known devices.
+//! - [`Roofline::on`] combines both into a [`Prediction`]: seconds, the bottleneck, and an upper bound
+//!   of utilization.
+//! - [`Network`] computes the time of exchanges between devices.
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -19,29 +22,30 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 //!
-//! It is no simulator: what a program does not reach of the peaks is not predicted. `docs/roofline.md` has the formulas, the
-//! table with its sources, and how close the counts are to the TPU compiler's.
+//! It is not a simulator: it does not predict how far a program stays below the peaks.
+//! `docs/roofline.md` has the formulas, the table with its sources, and a comparison of the counts with
+//! those of the TPU compiler.
 
+mod compiled_exchanges;
 mod count;
-mod cuts;
-mod exchange;
-mod fuse;
+mod counting;
+mod device_costs;
+mod device_table;
+mod display;
+mod fusion;
 mod measure;
 mod network;
+mod partitioning;
 mod predict;
 mod region;
-mod shares;
-mod show;
 mod specs;
-mod table;
-mod trips;
-mod walk;
+mod trip_count;
 
 #[cfg(test)]
 mod tests;
 
-pub use count::{Exchange, LineCost, OpCost, OpenLoop, Place, Roofline, Share};
+pub use count::{DeviceCost, Exchange, LineCost, OpCost, Roofline, SourceLine, UnknownLoop};
 pub use measure::Effort;
-pub use network::{Exchanging, Network, Route};
+pub use network::{CommunicationTime, Network, Route};
 pub use predict::{Bound, ExchangeTime, OpTime, Prediction, Seconds};
 pub use specs::{DeviceSpec, Peaks, Rings, Wires};

@@ -42,14 +42,14 @@ pub struct Network {
 
 /// How long exchanges take over each kind of wire, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Exchanging {
+pub struct CommunicationTime {
     /// Over ICI or NVLink.
     pub wires: f64,
     /// Over the data centre's network.
     pub data_centre: f64,
 }
 
-impl Exchanging {
+impl CommunicationTime {
     /// One after the other.
     pub fn seconds(self) -> f64 {
         self.wires + self.data_centre
@@ -57,7 +57,7 @@ impl Exchanging {
 }
 
 /// A way that bytes go: how fast a gather is on it, bytes/s, and how many hops it takes.
-struct Way {
+struct Path {
     gather: f64,
     exchange: f64,
     hops: f64,
@@ -111,9 +111,9 @@ impl Network {
     }
 
     /// Seconds for one run of an exchange.
-    pub fn time(&self, exchange: &Exchange) -> Exchanging {
+    pub fn time(&self, exchange: &Exchange) -> CommunicationTime {
         if exchange.size < 2 {
-            return Exchanging::default();
+            return CommunicationTime::default();
         }
         let along = exchange.axes.iter().filter_map(|axis| {
             self.axes.iter().find(|(name, ..)| name == axis).map(|&(_, size, route)| (size, route))
@@ -134,7 +134,7 @@ impl Network {
         let wires = self.collective(exchange.kind, &near, bytes);
         // The wires gather what came from far, and scatter before what goes there.
         let data_centre = self.collective(exchange.kind, &far, bytes / near_size as f64);
-        Exchanging { wires, data_centre }
+        CommunicationTime { wires, data_centre }
     }
 
     /// Seconds for an exchange along axes that all lie on wires, or all on the data centre's network.
@@ -142,7 +142,7 @@ impl Network {
         if along.is_empty() {
             return 0.0;
         }
-        let ways: Vec<Way> = along.iter().map(|&(size, route)| self.way(size, route)).collect();
+        let ways: Vec<Path> = along.iter().map(|&(size, route)| self.way(size, route)).collect();
         let hops: f64 = ways.iter().map(|way| way.hops).sum();
         let latency = hops * self.hop();
         let gather = (bytes / ways.iter().map(|way| way.gather).sum::<f64>()).max(latency);
@@ -156,7 +156,7 @@ impl Network {
         }
     }
 
-    fn way(&self, size: usize, route: Route) -> Way {
+    fn way(&self, size: usize, route: Route) -> Path {
         let n = size as f64;
         let others = (n - 1.0) / n;
         match (route, self.wires) {
@@ -164,19 +164,19 @@ impl Network {
                 let folds = folds.max(1) as f64;
                 let side = n.powf(1.0 / folds);
                 let gather = 2.0 * link * folds;
-                Way { gather, exchange: 4.0 * gather, hops: (side / 2.0).ceil() * folds }
+                Path { gather, exchange: 4.0 * gather, hops: (side / 2.0).ceil() * folds }
             }
             (Route::Line | Route::Switch, Wires::Torus { link, .. }) => {
                 // The middle link carries a quarter of the array each way.
-                Way { gather: link / others, exchange: 4.0 * link, hops: n - 1.0 }
+                Path { gather: link / others, exchange: 4.0 * link, hops: n - 1.0 }
             }
             (Route::DataCentre, _) | (_, Wires::Alone) => {
                 let rate = self.dcn_bandwidth / others;
-                Way { gather: rate, exchange: rate * n, hops: 0.0 }
+                Path { gather: rate, exchange: rate * n, hops: 0.0 }
             }
             (_, Wires::Switch { bandwidth, .. }) => {
                 let rate = bandwidth / others;
-                Way { gather: rate, exchange: rate * n, hops: 1.0 }
+                Path { gather: rate, exchange: rate * n, hops: 1.0 }
             }
         }
     }
@@ -194,9 +194,12 @@ impl Network {
         along: &[(usize, Route)],
         pairs: &[(usize, usize)],
         bytes: f64,
-    ) -> Exchanging {
+    ) -> CommunicationTime {
         if along.iter().any(|(_, route)| *route == Route::DataCentre) {
-            return Exchanging { data_centre: bytes / self.dcn_bandwidth, ..Exchanging::default() };
+            return CommunicationTime {
+                data_centre: bytes / self.dcn_bandwidth,
+                ..CommunicationTime::default()
+            };
         }
         let (Wires::Torus { link, hop, .. }, &[(size, route)]) = (self.wires, along) else {
             let rate = match self.wires {
@@ -204,7 +207,10 @@ impl Network {
                 Wires::Switch { bandwidth, .. } => bandwidth,
                 Wires::Alone => self.dcn_bandwidth,
             };
-            return Exchanging { wires: (bytes / rate).max(self.hop()), ..Exchanging::default() };
+            return CommunicationTime {
+                wires: (bytes / rate).max(self.hop()),
+                ..CommunicationTime::default()
+            };
         };
         let (mut load, mut furthest) = (vec![[0_usize; 2]; size], usize::from(pairs.is_empty()));
         let closed = matches!(route, Route::Rings(_));
@@ -223,6 +229,6 @@ impl Network {
         let busiest =
             load.iter().flatten().copied().max().unwrap_or(0).max(usize::from(pairs.is_empty()));
         let seconds = (busiest as f64 * bytes / link).max(furthest as f64 * hop);
-        Exchanging { wires: seconds, ..Exchanging::default() }
+        CommunicationTime { wires: seconds, ..CommunicationTime::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! [`Prediction`]: how long a program takes on a device, and what bounds it.
 
 use super::count::{Exchange, OpCost, Roofline};
-use super::network::{Exchanging, Network};
+use super::network::{CommunicationTime, Network};
 use super::specs::DeviceSpec;
 use serde::Serialize;
 use std::fmt;
@@ -73,7 +73,7 @@ pub struct ExchangeTime {
     /// Which.
     pub exchange: Exchange,
     /// Seconds over all its runs.
-    pub time: Exchanging,
+    pub time: CommunicationTime,
 }
 
 /// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a table.
@@ -138,8 +138,8 @@ impl OpCost {
     pub fn on(&self, spec: &DeviceSpec) -> OpTime {
         let passes = self.product.map_or(1, |product| product.passes);
         let peak = self.dtype.map_or(spec.peak.bf16, |dtype| spec.peak_of(dtype));
-        let flops = self.each.flops as f64;
-        let vectors = flops + self.each.transcendentals as f64;
+        let flops = self.per_device.flops as f64;
+        let vectors = flops + self.per_device.transcendentals as f64;
         let is_product = self.product.is_some();
         OpTime {
             products: if is_product { flops * f64::from(passes) / peak } else { 0.0 },
@@ -147,7 +147,7 @@ impl OpCost {
                 Some(rate) if !is_product => vectors / rate,
                 _ => 0.0,
             },
-            memory: self.each.fused_bytes as f64 / spec.hbm_bandwidth,
+            memory: self.per_device.fused_bytes as f64 / spec.hbm_bandwidth,
         }
     }
 }
@@ -162,7 +162,7 @@ impl Roofline {
     /// The same with the axes of the mesh as `network` says.
     pub fn over(&self, spec: &DeviceSpec, network: &Network) -> Prediction {
         let devices = self.devices().max(1);
-        let each = self.each();
+        let each = self.per_device();
         let mut times = Seconds::default();
         let mut product_flops = 0.0;
         for operation in &self.operations {
@@ -171,7 +171,7 @@ impl Roofline {
             times.vectors += time.vectors;
             times.memory += time.memory;
             if operation.product.is_some() {
-                product_flops += operation.each.flops as f64;
+                product_flops += operation.per_device.flops as f64;
             }
         }
         let (flops, bytes) = (each.flops as f64, each.fused_bytes as f64);
@@ -219,7 +219,7 @@ impl Roofline {
 fn timed(exchange: &Exchange, network: &Network) -> ExchangeTime {
     let one = network.time(exchange);
     let times = exchange.times as f64;
-    let time = Exchanging { wires: one.wires * times, data_centre: one.data_centre * times };
+    let time = CommunicationTime { wires: one.wires * times, data_centre: one.data_centre * times };
     ExchangeTime { exchange: exchange.clone(), time }
 }
 

@@ -1,23 +1,23 @@
-//! A program with what it calls written in its place: what counting and fusing walk over.
+//! A program with its calls inlined.
 
 use crate::core::{
     Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
 };
 use std::sync::Arc;
 
-/// A program without calls. Values are numbered from 0.
+/// A program with its calls inlined. Values are numbered from 0.
 #[derive(Default)]
 pub(super) struct Region {
     /// The type of each value.
     pub(super) avals: Vec<Aval>,
-    /// The step that makes each value; `None` for inputs.
+    /// The step that computes each value. `None` for inputs.
     pub(super) makers: Vec<Option<usize>>,
     pub(super) inputs: Vec<usize>,
     pub(super) outputs: Vec<usize>,
     pub(super) steps: Vec<Step>,
 }
 
-/// An equation that is no call.
+/// An equation that is not a call.
 pub(super) struct Step {
     pub(super) primitive: Arc<dyn Primitive>,
     pub(super) location: Loc,
@@ -26,14 +26,14 @@ pub(super) struct Step {
     pub(super) cost: Cost,
     pub(super) contraction: Option<Contraction>,
     pub(super) rule: ShardingRule,
-    /// Whether its results are made again wherever they are used.
-    pub(super) remade: bool,
-    /// The programs that it holds and that cost something, each with how often it runs.
+    /// Its results are computed again wherever they are used.
+    pub(super) is_recomputed: bool,
+    /// The held programs that have costs, with their run counts.
     pub(super) inner: Vec<(RunCount, Region)>,
 }
 
 impl Step {
-    /// Whether it may become part of a fusion.
+    /// Returns true if it may become part of a fusion.
     pub(super) fn fuses(&self) -> bool {
         self.inner.is_empty() && matches!(self.cost.access, Access::Pointwise | Access::Movement)
     }
@@ -55,22 +55,22 @@ impl Region {
         self.avals.len() - 1
     }
 
-    /// The types of these values.
+    /// Returns the types of these values.
     pub(super) fn types(&self, values: &[usize]) -> Vec<Aval> {
         values.iter().map(|&value| self.avals[value].clone()).collect()
     }
 
-    /// The bytes of a value.
+    /// Returns the size of a value in bytes.
     pub(super) fn bytes(&self, value: usize) -> u64 {
         self.avals[value].bytes() as u64
     }
 
-    /// The step that makes a value.
+    /// Returns the step that computes a value.
     pub(super) fn maker(&self, value: usize) -> Option<&Step> {
         self.makers[value].map(|at| &self.steps[at])
     }
 
-    /// Writes a program's equations behind those that are there. What has no place of its own gets that of the call.
+    /// Appends the equations of a program. Equations without a source location get that of the call.
     fn write(&mut self, program: &Program, inputs: &[usize], called_at: Loc) -> Vec<usize> {
         let mut number = vec![usize::MAX; program.avals().len()];
         for (&var, &value) in program.inputs().iter().zip(inputs) {
@@ -106,7 +106,7 @@ impl Region {
                 && called.inputs().len() <= operands.len()
                 && called.outputs().len() == eqn.results.len()
             {
-                // Operands behind the program's own are captured by rules.
+                // Operands after those of the program are captured by rules.
                 return self.write(called, &operands[..called.inputs().len()], location);
             }
             let costs = runs.into_iter().zip(programs);
@@ -117,7 +117,7 @@ impl Region {
         let cost = eqn.primitive.cost(&avals_in, &avals_out);
         let contraction = eqn.primitive.contraction(&avals_in, &avals_out);
         let rule = eqn.primitive.sharding_rule(&avals_in, &avals_out);
-        let remade = inner.is_empty() && cost.is_remade(&avals_in, &avals_out);
+        let is_recomputed = inner.is_empty() && cost.is_remade(&avals_in, &avals_out);
         let maker = self.steps.len();
         let results: Vec<usize> =
             avals_out.into_iter().map(|aval| self.value(aval, Some(maker))).collect();
@@ -129,7 +129,7 @@ impl Region {
             cost,
             contraction,
             rule,
-            remade,
+            is_recomputed,
             inner,
         });
         results

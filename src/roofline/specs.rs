@@ -1,6 +1,6 @@
 //! What devices can do: the type. The figures stand in `table.rs`.
 
-use super::table;
+use super::device_table;
 use crate::core::{Contraction, DType};
 use serde::Serialize;
 
@@ -111,14 +111,14 @@ impl Wires {
 
 impl DeviceSpec {
     /// Every device of the table.
-    pub const ALL: &'static [DeviceSpec] = table::ALL;
+    pub const ALL: &'static [DeviceSpec] = device_table::ALL;
 
     /// The device of this name, in any case: `v5e`, `TPU v5 lite`, `H100`.
     pub fn named(name: &str) -> Option<DeviceSpec> {
         let wanted = name.to_lowercase();
         let wanted = wanted.strip_prefix("nvidia ").unwrap_or(&wanted);
         let is_known = |aliases: &&(&str, &str)| aliases.0 == wanted;
-        let wanted = table::ALIASES.iter().find(is_known).map_or(wanted, |(_, name)| name);
+        let wanted = device_table::ALIASES.iter().find(is_known).map_or(wanted, |(_, name)| name);
         DeviceSpec::ALL.iter().find(|spec| spec.name == wanted).copied()
     }
 

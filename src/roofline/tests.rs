@@ -40,7 +40,7 @@ mod counts {
         let looped = Roofline::of(&looped.unwrap());
         assert_eq!(looped.flops(), 10 * 2 * 8 * 64 * 64);
         assert_eq!(looped.transcendentals(), 10 * 8 * 64);
-        assert!(looped.open_loops.is_empty());
+        assert!(looped.unknown_loops.is_empty());
         let product = looped.operations.iter().find(|op| op.product.is_some()).unwrap();
         assert_eq!(product.times, 10);
     }
@@ -68,7 +68,7 @@ mod counts {
             );
             let roofline = Roofline::of(&program.unwrap());
             let mul = roofline.operations.iter().find(|op| op.name == "mul").unwrap().times;
-            (mul, roofline.open_loops.len())
+            (mul, roofline.unknown_loops.len())
         };
         assert_eq!(count(10, 1), (10, 0));
         assert_eq!(count(10, 3), (4, 0));
@@ -88,8 +88,8 @@ mod counts {
         );
         let program = program.unwrap();
         let once = Roofline::of(&program);
-        assert_eq!(once.open_loops.len(), 1);
-        assert!(once.open_loops[0].place.as_ref().unwrap().file.ends_with("tests.rs"));
+        assert_eq!(once.unknown_loops.len(), 1);
+        assert!(once.unknown_loops[0].place.as_ref().unwrap().file.ends_with("tests.rs"));
         assert!(once.to_string().contains("is not known: counted as 1"));
         let often = Roofline::assuming(&program, 7);
         assert_eq!(often.flops(), 7 * once.flops());

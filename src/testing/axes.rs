@@ -35,15 +35,15 @@ pub(super) fn close(program: &Program, axes: &Axes) -> Program {
         let avals = program.avals_in().into_iter().map(front);
         trace_rules(avals, |inputs| {
             let mapped = vec![Some(0); inputs.len()];
-            let (outputs, at) = batch_program(&program, inputs, &mapped, &axis);
-            batch_at_front(&outputs, &at, &axis)
+            let (outputs, index) = batch_program(&program, inputs, &mapped, &axis);
+            batch_at_front(&outputs, &index, &axis)
         })
     })
 }
 
 /// The form of an operand in the law of copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum CopyForm {
     /// Not mapped along the innermost axis: equal for all examples.
     Once,
     /// Mapped over copies, with their axis in front.
@@ -54,18 +54,18 @@ pub(super) enum Given {
 
 /// Returns the program for all examples, with operands that are equal along the innermost axis, in
 /// one of the forms.
-pub(super) fn close_over_copies(program: &Program, axes: &Axes, given: &[Given]) -> Program {
+pub(super) fn close_over_copies(program: &Program, axes: &Axes, copies: &[CopyForm]) -> Program {
     let (innermost, outer) = axes.split_last().expect("there is an axis");
     let axis = bound(innermost);
     let inner = trace_rules(program.avals_in(), |inputs| {
-        let place = |(x, given): (&crate::core::Array, &Given)| match given {
-            Given::Once => (x.clone(), None),
-            Given::Copied => (batch_at(x, None, 0, &axis), Some(0)),
-            Given::CopiedBehind => (batch_at(x, None, x.rank(), &axis), Some(x.rank())),
+        let place = |(x, copies): (&crate::core::Array, &CopyForm)| match copies {
+            CopyForm::Once => (x.clone(), None),
+            CopyForm::Copied => (batch_at(x, None, 0, &axis), Some(0)),
+            CopyForm::CopiedBehind => (batch_at(x, None, x.rank(), &axis), Some(x.rank())),
         };
-        let (operands, at): (Vec<_>, Vec<_>) = inputs.iter().zip(given).map(place).unzip();
-        let (outputs, at) = batch_program(program, &operands, &at, &axis);
-        batch_at_front(&outputs, &at, &axis)
+        let (operands, index): (Vec<_>, Vec<_>) = inputs.iter().zip(copies).map(place).unzip();
+        let (outputs, index) = batch_program(program, &operands, &index, &axis);
+        batch_at_front(&outputs, &index, &axis)
     });
     close(&inner, &outer.to_vec())
 }

@@ -46,23 +46,23 @@ pub(super) fn symbolic_zeros<'a>(
     let mut pairs = Vec::new();
     // With one varying operand, there is no other tangent to compare.
     let several = varies.iter().filter(|varies| **varies).count() > 1;
-    for absent in (0..varies.len()).filter(|&at| several && varies[at]) {
+    for absent in (0..varies.len()).filter(|&index| several && varies[index]) {
         let x = &subject.operands[absent];
         let mut symbolic = full.clone();
         symbolic[absent] = Tangent::zero_like(x);
         let mut explicit = full.clone();
         let zeros = vec![Complex64::default(); x.size()];
         explicit[absent] = Tangent::Dense(array(x.aval(), &zeros)?);
-        let mut ask = |directions: &[Tangent]| {
+        let mut queue = |directions: &[Tangent]| {
             let program = subject.jvp_of(&subject.program, directions);
             subject.run(jobs, &program, with_directions(&subject.operands, directions))
         };
-        pairs.push((absent, ask(&symbolic), ask(&explicit)));
+        pairs.push((absent, queue(&symbolic), queue(&explicit)));
     }
     Ok(Box::new(move |results| {
         for (absent, symbolic, explicit) in pairs {
-            let what = format!("operand {absent} with a zero tangent");
-            compare(&what, results.of(symbolic)?, results.of(explicit)?, 1e-3)?;
+            let context = format!("operand {absent} with a zero tangent");
+            compare(&context, results.of(symbolic)?, results.of(explicit)?, 1e-3)?;
         }
         Ok(())
     }))
@@ -90,10 +90,10 @@ pub(super) fn second<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<
     let mut arguments = with_directions(&subject.operands, &inner);
     arguments.extend(outer.iter().filter_map(Tangent::array).cloned());
     let tangents = subject.run(jobs, &second, arguments);
-    let mut at = |step: f64| -> Result<Job, Error> {
+    let mut index = |step: f64| -> Result<Job, Error> {
         Ok(subject.run(jobs, &first, with_directions(&subject.moved(&outer, step)?, &inner)))
     };
-    let (above, below) = (at(STEP)?, at(-STEP)?);
+    let (above, below) = (index(STEP)?, index(-STEP)?);
     Ok(Box::new(move |results| {
         let slopes = central_differences(results.of(above)?, results.of(below)?)?;
         compare_slopes(results.of(tangents)?, &slopes, 10.0 * subject.tolerance)
@@ -110,7 +110,7 @@ fn jvp_of_jvp(first: &Program, outer: &[Tangent]) -> Program {
         let tangents: Vec<Tangent> = inputs[..n]
             .iter()
             .enumerate()
-            .map(|(at, input)| match outer.get(at) {
+            .map(|(index, input)| match outer.get(index) {
                 Some(Tangent::Dense(_)) => {
                     Tangent::Dense(rest.next().expect("one per dense direction").clone())
                 }

@@ -52,7 +52,7 @@ pub struct Variant {
 pub fn variants(entry: &Entry) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
     let mut add = |variant: Option<Variant>| {
-        let new = variant.filter(|new| !variants.iter().any(|known| known.dtype == new.dtype));
+        let new = variant.filter(|new| !variants.iter().any(|other| other.dtype == new.dtype));
         variants.extend(new);
     };
     let exemplars = (entry.exemplars)();
@@ -96,14 +96,16 @@ pub fn joined(variants: &[Variant]) -> Program {
 pub fn check_dtypes(entry: &Entry) -> Vec<(DType, Result<(), String>)> {
     let variants = variants(entry);
     let mut jobs = Jobs::default();
-    let asked: Vec<_> =
-        variants.iter().map(|variant| catch(|| variant.ask(entry, &mut jobs)).flatten()).collect();
+    let queued: Vec<_> = variants
+        .iter()
+        .map(|variant| catch(|| variant.queue(entry, &mut jobs)).flatten())
+        .collect();
     let results = jobs.run();
-    let verdict = |(variant, asked): (&Variant, Result<Asked, Error>)| {
-        let outcome = asked.and_then(|asked| asked.check(&results));
+    let verdict = |(variant, queued): (&Variant, Result<QueuedRuns, Error>)| {
+        let outcome = queued.and_then(|queued| queued.check(&results));
         (variant.dtype, outcome.map_err(|error| error.to_string()))
     };
-    variants.iter().zip(asked).map(verdict).collect()
+    variants.iter().zip(queued).map(verdict).collect()
 }
 
 fn has_elements(exemplar: &Exemplar) -> bool {
@@ -166,12 +168,13 @@ impl Variant {
         Some(Variant { dtype: shown, program, exemplar, instead_of: dtype })
     }
 
-    fn ask(&self, entry: &Entry, jobs: &mut Jobs) -> Result<Asked, Error> {
+    fn queue(&self, entry: &Entry, jobs: &mut Jobs) -> Result<QueuedRuns, Error> {
         let samples = &self.exemplar.operands;
-        let each = samples.iter().map(|one| sample_of_all(one, &self.exemplar.axes));
-        let operands: Vec<Array> = each
+        let operands: Vec<Array> = samples
+            .iter()
+            .map(|one| sample_of_all(one, &self.exemplar.axes))
             .enumerate()
-            .map(|(at, one)| sample(&one, at as u64 + 1))
+            .map(|(index, one)| sample(&one, index as u64 + 1))
             .collect::<Result<_, _>>()?;
         let own = jobs.add(&self.program, operands.clone());
         let comparable = has_elements(&self.exemplar) && !INCOMPARABLE.contains(&entry.name);
@@ -196,17 +199,17 @@ impl Variant {
             }
             None => None,
         };
-        Ok(Asked { own, wide })
+        Ok(QueuedRuns { own, wide })
     }
 }
 
 /// The runs of a variant.
-struct Asked {
+struct QueuedRuns {
     own: Job,
     wide: Option<Job>,
 }
 
-impl Asked {
+impl QueuedRuns {
     fn check(self, results: &Results) -> Result<(), Error> {
         let own = results.of(self.own)?;
         let Some(wide) = self.wide else {
@@ -214,11 +217,15 @@ impl Asked {
         };
         // The plugin may not support the wider dtype.
         let Ok(wide) = results.of(wide) else { return Ok(()) };
-        for (at, (x, y)) in own.iter().zip(wide).enumerate() {
+        for (index, (x, y)) in own.iter().zip(wide).enumerate() {
             let (a, b) = (numbers(x)?.0, numbers(y)?.0);
             if let Some(i) = (0..a.len()).find(|&i| !same(x.dtype(), y.dtype(), a[i], b[i], &b)) {
-                let message =
-                    format!("result {at}, element {i}: {}, and {} from {}", a[i], b[i], y.dtype());
+                let message = format!(
+                    "result {index}, element {i}: {}, and {} from {}",
+                    a[i],
+                    b[i],
+                    y.dtype()
+                );
                 return super::subject::fail(message);
             }
         }

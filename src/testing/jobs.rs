@@ -1,4 +1,4 @@
-//! Runs many small programs as one module, because compilation dominates the time of the laws.
+//! ProgramResults many small programs as one module, because compilation dominates the time of the laws.
 
 use crate::core::{Array, Error, Program, backend};
 use crate::passes;
@@ -8,11 +8,11 @@ use crate::transforms::staging::trace_rules;
 /// them as one module.
 #[derive(Default)]
 pub(super) struct Jobs {
-    programs: Vec<Asked>,
+    programs: Vec<QueuedProgram>,
 }
 
 /// A program and the lists of arguments to run it on.
-struct Asked {
+struct QueuedProgram {
     program: Program,
     arguments: Vec<Vec<Array>>,
 }
@@ -25,57 +25,59 @@ pub(super) struct Job {
 }
 
 /// The results of one program for each of its lists of arguments.
-type Runs = Result<Vec<Vec<Array>>, String>;
+type ProgramResults = Result<Vec<Vec<Array>>, String>;
 
 /// The results of all programs.
-pub(super) struct Results(Vec<Runs>);
+pub(super) struct Results(Vec<ProgramResults>);
 
 impl Jobs {
     /// Adds a run of a program on these arguments.
     pub(super) fn add(&mut self, program: &Program, arguments: Vec<Array>) -> Job {
-        let known = self.programs.iter().position(|asked| asked.program == *program);
-        let position = known.unwrap_or_else(|| {
-            self.programs.push(Asked { program: program.clone(), arguments: Vec::new() });
+        let existing = self.programs.iter().position(|queued| queued.program == *program);
+        let position = existing.unwrap_or_else(|| {
+            self.programs.push(QueuedProgram { program: program.clone(), arguments: Vec::new() });
             self.programs.len() - 1
         });
-        let asked = &mut self.programs[position].arguments;
-        asked.push(arguments);
-        Job { program: position, run: asked.len() - 1 }
+        let queued = &mut self.programs[position].arguments;
+        queued.push(arguments);
+        Job { program: position, run: queued.len() - 1 }
     }
 
-    /// Runs all programs. A program that cannot be compiled does not affect the others.
+    /// ProgramResults all programs. A program that cannot be compiled does not affect the others.
     pub(super) fn run(self) -> Results {
-        let all: Vec<&Asked> = self.programs.iter().collect();
+        let all: Vec<&QueuedProgram> = self.programs.iter().collect();
         if all.is_empty() {
             return Results(Vec::new());
         }
-        Results(match together(&all) {
+        Results(match run_as_module(&all) {
             Ok(runs) => runs.into_iter().map(Ok).collect(),
             // Running each program alone shows which one fails.
-            Err(_) => all.into_iter().map(alone).collect(),
+            Err(_) => all.into_iter().map(run_alone).collect(),
         })
     }
 }
 
-/// Runs one program alone.
-fn alone(asked: &Asked) -> Runs {
-    let runs = together(&[asked]).map_err(|error| error.to_string())?;
+/// ProgramResults one program alone.
+fn run_alone(queued: &QueuedProgram) -> ProgramResults {
+    let runs = run_as_module(&[queued]).map_err(|error| error.to_string())?;
     Ok(runs.into_iter().next().unwrap_or_default())
 }
 
-/// Runs programs as one module and returns, for each, the results on each list of arguments.
-fn together(all: &[&Asked]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
+/// ProgramResults programs as one module and returns, for each, the results on each list of arguments.
+fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
     let joined = join(all);
-    let rounds = all.iter().map(|asked| asked.arguments.len()).max().unwrap_or(0);
+    let rounds = all.iter().map(|queued| queued.arguments.len()).max().unwrap_or(0);
     let mut runs = vec![Vec::new(); all.len()];
     for round in 0..rounds {
         // Programs with fewer lists of arguments repeat their last list.
-        let of = |asked: &Asked| asked.arguments[round.min(asked.arguments.len() - 1)].clone();
-        let arguments: Vec<Array> = all.iter().flat_map(|asked| of(asked)).collect();
+        let of = |queued: &QueuedProgram| {
+            queued.arguments[round.min(queued.arguments.len() - 1)].clone()
+        };
+        let arguments: Vec<Array> = all.iter().flat_map(|queued| of(queued)).collect();
         let mut results = backend().run(&joined, &arguments)?.into_iter();
-        for (asked, runs) in all.iter().zip(&mut runs) {
-            let own: Vec<Array> = results.by_ref().take(asked.program.outputs().len()).collect();
-            if round < asked.arguments.len() {
+        for (queued, runs) in all.iter().zip(&mut runs) {
+            let own: Vec<Array> = results.by_ref().take(queued.program.outputs().len()).collect();
+            if round < queued.arguments.len() {
                 runs.push(own);
             }
         }
@@ -84,13 +86,13 @@ fn together(all: &[&Asked]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
 }
 
 /// Returns a program with the inputs and outputs of all programs.
-fn join(all: &[&Asked]) -> Program {
-    let avals = all.iter().flat_map(|asked| asked.program.avals_in());
+fn join(all: &[&QueuedProgram]) -> Program {
+    let avals = all.iter().flat_map(|queued| queued.program.avals_in());
     trace_rules(avals, |mut inputs| {
         let mut outputs = Vec::new();
-        for asked in all {
-            let (own, rest) = inputs.split_at(asked.program.inputs().len());
-            outputs.extend(passes::eval(&asked.program, own));
+        for queued in all {
+            let (own, rest) = inputs.split_at(queued.program.inputs().len());
+            outputs.extend(passes::eval(&queued.program, own));
             inputs = rest;
         }
         outputs

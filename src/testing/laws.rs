@@ -98,26 +98,26 @@ fn examine(subject: &Subject, laws: &[&Laws]) -> Vec<String> {
 
 /// Checks laws on labelled subjects, with all programs of all laws as one module.
 pub(super) fn examine_all<'a>(
-    asked: impl IntoIterator<Item = (&'a str, &'a Subject, &'a [&'a Laws])>,
+    subjects: impl IntoIterator<Item = (&'a str, &'a Subject, &'a [&'a Laws])>,
 ) -> Vec<String> {
     let mut jobs = Jobs::default();
     let mut failures = Vec::new();
     let mut checks = Vec::new();
-    for (label, subject, laws) in asked {
+    for (label, subject, laws) in subjects {
         let prefix = if label.is_empty() { String::new() } else { format!("{label}: ") };
         for (name, law) in laws.iter().copied().flatten() {
-            let said = format!("{prefix}law {name}");
+            let label = format!("{prefix}law {name}");
             match attempt(|| law(subject, &mut jobs)) {
-                Ok(check) => checks.push((said, check)),
-                Err(message) => failures.push(format!("{said}: {message}")),
+                Ok(check) => checks.push((label, check)),
+                Err(message) => failures.push(format!("{label}: {message}")),
             }
         }
     }
     match attempt(|| Ok(jobs.run())) {
         Ok(results) => {
-            for (said, check) in checks {
+            for (label, check) in checks {
                 if let Err(message) = attempt(|| check(&results)) {
-                    failures.push(format!("{said}: {message}"));
+                    failures.push(format!("{label}: {message}"));
                 }
             }
         }

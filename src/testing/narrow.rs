@@ -30,8 +30,8 @@ pub(super) fn check(entry: &Entry, exemplars: &[Exemplar]) -> Vec<String> {
     let mut failures = Vec::new();
     let mut checks = Vec::new();
     for pair in &pairs {
-        for (law, ask) in pair.laws() {
-            match attempt(|| ask(pair, &mut jobs)) {
+        for (law, queue) in pair.laws() {
+            match attempt(|| queue(pair, &mut jobs)) {
                 Ok(check) => checks.push((pair.position, law, check)),
                 Err(message) => failures.push((pair.position, law, message)),
             }
@@ -67,8 +67,8 @@ type Law = for<'a> fn(&'a Pair, &mut Jobs) -> Result<Check<'a>, Error>;
 impl Pair {
     /// Returns `None` if the primitive rejects such operands.
     fn new(entry: &Entry, position: usize, exemplar: &Exemplar) -> Option<Pair> {
-        let of = |dtype: DType| {
-            let each = exemplar.operands.iter().map(|one| {
+        let subject_of = |dtype: DType| {
+            let samples = exemplar.operands.iter().map(|one| {
                 if one.aval.dtype.is_float() {
                     Sample { aval: one.aval.with_dtype(dtype), ..one.clone() }
                 } else {
@@ -76,7 +76,7 @@ impl Pair {
                 }
             });
             let subject =
-                attempt(|| Subject::new(entry, exemplar, &each.collect::<Vec<_>>())).ok()?;
+                attempt(|| Subject::new(entry, exemplar, &samples.collect::<Vec<_>>())).ok()?;
             let avals = subject.program.avals_out();
             let inexact = avals.iter().filter(|aval| aval.dtype.is_inexact());
             let fits = subject.operands.iter().any(|x| x.dtype() == dtype)
@@ -85,7 +85,7 @@ impl Pair {
                 && inexact.clone().all(|aval| aval.dtype == dtype);
             fits.then_some(subject)
         };
-        let (narrow, mut wide) = (of(DType::BF16)?, of(DType::F64)?);
+        let (narrow, mut wide) = (subject_of(DType::BF16)?, subject_of(DType::F64)?);
         wide.operands = narrow.operands.iter().map(widened).collect::<Result<_, _>>().ok()?;
         let ulps = AMPLIFYING.iter().find(|(name, _)| *name == entry.name).map_or(ULPS, |it| it.1);
         Some(Pair { position, narrow, wide, reverse: exemplar.reverse, ulps })
@@ -112,35 +112,35 @@ impl Pair {
                 Tangent::Zero(_) => Ok(Tangent::zero_like(x)),
             })
             .collect::<Result<_, Error>>()?;
-        let mut ask = |subject: &Subject, directions: &[Tangent]| {
+        let mut queue = |subject: &Subject, directions: &[Tangent]| {
             let program = subject.jvp_of(&subject.program, directions);
             subject.run(jobs, &program, with_directions(&subject.operands, directions))
         };
-        self.compare(ask(&self.narrow, &directions), ask(&self.wide, &wide))
+        self.compare(queue(&self.narrow, &directions), queue(&self.wide, &wide))
     }
 
     fn vjp<'a>(&'a self, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
         let cts = cotangents(&self.narrow, 37)?;
         let wide = cts.iter().map(widened).collect::<Result<Vec<_>, _>>()?;
-        let mut ask = |subject: &Subject, cts: &[Array]| {
+        let mut queue = |subject: &Subject, cts: &[Array]| {
             let arguments: Vec<Array> = subject.operands.iter().chain(cts).cloned().collect();
             subject.run(jobs, &vjp_of(subject), arguments)
         };
-        self.compare(ask(&self.narrow, &cts), ask(&self.wide, &wide))
+        self.compare(queue(&self.narrow, &cts), queue(&self.wide, &wide))
     }
 
     fn compare(&self, narrow: Job, wide: Job) -> Result<Check<'_>, Error> {
         Ok(Box::new(move |results: &Results| {
             let pairs = results.of(narrow)?.iter().zip(results.of(wide)?);
-            for (at, (x, y)) in pairs.enumerate() {
+            for (index, (x, y)) in pairs.enumerate() {
                 let (a, b) = (numbers(x)?.0, numbers(y)?.0);
                 if x.dtype() != DType::BF16 {
-                    return fail(format!("derivative {at} is {}", x.aval()));
+                    return fail(format!("derivative {index} is {}", x.aval()));
                 }
                 if let Some(i) = (0..a.len()).find(|&i| !near(x.dtype(), a[i], b[i], &b, self.ulps))
                 {
                     return fail(format!(
-                        "derivative {at}, element {i}: {}, and {} from f64",
+                        "derivative {index}, element {i}: {}, and {} from f64",
                         a[i], b[i]
                     ));
                 }

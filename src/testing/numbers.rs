@@ -23,7 +23,12 @@ impl Numbers {
             !(a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * scale)
         };
         self.0.iter().zip(&other.0).position(|(a, b)| apart(a.re, b.re) || apart(a.im, b.im)).map(
-            |at| format!("element {at}: {} against {} (of scale {scale})", self.0[at], other.0[at]),
+            |index| {
+                format!(
+                    "element {index}: {} against {} (of scale {scale})",
+                    self.0[index], other.0[index]
+                )
+            },
         )
     }
 
@@ -81,7 +86,7 @@ pub fn numbers(x: &Array) -> Result<Numbers, Error> {
 /// # Errors
 /// If the array cannot be created.
 pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error> {
-    macro_rules! made {
+    macro_rules! from_elements {
         ($to:expr) => {{
             let elements: Vec<_> = elements.iter().map($to).collect();
             Array::from_slice(&elements, aval.shape.clone())
@@ -95,21 +100,21 @@ pub(super) fn array(aval: &Aval, elements: &[Complex64]) -> Result<Array, Error>
         Array::from_bytes(&bytes, aval.dtype, aval.shape.clone())
     };
     match aval.dtype {
-        DType::C128 => made!(|value| *value),
-        DType::C64 => made!(|value| Complex32::new(value.re as f32, value.im as f32)),
-        DType::F64 => made!(|value| value.re),
-        DType::F32 => made!(|value| value.re as f32),
-        DType::F16 => made!(|value| f16::from_f64(value.re)),
-        DType::BF16 => made!(|value| bf16::from_f64(value.re)),
-        DType::Bool => made!(|value| value.re >= 0.5),
-        DType::U64 => made!(|value| whole(value) as u64),
-        DType::I64 => made!(whole),
-        DType::U32 => made!(|value| whole(value) as u32),
-        DType::I32 => made!(|value| whole(value) as i32),
-        DType::U16 => made!(|value| whole(value) as u16),
-        DType::I16 => made!(|value| whole(value) as i16),
-        DType::U8 => made!(|value| whole(value) as u8),
-        DType::I8 => made!(|value| whole(value) as i8),
+        DType::C128 => from_elements!(|value| *value),
+        DType::C64 => from_elements!(|value| Complex32::new(value.re as f32, value.im as f32)),
+        DType::F64 => from_elements!(|value| value.re),
+        DType::F32 => from_elements!(|value| value.re as f32),
+        DType::F16 => from_elements!(|value| f16::from_f64(value.re)),
+        DType::BF16 => from_elements!(|value| bf16::from_f64(value.re)),
+        DType::Bool => from_elements!(|value| value.re >= 0.5),
+        DType::U64 => from_elements!(|value| whole(value) as u64),
+        DType::I64 => from_elements!(whole),
+        DType::U32 => from_elements!(|value| whole(value) as u32),
+        DType::I32 => from_elements!(|value| whole(value) as i32),
+        DType::U16 => from_elements!(|value| whole(value) as u16),
+        DType::I16 => from_elements!(|value| whole(value) as i16),
+        DType::U8 => from_elements!(|value| whole(value) as u8),
+        DType::I8 => from_elements!(|value| whole(value) as i8),
         DType::U4 => small(|value| value as u8 & 0xF),
         DType::U2 => small(|value| value as u8 & 0x3),
         DType::I4 => small(|value| ((value as i8) << 4 >> 4).cast_unsigned()),
@@ -143,17 +148,17 @@ impl Stream {
 pub fn sample(sample: &Sample, seed: u64) -> Result<Array, Error> {
     let mut stream = Stream(seed);
     let aval = &sample.aval;
-    let mut element = |at: usize| match &sample.elements {
+    let mut element = |index: usize| match &sample.elements {
         Elements::Uniform(low, high) => low + (high - low) * stream.next(),
-        Elements::Listed(list) => list.get(at % list.len().max(1)).copied().unwrap_or(0.0),
+        Elements::Listed(list) => list.get(index % list.len().max(1)).copied().unwrap_or(0.0),
     };
     let real: Vec<f64> = (0..aval.size()).map(&mut element).collect();
     let elements: Vec<Complex64> = real
         .into_iter()
         .enumerate()
-        .map(|(at, re)| {
+        .map(|(index, re)| {
             if aval.dtype.is_complex() {
-                Complex64::new(re, element(at + aval.size()))
+                Complex64::new(re, element(index + aval.size()))
             } else {
                 Complex64::new(re, 0.0)
             }
@@ -184,15 +189,15 @@ mod tests {
                     _ => Ok(convert_element_type(&wide, DType::I64)),
                 };
                 let expected = convert_element_type(&expected.unwrap(), dtype);
-                let made = array(&Aval::new(dtype, shape), &elements).unwrap();
-                assert_eq!(made.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{dtype}");
+                let created = array(&Aval::new(dtype, shape), &elements).unwrap();
+                assert_eq!(created.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{dtype}");
                 let wide = match dtype {
                     _ if dtype.is_inexact() => DType::C128,
                     _ if dtype.is_unsigned() => DType::U64,
                     _ => DType::I64,
                 };
-                let by_device = numbers(&convert_element_type(&made, wide)).unwrap();
-                assert_eq!(numbers(&made).unwrap().difference(&by_device, 0.0), None, "{dtype}");
+                let by_device = numbers(&convert_element_type(&created, wide)).unwrap();
+                assert_eq!(numbers(&created).unwrap().difference(&by_device, 0.0), None, "{dtype}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Laws of types, batching, evaluation, text and cost.
 
-use super::axes::{Given, close, close_over_copies, of_all};
+use super::axes::{CopyForm, close, close_over_copies, of_all};
 use super::jobs::{Job, Jobs};
 use super::laws::Check;
 use super::numbers::sample;
@@ -18,7 +18,7 @@ const SIZE: usize = 3;
 
 /// Law 1: results have the declared types.
 pub(super) fn types<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
-    let job = subject.ask(jobs);
+    let job = subject.queue(jobs);
     Ok(Box::new(move |results| {
         let avals = subject.program.avals_out();
         let avals = avals.iter().map(|aval| of_all(aval, &subject.axes));
@@ -37,7 +37,7 @@ pub(super) fn program_equals_operation<'a>(
     subject: &'a Subject,
     jobs: &mut Jobs,
 ) -> Result<Check<'a>, Error> {
-    let job = subject.ask(jobs);
+    let job = subject.queue(jobs);
     Ok(Box::new(move |results| {
         // A program of the operation alone, unless named axes need more.
         let eager = passes::eval(&close(&subject.program, &subject.axes), &subject.operands);
@@ -84,19 +84,19 @@ pub(super) fn sharding_rule<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Ch
     for eqn in program.eqns() {
         let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
         let rule = eqn.primitive.sharding_rule(&operands, &results);
-        for (at, result) in results.iter().enumerate() {
+        for (index, result) in results.iter().enumerate() {
             let mut along: Vec<(usize, usize)> =
-                (0..result.rank()).flat_map(|dim| rule.along(at, dim)).copied().collect();
+                (0..result.rank()).flat_map(|dim| rule.along(index, dim)).copied().collect();
             let strange =
                 along.iter().find(|(x, dim)| operands.get(*x).is_none_or(|x| *dim >= x.rank()));
             if let Some((operand, dim)) = strange {
                 return fail(format!(
-                    "result {at} runs along dimension {dim} of operand {operand}"
+                    "result {index} runs along dimension {dim} of operand {operand}"
                 ));
             }
             along.sort_unstable();
             if let Some(pair) = along.windows(2).find(|pair| pair[0] == pair[1]) {
-                return fail(format!("two dimensions of result {at} run along {:?}", pair[0]));
+                return fail(format!("two dimensions of result {index} run along {:?}", pair[0]));
             }
         }
     }
@@ -116,7 +116,7 @@ impl Mapping {
     fn all(n: usize) -> Vec<Mapping> {
         let mut all = Vec::new();
         for subset in 1..1u32 << n {
-            let mapped: Vec<bool> = (0..n).map(|at| subset & (1 << at) != 0).collect();
+            let mapped: Vec<bool> = (0..n).map(|index| subset & (1 << index) != 0).collect();
             match subset.count_ones() {
                 1 => {
                     for last in [false, true] {
@@ -138,8 +138,8 @@ impl Mapping {
 
     /// Returns the batch axes of operands of these types.
     fn axes(&self, avals: &[Aval]) -> Vec<Option<usize>> {
-        let axis = |at: usize| if self.last[at] { avals[at].rank() } else { 0 };
-        (0..avals.len()).map(|at| self.mapped[at].then(|| axis(at))).collect()
+        let axis = |index: usize| if self.last[index] { avals[index].rank() } else { 0 };
+        (0..avals.len()).map(|index| self.mapped[index].then(|| axis(index))).collect()
     }
 }
 
@@ -147,30 +147,31 @@ impl Mapping {
 pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'a>, Error> {
     let (n, n_named) = (subject.operands.len(), subject.axes.len());
     let example = |seed: u64| -> Result<Vec<Array>, Error> {
-        let each = subject.samples.iter().enumerate();
-        each.map(|(at, one)| sample(one, seed + at as u64 + 1)).collect()
+        let samples = subject.samples.iter().enumerate();
+        samples.map(|(index, one)| sample(one, seed + index as u64 + 1)).collect()
     };
     let same = example(0)?;
     let others: Vec<Vec<Array>> =
         (1..=SIZE as u64).map(|seed| example(100 * seed)).collect::<Result<_, _>>()?;
-    let mut asked = Vec::new();
+    let mut batches = Vec::new();
     for mapping in Mapping::all(n) {
         let axes = mapping.axes(&subject.program.avals_in());
         let rows = others.iter().map(|other| {
-            let pick = |at: usize| if mapping.mapped[at] { &other[at] } else { &same[at] };
-            subject.run(jobs, &subject.program, (0..n).map(|at| pick(at).clone()).collect())
+            let pick =
+                |index: usize| if mapping.mapped[index] { &other[index] } else { &same[index] };
+            subject.run(jobs, &subject.program, (0..n).map(|index| pick(index).clone()).collect())
         });
         let rows: Vec<Job> = rows.collect();
-        let batched = axes.iter().enumerate().map(|(at, axis)| match axis {
-            Some(axis) => stack(others.iter().map(|other| &other[at]), n_named + *axis),
-            None => Ok(same[at].clone()),
+        let batched = axes.iter().enumerate().map(|(index, axis)| match axis {
+            Some(axis) => stack(others.iter().map(|other| &other[index]), n_named + *axis),
+            None => Ok(same[index].clone()),
         });
         let batched = batched.collect::<Result<Vec<_>, _>>()?;
         let (program, out_axes) = batched_program(&subject.program, &axes);
-        asked.push((axes, rows, subject.run(jobs, &program, batched), out_axes));
+        batches.push((axes, rows, subject.run(jobs, &program, batched), out_axes));
     }
     Ok(Box::new(move |results| {
-        for (axes, rows, job, out_axes) in asked {
+        for (axes, rows, job, out_axes) in batches {
             let rows: Vec<&[Array]> =
                 rows.into_iter().map(|row| results.of(row)).collect::<Result<_, _>>()?;
             for (position, (output, axis)) in results.of(job)?.iter().zip(&out_axes).enumerate() {
@@ -178,8 +179,8 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
                     Some(_) => stack(rows.iter().map(|row| &row[position]), n_named)?,
                     None => rows[0][position].clone(),
                 };
-                let what = format!("operands mapped along {axes:?}, result {position}");
-                compare(&what, std::slice::from_ref(output), &[expected], 1e-5)?;
+                let context = format!("operands mapped along {axes:?}, result {position}");
+                compare(&context, std::slice::from_ref(output), &[expected], 1e-5)?;
             }
         }
         Ok(())
@@ -190,15 +191,15 @@ pub(super) fn batch<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<'
 /// each output.
 fn batched_program(program: &Program, axes: &[Option<usize>]) -> (Program, Vec<Option<usize>>) {
     let mut out_axes = Vec::new();
-    let batched = program.avals_in().into_iter().zip(axes).map(|(aval, at)| match at {
-        Some(at) => aval.with_shape(aval.shape.insert(*at, SIZE)),
+    let batched = program.avals_in().into_iter().zip(axes).map(|(aval, axis)| match axis {
+        Some(axis) => aval.with_shape(aval.shape.insert(*axis, SIZE)),
         None => aval,
     });
     let program = trace_rules(batched, |inputs| {
         let (outputs, axes) = batch_program(program, inputs, axes, &BatchAxis::new(SIZE));
         out_axes = axes;
         let placed = outputs.iter().zip(&out_axes);
-        placed.map(|(y, at)| at.map_or(y.clone(), |at| move_axis(y, at, 0))).collect()
+        placed.map(|(y, axis)| axis.map_or(y.clone(), |axis| move_axis(y, axis, 0))).collect()
     });
     (program, out_axes)
 }
@@ -216,16 +217,17 @@ pub(super) fn copies<'a>(subject: &'a Subject, jobs: &mut Jobs) -> Result<Check<
         .iter()
         .zip(&subject.samples)
         .enumerate()
-        .map(|(at, (aval, one))| {
+        .map(|(index, (aval, one))| {
             let one = Sample { aval: of_all(aval, &outer), ..one.clone() };
-            sample(&one, at as u64 + 31)
+            sample(&one, index as u64 + 31)
         })
         .collect::<Result<_, _>>()?;
-    let mut ask = |given: Given| {
-        let program = close_over_copies(&subject.program, &subject.axes, &vec![given; n]);
+    let mut queue = |copies: CopyForm| {
+        let program = close_over_copies(&subject.program, &subject.axes, &vec![copies; n]);
         jobs.add(&program, operands.clone())
     };
-    let (once, front, behind) = (ask(Given::Once), ask(Given::Copied), ask(Given::CopiedBehind));
+    let (once, front, behind) =
+        (queue(CopyForm::Once), queue(CopyForm::Copied), queue(CopyForm::CopiedBehind));
     Ok(Box::new(move |results| {
         compare("once and copied", results.of(once)?, results.of(front)?, 1e-5)?;
         compare("copied in front and behind", results.of(front)?, results.of(behind)?, 1e-5)

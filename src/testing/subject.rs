@@ -31,16 +31,21 @@ pub(super) fn fail<T>(message: String) -> Result<T, Error> {
     Err(Error::Runtime { doing: "checking a law".into(), code: None, message, help: None })
 }
 
-pub(super) fn compare(what: &str, a: &[Array], b: &[Array], tolerance: f64) -> Result<(), Error> {
+pub(super) fn compare(
+    context: &str,
+    a: &[Array],
+    b: &[Array],
+    tolerance: f64,
+) -> Result<(), Error> {
     if a.len() != b.len() {
-        return fail(format!("{what}: {} results against {}", a.len(), b.len()));
+        return fail(format!("{context}: {} results against {}", a.len(), b.len()));
     }
     for (position, (a, b)) in a.iter().zip(b).enumerate() {
         if !a.aval().same_type(b.aval()) {
-            return fail(format!("{what}: result {position} is {} and {}", a.aval(), b.aval()));
+            return fail(format!("{context}: result {position} is {} and {}", a.aval(), b.aval()));
         }
         if let Some(difference) = numbers(a)?.difference(&numbers(b)?, tolerance) {
-            return fail(format!("{what}: result {position}: {difference}"));
+            return fail(format!("{context}: result {position}: {difference}"));
         }
     }
     Ok(())
@@ -79,7 +84,7 @@ impl Subject {
         let operands: Vec<Array> = samples
             .iter()
             .enumerate()
-            .map(|(at, one)| sample(one, at as u64 + 1))
+            .map(|(index, one)| sample(one, index as u64 + 1))
             .collect::<Result<_, _>>()?;
         let (entry, tolerance) = (*entry, exemplar.tolerance);
         Ok(Subject { entry, primitive, samples, operands, program, axes, tolerance })
@@ -104,9 +109,9 @@ impl Subject {
         self.operands
             .iter()
             .enumerate()
-            .map(|(at, x)| {
+            .map(|(index, x)| {
                 if x.dtype().is_inexact() {
-                    Ok(Tangent::Dense(direction(x.aval(), seed + at as u64)?))
+                    Ok(Tangent::Dense(direction(x.aval(), seed + index as u64)?))
                 } else {
                     Ok(Tangent::zero_like(x))
                 }
@@ -157,7 +162,7 @@ impl Subject {
     }
 
     /// Adds a run of the program on its operands.
-    pub(super) fn ask(&self, jobs: &mut Jobs) -> Job {
+    pub(super) fn queue(&self, jobs: &mut Jobs) -> Job {
         self.run(jobs, &self.program, self.operands.clone())
     }
 }

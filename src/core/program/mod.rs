@@ -13,8 +13,8 @@ pub use cost::{Access, Contraction, Cost};
 pub use host_function::HostFunction;
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
-    Analysis, BatchAxis, Batched, DynKey, Effects, FromParameters, Half, HigherOrder, JvpResult,
-    Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
+    Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
+    JvpResult, Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
 };
 pub use program::{Eqn, Program, Var};
 pub use registry::{Elements, Entry, Exemplar, ReadPrimitive, Registered, Sample};

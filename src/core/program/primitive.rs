@@ -145,6 +145,26 @@ pub trait Analysis {
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::None
     }
+
+    /// The operation on a loop counter, from which the number of iterations is computed.
+    fn counter_op(&self) -> Option<CounterOp> {
+        None
+    }
+}
+
+/// An operation on the integer counter of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterOp {
+    /// Adds two operands.
+    Add,
+    /// Compares: the first operand is less than the second.
+    Less,
+    /// Compares: the first operand is at most the second.
+    LessOrEqual,
+    /// Compares: the first operand is greater than the second.
+    Greater,
+    /// Compares: the first operand is at least the second.
+    GreaterOrEqual,
 }
 
 /// The property by which policies of [`remat`](crate::remat) select results to save.
@@ -308,6 +328,11 @@ impl dyn Primitive {
     /// The matrix product that the operation computes, if it is one.
     pub fn contraction(&self, operands: &[Aval], results: &[Aval]) -> Option<Contraction> {
         self.analysis().and_then(|analysis| analysis.contraction(operands, results))
+    }
+
+    /// The operation on a loop counter, if the primitive is one.
+    pub fn counter_op(&self) -> Option<CounterOp> {
+        self.analysis().and_then(Analysis::counter_op)
     }
 
     /// The property by which policies of `remat` select results to save.

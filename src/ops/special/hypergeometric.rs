@@ -7,8 +7,8 @@
 use crate::control_flow::{custom_jvp, while_loop};
 use crate::core::Array;
 use crate::primitives::{
-    abs, add, div, eq, floor, full_like, go_on, le, lgamma, lt, mul, neg, rem, round, sin,
-    still_open, sub, where_, zeros, zeros_like,
+    abs, add, div, eq, floor, full_like, has_open_terms, le, lgamma, lt, mul, neg, rem, round, sin,
+    sub, unconverged, where_, zeros, zeros_like,
 };
 use std::collections::BTreeSet;
 use std::f64::consts::PI;
@@ -100,14 +100,14 @@ fn summed(n_above: usize, wanted: &[Vec<usize>], variables: &[Array]) -> Vec<Arr
         }
         let longer = |(sum, term): (&Array, &Array)| where_(&open, add(sum, term), sum);
         let sums: Vec<Array> = sums.iter().zip(&next).map(longer).collect();
-        let mut going = still_open(&open, &next.iter().zip(&sums).collect::<Vec<_>>());
+        let mut going = unconverged(&open, &next.iter().zip(&sums).collect::<Vec<_>>());
         // Before a negative parameter below is passed, terms may grow again.
         for below in &variables[n_above..argument] {
             going = going | (&open & lt(&following, neg(below)));
         }
         (following, going, next, sums)
     };
-    let more = |(k, open, ..): State| go_on(&k, &open);
+    let more = |(k, open, ..): State| has_open_terms(&k, &open);
     let open = full_like(&eq(x, x), true);
     let sums = while_loop(more, step, (zeros([], x.dtype()), open, first.clone(), first)).3;
     wanted.iter().map(|orders| sums[derivatives.place(orders)].clone()).collect()

@@ -4,7 +4,9 @@
 
 use crate::control_flow::while_loop;
 use crate::core::Array;
-use crate::primitives::{abs, add, div, eq, full_like, go_on, mul, still_open, sub, where_, zeros};
+use crate::primitives::{
+    abs, add, div, eq, full_like, has_open_terms, mul, sub, unconverged, where_, zeros,
+};
 
 /// The whole number that a loop starts to count at, in the float dtype of `x`.
 fn count(x: &Array) -> Array {
@@ -28,10 +30,10 @@ pub(super) fn sum_terms(
         let k = add(k, 1.0);
         let (term, summand) = next(&k, &term);
         let sum = where_(&open, add(&sum, summand), &sum);
-        let open = still_open(&open, &[(&term, &sum)]);
+        let open = unconverged(&open, &[(&term, &sum)]);
         (k, open, term, sum)
     };
-    let more = |(k, open, _, _): (Array, Array, Array, Array)| go_on(&k, &open);
+    let more = |(k, open, _, _): (Array, Array, Array, Array)| has_open_terms(&k, &open);
     while_loop(more, step, state).3
 }
 
@@ -57,9 +59,9 @@ pub(super) fn exponential_fraction(n: &Array, z: &Array) -> Array {
         let factor = mul(&c, &d);
         let value = where_(&open, mul(&value, &factor), &value);
         let change = abs(&sub(factor, 1.0));
-        let open = still_open(&open, &[(&change, &full_like(&change, 1))]);
+        let open = unconverged(&open, &[(&change, &full_like(&change, 1))]);
         (k, open, below, c, d, value)
     };
-    let more = |(k, open, ..): State| go_on(&k, &open);
+    let more = |(k, open, ..): State| has_open_terms(&k, &open);
     while_loop(more, step, state).5
 }

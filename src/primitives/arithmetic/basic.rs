@@ -1,6 +1,6 @@
 //! Negation, addition, subtraction, multiplication and division.
 
-use crate::core::{Array, DType, Exemplar, Operand, RuleError, Sample, Tangent, bind1};
+use crate::core::{Array, CounterOp, DType, Exemplar, Operand, RuleError, Sample, Tangent, bind1};
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TransposeRule, TypeRule,
 };
@@ -61,6 +61,9 @@ impl Elementwise for Add {
         Derivative::Binary(|_, _, _, _, dx| dx.clone(), |_, _, _, _, dy| dy.clone());
     const LOWERING: Lowering<Add> = Lowering::Op("add");
     const COST: CostRule<Add> = CostRule::Arithmetic;
+    fn counter_op(&self) -> Option<CounterOp> {
+        Some(CounterOp::Add)
+    }
     const TRANSPOSE: Option<TransposeRule<Add>> = Some(|_, cts, operands| {
         Ok(operands.iter().map(|operand| operand.is_linear().then(|| cts[0].clone())).collect())
     });

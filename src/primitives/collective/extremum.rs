@@ -2,7 +2,7 @@
 
 use super::PSum;
 use super::lowering::{self, Groups};
-use super::sum::others;
+use super::sum::other_names;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
@@ -78,8 +78,8 @@ macro_rules! extremum {
                     return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
                 }
                 // The extremum of equal values is the value.
-                let y = axes[0].map_or(x.clone(), |at| $reduce(x, &[at as isize]));
-                let y = match others(&self.axis_names, axis) {
+                let y = axes[0].map_or(x.clone(), |dim| $reduce(x, &[dim as isize]));
+                let y = match other_names(&self.axis_names, axis) {
                     none if none.is_empty() => y,
                     axis_names => bind1($Struct { axis_names }, [&y]),
                 };

@@ -37,14 +37,14 @@ impl Primitive for AllGather {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        let at = self.all_gather_dimension;
-        let places = x.rank() + usize::from(!self.tiled);
-        ensure_shape!(at < places, "dimension {at} must lie below {places}");
+        let dim = self.all_gather_dimension;
+        let rank = x.rank() + usize::from(!self.tiled);
+        ensure_shape!(dim < rank, "dimension {dim} must lie below {rank}");
         let mut shape = x.shape.to_vec();
         if self.tiled {
-            shape[at] *= self.axis_size
+            shape[dim] *= self.axis_size
         } else {
-            shape.insert(at, self.axis_size)
+            shape.insert(dim, self.axis_size)
         }
         Ok(vec![x.with_shape(shape)])
     }
@@ -57,13 +57,13 @@ impl Primitive for AllGather {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = self.all_gather_dimension;
+        let dim = self.all_gather_dimension;
         if !axis.is_named(&self.axis_name) {
-            let shifted = AllGather { all_gather_dimension: at + 1, ..self.clone() };
+            let shifted = AllGather { all_gather_dimension: dim + 1, ..self.clone() };
             return behind(shifted, operands, axes, axis);
         }
-        let gathered = batch_at(&operands[0], axes[0], at, axis);
-        let gathered = if self.tiled { merged(&gathered, at, at) } else { gathered };
+        let gathered = batch_at(&operands[0], axes[0], dim, axis);
+        let gathered = if self.tiled { merged(&gathered, dim, dim) } else { gathered };
         Ok(Batched { outputs: vec![gathered], axes: vec![None] })
     }
     fn lower(
@@ -73,14 +73,14 @@ impl Primitive for AllGather {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
-        let (at, result) = (self.all_gather_dimension, &results[0]);
+        let (dim, result) = (self.all_gather_dimension, &results[0]);
         let own = if self.tiled {
             operands[0].clone()
         } else {
-            let own = result.with_shape(result.shape.remove(at).insert(at, 1));
+            let own = result.with_shape(result.shape.remove(dim).insert(dim, 1));
             lowering::shaped(ctx, &operands[0], &own)
         };
-        Ok(vec![lowering::gather(ctx, &groups, &own, at, result.dtype)])
+        Ok(vec![lowering::gather(ctx, &groups, &own, dim, result.dtype)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::whole(operands, results)

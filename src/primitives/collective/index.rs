@@ -1,6 +1,6 @@
 //! The index of an example along a named axis.
 
-use super::left_over;
+use super::unbound_axes;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Spmd, Tangent, Varying, bind1,
@@ -54,7 +54,7 @@ impl Primitive for AxisIndex {
             Some(position) => {
                 Ok(vec![ctx.op_as("convert", &[position], "", &results[0].stablehlo())])
             }
-            None => left_over(self.name(), std::slice::from_ref(&self.axis_name)),
+            None => unbound_axes(self.name(), std::slice::from_ref(&self.axis_name)),
         }
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -78,10 +78,10 @@ impl Spmd for AxisIndex {
 impl Registered for AxisIndex {
     const NAME: &'static str = "axis_index";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |name: &str| {
+        let exemplar = |name: &str| {
             Exemplar::new(AxisIndex { axis_name: name.into(), tracked: false }, [])
                 .along([("i", 3), ("j", 2)])
         };
-        vec![of("i"), of("j")]
+        vec![exemplar("i"), exemplar("j")]
     }
 }

@@ -21,7 +21,7 @@ impl Groups {
     ) -> RuleResult<Groups> {
         match ctx.groups(axes) {
             Some(groups) => Ok(Groups { groups }),
-            None => super::left_over(primitive, axes),
+            None => super::unbound_axes(primitive, axes),
         }
     }
 
@@ -86,8 +86,8 @@ fn in_dtype(
     dtype: DType,
     work: impl FnOnce(&mut LowerCtx<'_>, &Value) -> Value,
 ) -> Value {
-    let there = converted(ctx, x, dtype);
-    let moved = work(ctx, &there);
+    let input = converted(ctx, x, dtype);
+    let moved = work(ctx, &input);
     converted(ctx, &moved, own)
 }
 
@@ -124,43 +124,43 @@ pub(super) fn sum(
     Ok(converted(ctx, &sums[0], dtype))
 }
 
-/// Writes the sum over each group, of which each device gets its part along axis `at`.
+/// Writes the sum over each group, of which each device gets its part along axis `dim`.
 pub(super) fn sum_scatter(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
     x: &Value,
-    at: usize,
+    dim: usize,
     result: &Aval,
 ) -> RuleResult<Value> {
     if groups.is_trivial() {
         return Ok(reshaped(ctx, x, result.shape.dims()));
     }
     let x = converted(ctx, x, summing(result.dtype));
-    let attributes = format!("{}, scatter_dimension = {at} : i64", groups.attributes(ctx, true));
+    let attributes = format!("{}, scatter_dimension = {dim} : i64", groups.attributes(ctx, true));
     let region = adding(ctx, &x)?;
     let mut part = dims(&x);
-    part[at] /= groups.size();
+    part[dim] /= groups.size();
     let types = [x.ty().with_dims(&part)];
     let sums = ctx.op_full("reduce_scatter", &[x], &attributes, vec![region], &types);
     let sum = converted(ctx, &sums[0], result.dtype);
     Ok(reshaped(ctx, &sum, result.shape.dims()))
 }
 
-/// Writes the concatenation of the values of each group along axis `at`.
+/// Writes the concatenation of the values of each group along axis `dim`.
 pub(super) fn gather(
     ctx: &mut LowerCtx<'_>,
     groups: &Groups,
     x: &Value,
-    at: usize,
+    dim: usize,
     dtype: DType,
 ) -> Value {
     if groups.is_trivial() {
         return x.clone();
     }
     in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
-        let attributes = format!("all_gather_dim = {at} : i64, {}", groups.attributes(ctx, true));
+        let attributes = format!("all_gather_dim = {dim} : i64, {}", groups.attributes(ctx, true));
         let mut whole = dims(x);
-        whole[at] *= groups.size();
+        whole[dim] *= groups.size();
         let to = x.ty().with_dims(&whole);
         ctx.op_as("all_gather", std::slice::from_ref(x), &attributes, &to)
     })
@@ -236,7 +236,7 @@ pub(super) fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> 
         return x.clone();
     }
     let from = dims(x);
-    let to: Vec<usize> = order.iter().map(|&at| from[at]).collect();
+    let to: Vec<usize> = order.iter().map(|&dim| from[dim]).collect();
     let attributes = format!("permutation = {}", i64_array(order));
     let to: TensorType = x.ty().with_dims(&to);
     ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &to)

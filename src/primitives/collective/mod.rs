@@ -32,7 +32,7 @@ use super::shape::reshape;
 use crate::core::{Array, BatchAxis, Batched, Primitive, RuleError, RuleResult, bind1};
 
 /// Returns the error of a collective's `lower` rule outside of its axes.
-fn left_over<T>(name: &str, axes: &[String]) -> RuleResult<T> {
+fn unbound_axes<T>(name: &str, axes: &[String]) -> RuleResult<T> {
     let quoted: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
     let first = axes.first().map_or("i", String::as_str);
     Err(RuleError::unsupported(format!(
@@ -63,11 +63,11 @@ fn merged(x: &Array, from: usize, to: usize) -> Array {
     reshape(&moved, shape)
 }
 
-/// Splits axis `at` into `parts` and the rest.
-fn parted(x: &Array, at: usize, parts: usize) -> Array {
+/// Splits axis `axis` into `parts` and the rest.
+fn split_axis_in(x: &Array, axis: usize, parts: usize) -> Array {
     let mut shape = x.shape().to_vec();
-    shape[at] /= parts.max(1);
-    shape.insert(at, parts);
+    shape[axis] /= parts.max(1);
+    shape.insert(axis, parts);
     reshape(x, shape)
 }
 

@@ -62,12 +62,12 @@ impl Primitive for PPermute {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let (n, name) = (self.axis_size, &self.axis_name);
-        for (at, &(from, to)) in self.perm.iter().enumerate() {
+        for (index, &(from, to)) in self.perm.iter().enumerate() {
             ensure!(
                 from < n && to < n,
                 "the pair ({from}, {to}) leaves the axis `{name}` of size {n}"
             );
-            for &(other_from, other_to) in &self.perm[..at] {
+            for &(other_from, other_to) in &self.perm[..index] {
                 ensure!(
                     other_to != to,
                     "two elements are sent to {to} along `{name}`: those of {other_from} and of {from}"

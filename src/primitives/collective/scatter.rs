@@ -2,7 +2,7 @@
 
 use super::lowering::{self, Groups};
 use super::sum::total;
-use super::{AllGather, behind, parted};
+use super::{AllGather, behind, split_axis_in};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
@@ -39,25 +39,25 @@ impl Primitive for PSumScatter {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(operands)?;
-        let (at, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
-        ensure_shape!(at < x.rank(), "dimension {at} must lie below the rank {}", x.rank());
-        let size = x.shape[at];
+        let (dim, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
+        ensure_shape!(dim < x.rank(), "dimension {dim} must lie below the rank {}", x.rank());
+        let size = x.shape[dim];
         if self.tiled {
             ensure_shape!(
                 n > 0 && size % n == 0,
-                "axis {at} has size {size}, which is not divisible by the size {n} of `{name}`"
+                "axis {dim} has size {size}, which is not divisible by the size {n} of `{name}`"
             );
             let mut shape = x.shape.to_vec();
-            shape[at] /= n;
+            shape[dim] /= n;
             return Ok(vec![x.with_shape(shape)]);
         }
         if size != n {
             return Err(RuleError::shape(format!(
-                "axis {at} has size {size}, and one element is to go to each of the {n} along `{name}`"
+                "axis {dim} has size {size}, and one element is to go to each of the {n} along `{name}`"
             ))
             .help("`tiled` scatters several elements to each"));
         }
-        Ok(vec![x.with_shape(x.shape.remove(at))])
+        Ok(vec![x.with_shape(x.shape.remove(dim))])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
@@ -68,14 +68,14 @@ impl Primitive for PSumScatter {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = self.scatter_dimension;
+        let dim = self.scatter_dimension;
         if !axis.is_named(&self.axis_name) {
-            let shifted = PSumScatter { scatter_dimension: at + 1, ..self.clone() };
+            let shifted = PSumScatter { scatter_dimension: dim + 1, ..self.clone() };
             return behind(shifted, operands, axes, axis);
         }
         let sum = total(&operands[0], axes[0], axis.size);
-        let sum = if self.tiled { parted(&sum, at, self.axis_size) } else { sum };
-        Ok(batched(sum, at))
+        let sum = if self.tiled { split_axis_in(&sum, dim, self.axis_size) } else { sum };
+        Ok(batched(sum, dim))
     }
     fn lower(
         &self,
@@ -84,8 +84,8 @@ impl Primitive for PSumScatter {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
-        let at = self.scatter_dimension;
-        Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], at, &results[0])?])
+        let dim = self.scatter_dimension;
+        Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], dim, &results[0])?])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost { flops: Cost::elementwise(operands, results).flops, ..Cost::whole(operands, results) }

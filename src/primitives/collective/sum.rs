@@ -31,11 +31,11 @@ pub struct PSum {
     pub axis_names: Vec<String>,
 }
 
-/// Returns the sum along batch axis `at`. If `x` is equal for the whole batch, returns its product
+/// Returns the sum along batch axis `axis`. If `x` is equal for the whole batch, returns its product
 /// with `size`.
-pub(super) fn total(x: &Array, at: Option<usize>, size: usize) -> Array {
-    match at {
-        Some(at) => reduce_sum(x, &[at as isize]),
+pub(super) fn total(x: &Array, axis: Option<usize>, size: usize) -> Array {
+    match axis {
+        Some(axis) => reduce_sum(x, &[axis as isize]),
         None if x.dtype().is_inexact() => mul(x, fill_of(Scalar::Int(size as i128), x.aval())),
         // A size that overflows the dtype wraps, as the sum does.
         None => reduce_sum(&broadcast_axis(x, 0, size), &[0]),
@@ -43,7 +43,7 @@ pub(super) fn total(x: &Array, at: Option<usize>, size: usize) -> Array {
 }
 
 /// Returns the names without the name of the batch axis.
-pub(super) fn others(names: &[String], axis: &BatchAxis) -> Vec<String> {
+pub(super) fn other_names(names: &[String], axis: &BatchAxis) -> Vec<String> {
     names.iter().filter(|name| !axis.is_named(name)).cloned().collect()
 }
 
@@ -68,7 +68,7 @@ impl Primitive for PSum {
             return Ok(batched(bind1(self.clone(), [&operands[0]]), axes[0].unwrap_or(0)));
         }
         let sum = total(&operands[0], axes[0], axis.size);
-        let sum = match others(&self.axis_names, axis) {
+        let sum = match other_names(&self.axis_names, axis) {
             none if none.is_empty() => sum,
             axis_names => bind1(PSum { axis_names }, [&sum]),
         };

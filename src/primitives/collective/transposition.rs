@@ -1,7 +1,7 @@
 //! Transposition of a named axis and an array axis.
 
 use super::lowering::{self, Groups};
-use super::{behind, merged, parted};
+use super::{behind, merged, split_axis_in};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
@@ -43,8 +43,11 @@ impl Primitive for AllToAll {
         let [x] = arity(operands)?;
         let (split, concat, n) = (self.split_axis, self.concat_axis, self.axis_size);
         let (name, rank) = (&self.axis_name, x.rank());
-        for (what, at) in [("split_axis", split), ("concat_axis", concat)] {
-            ensure_shape!(at < rank, "{what} {at} must lie below the rank {rank} of the operand");
+        for (field, dim) in [("split_axis", split), ("concat_axis", concat)] {
+            ensure_shape!(
+                dim < rank,
+                "{field} {dim} must lie below the rank {rank} of the operand"
+            );
         }
         let (mut shape, size) = (x.shape.to_vec(), x.shape[split]);
         if self.tiled {
@@ -83,8 +86,8 @@ impl Primitive for AllToAll {
         }
         // Axis 0 is the sender, axis `split + 1` the receiver.
         let x = &batch_at_front(operands, axes, axis)[0];
-        let x = if self.tiled { parted(x, split + 1, self.axis_size) } else { x.clone() };
-        let mut order: Vec<usize> = (1..x.rank()).filter(|&at| at != split + 1).collect();
+        let x = if self.tiled { split_axis_in(x, split + 1, self.axis_size) } else { x.clone() };
+        let mut order: Vec<usize> = (1..x.rank()).filter(|&dim| dim != split + 1).collect();
         order.insert(concat, 0);
         order.insert(0, split + 1);
         let y = transpose(&x, &order);
@@ -104,7 +107,7 @@ impl Primitive for AllToAll {
             return Ok(vec![lowering::exchange(ctx, &groups, x, [split, concat], dtype)]);
         }
         let exchanged = lowering::exchange(ctx, &groups, x, [split, split], dtype);
-        let mut order: Vec<usize> = (0..results[0].rank()).filter(|&at| at != split).collect();
+        let mut order: Vec<usize> = (0..results[0].rank()).filter(|&dim| dim != split).collect();
         order.insert(concat, split);
         Ok(vec![lowering::transposed(ctx, &exchanged, &order)])
     }

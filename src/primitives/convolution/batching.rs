@@ -16,11 +16,11 @@ impl ConvGeneralDilated {
         let n = axis.size;
         // The shapes without the batch axis.
         let front = |side: usize| match axes[side] {
-            Some(at) => move_axis(operands[side], at, 0),
+            Some(batch_axis) => move_axis(operands[side], batch_axis, 0),
             None => operands[side].clone(),
         };
         let (lhs, rhs) = (front(0), front(1));
-        let bare = |x: &Array, at: Option<usize>| match at {
+        let bare = |x: &Array, batch_axis: Option<usize>| match batch_axis {
             Some(_) => x.shape().remove(0),
             None => x.shape().clone(),
         };

@@ -10,7 +10,7 @@ impl Registered for ConvGeneralDilated {
     const NAME: &'static str = "conv_general_dilated";
     fn exemplars() -> Vec<Exemplar> {
         let sample = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -2.0, 2.0);
-        let of = |how: ConvGeneralDilated, lhs: &[usize], rhs: &[usize]| {
+        let exemplar = |how: ConvGeneralDilated, lhs: &[usize], rhs: &[usize]| {
             Exemplar::new(how, [sample(DType::F32, lhs), sample(DType::F32, rhs)])
         };
         let plain = ConvGeneralDilated::default;
@@ -50,26 +50,26 @@ impl Registered for ConvGeneralDilated {
         };
         let edges = [1.0, f64::INFINITY, -0.0, f64::NAN, 2.0, 3.0];
         let mut all = vec![
-            of(nhwc(), &[2, 4, 3, 2], &[2, 3, 2, 3]),
-            of(everything, &[2, 2, 4, 3], &[3, 2, 2, 2]),
-            of(mixed, &[4, 2, 3, 2], &[3, 2, 2, 3]),
-            of(by_feature(2), &[2, 3, 3, 4], &[2, 2, 2, 4]),
-            of(strided(by_feature(2)), &[1, 4, 3, 2], &[3, 2, 1, 4]),
-            of(by_batch(2), &[4, 3, 3, 2], &[2, 2, 2, 4]),
-            of(strided(by_batch(2)), &[2, 4, 3, 1], &[2, 2, 1, 2]),
+            exemplar(nhwc(), &[2, 4, 3, 2], &[2, 3, 2, 3]),
+            exemplar(everything, &[2, 2, 4, 3], &[3, 2, 2, 2]),
+            exemplar(mixed, &[4, 2, 3, 2], &[3, 2, 2, 3]),
+            exemplar(by_feature(2), &[2, 3, 3, 4], &[2, 2, 2, 4]),
+            exemplar(strided(by_feature(2)), &[1, 4, 3, 2], &[3, 2, 1, 4]),
+            exemplar(by_batch(2), &[4, 3, 3, 2], &[2, 2, 2, 4]),
+            exemplar(strided(by_batch(2)), &[2, 4, 3, 1], &[2, 2, 1, 2]),
             // One and three spatial axes, and none at all.
-            of(plain(), &[2, 3, 5], &[2, 3, 3]),
-            of(plain(), &[1, 1, 2, 3, 2], &[2, 1, 2, 2, 1]),
-            of(plain(), &[3, 2], &[4, 2]),
-            of(plain(), &[1, 1, 1], &[1, 1, 1]),
+            exemplar(plain(), &[2, 3, 5], &[2, 3, 3]),
+            exemplar(plain(), &[1, 1, 2, 3, 2], &[2, 1, 2, 2, 1]),
+            exemplar(plain(), &[3, 2], &[4, 2]),
+            exemplar(plain(), &[1, 1, 1], &[1, 1, 1]),
             // Operands cropped to nothing, and dilated operands that are cropped.
-            of(cut(-1, 1, 1), &[1, 2, 5], &[2, 2, 2]),
-            of(cut(3, -5, 1), &[1, 1, 3], &[1, 1, 1]),
-            of(cut(-3, -1, 3), &[1, 1, 3], &[1, 1, 2]),
+            exemplar(cut(-1, 1, 1), &[1, 2, 5], &[2, 2, 2]),
+            exemplar(cut(3, -5, 1), &[1, 1, 3], &[1, 1, 1]),
+            exemplar(cut(-3, -1, 3), &[1, 1, 3], &[1, 1, 2]),
             // Empty operands, and kernels larger than the operand.
-            of(plain(), &[0, 2, 4], &[3, 2, 2]),
-            of(plain(), &[2, 0, 4], &[3, 0, 2]),
-            of(plain(), &[2, 1, 2], &[1, 1, 3]),
+            exemplar(plain(), &[0, 2, 4], &[3, 2, 2]),
+            exemplar(plain(), &[2, 0, 4], &[3, 0, 2]),
+            exemplar(plain(), &[2, 1, 2], &[1, 1, 3]),
             Exemplar::new(
                 plain(),
                 [Sample::listed(DType::F32, [1, 1, 6], &edges), sample(DType::F32, &[1, 1, 2])],

@@ -154,15 +154,15 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTranspose) -> Array {
         Ok(numbers) => numbers,
         Err(error) => trace::throw_operands("conv_transpose", error, &[lhs, rhs]),
     };
-    let entry = |list: &[usize], at: usize| list.get(at).copied().unwrap_or(1);
+    let entry = |list: &[usize], index: usize| list.get(index).copied().unwrap_or(1);
     let axes = numbers.rhs_spec[2..].iter().enumerate();
-    let pads = axes.map(|(at, &axis)| {
-        let kernel = dilated(rhs.shape()[axis], entry(&how.rhs_dilation, at)) as isize;
-        let stride = entry(&how.strides, at) as isize;
+    let pads = axes.map(|(index, &axis)| {
+        let kernel = dilated(rhs.shape()[axis], entry(&how.rhs_dilation, index)) as isize;
+        let stride = entry(&how.strides, index) as isize;
         let (low, both) = match &how.padding {
             Padding::Valid => (kernel - 1, kernel + stride - 2 + (kernel - stride).max(0)),
             Padding::Explicit(pads) => {
-                let (low, high) = pads.get(at).copied().unwrap_or_default();
+                let (low, high) = pads.get(index).copied().unwrap_or_default();
                 (low, low + high)
             }
             same => {
@@ -300,10 +300,10 @@ pub fn conv_general_dilated_local(
     };
     let patches = conv_general_dilated_patches(lhs, filter_shape, how);
     // Positions in the order of the result's axes, which the product has in front.
-    let mut places: Vec<(usize, usize)> =
+    let mut positions: Vec<(usize, usize)> =
         numbers.out_spec[2..].iter().copied().zip(numbers.rhs_spec[2..].iter().copied()).collect();
-    places.sort_unstable();
-    let (of_patches, of_kernel) = places.into_iter().unzip();
+    positions.sort_unstable();
+    let (of_patches, of_kernel) = positions.into_iter().unzip();
     let dot = DotGeneral {
         lhs_contracting: vec![numbers.out_spec[1]],
         rhs_contracting: vec![numbers.rhs_spec[1]],

@@ -122,8 +122,8 @@ impl Primitive for ConvGeneralDilated {
         let others: u64 = others.iter().map(|&size| size as u64).product();
         let space: u64 = geometry.space.iter().map(Spatial::products).product();
         // A complex product and its sum take eight operations, a real one two.
-        let each = if results[0].dtype.is_complex() { 8 } else { 2 };
-        Cost { flops: each * others * space, ..movement }
+        let ops_per_tap = if results[0].dtype.is_complex() { 8 } else { 2 };
+        Cost { flops: ops_per_tap * others * space, ..movement }
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
@@ -153,7 +153,7 @@ impl Spmd for ConvGeneralDilated {
         let Ok(numbers) = self.dimension_numbers.resolved(operands[0].rank()) else {
             return Some(ShardingRule::default());
         };
-        let along = |dim: usize| match numbers.out_spec.iter().position(|&at| at == dim) {
+        let along = |dim: usize| match numbers.out_spec.iter().position(|&axis| axis == dim) {
             Some(0) if self.batch_group_count <= 1 => vec![(0, numbers.lhs_spec[0])],
             Some(1) => vec![(1, numbers.rhs_spec[0])],
             _ => vec![],
@@ -166,10 +166,10 @@ impl Analysis for ConvGeneralDilated {
     fn contraction(&self, operands: &[Aval], _: &[Aval]) -> Option<Contraction> {
         let geometry = self.geometry(&operands[0].shape, &operands[1].shape).ok()?;
         let groups = self.feature_group_count.max(1) * self.batch_group_count.max(1);
-        let [places, taps] = [|axis: &Spatial| axis.out, |axis: &Spatial| axis.rhs];
+        let [positions, taps] = [|axis: &Spatial| axis.out, |axis: &Spatial| axis.rhs];
         Some(Contraction {
             batch: groups,
-            m: geometry.batch * geometry.space.iter().map(places).product::<usize>(),
+            m: geometry.batch * geometry.space.iter().map(positions).product::<usize>(),
             n: geometry.features / groups,
             k: geometry.inputs * geometry.space.iter().map(taps).product::<usize>(),
             passes: Contraction::passes(&operands[0], self.precision),

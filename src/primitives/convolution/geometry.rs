@@ -3,7 +3,7 @@
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{RuleError, RuleResult, Shape};
-use crate::primitives::window::{WindowAxis, dilated, meetings, places};
+use crate::primitives::window::{WindowAxis, count_windows, dilated, overlaps};
 use crate::{ensure, ensure_shape};
 
 /// One spatial axis of a convolution.
@@ -23,17 +23,17 @@ pub(super) struct Spatial {
 impl Spatial {
     /// Sizes with dilation of operand, kernel and, by the stride, result.
     pub(super) fn spans(&self) -> [isize; 3] {
-        let of = |size, dilation| dilated(size, dilation) as isize;
+        let span = |size, dilation| dilated(size, dilation) as isize;
         [
-            of(self.lhs, self.lhs_dilation),
-            of(self.rhs, self.rhs_dilation),
-            of(self.out, self.stride),
+            span(self.lhs, self.lhs_dilation),
+            span(self.rhs, self.rhs_dilation),
+            span(self.out, self.stride),
         ]
     }
 
     /// Returns the number of products of an operand element and a kernel element along the axis.
     pub(super) fn products(&self) -> u64 {
-        meetings(&WindowAxis {
+        overlaps(&WindowAxis {
             size: self.lhs,
             window: self.rhs,
             stride: self.stride,
@@ -41,7 +41,7 @@ impl Spatial {
             high: self.high,
             base_dilation: self.lhs_dilation,
             window_dilation: self.rhs_dilation,
-            places: self.out,
+            windows: self.out,
         })
     }
 }
@@ -135,24 +135,24 @@ impl ConvGeneralDilated {
             kernel.iter().zip(&rhs_dilation).map(|(&size, &by)| dilated(size, by)).collect();
         let pads = self.padding.resolve(&sizes, &spans, &strides)?;
         (0..n)
-            .map(|at| {
-                let (low, high) = pads[at];
-                let bare = dilated(sizes[at], lhs_dilation[at]);
+            .map(|index| {
+                let (low, high) = pads[index];
+                let bare = dilated(sizes[index], lhs_dilation[index]);
                 let padded = usize::try_from(bare as i128 + low as i128 + high as i128);
                 let padded = padded.map_err(|_| {
                     RuleError::shape(format!(
-                        "spatial axis {at} of size {bare} padded by {low} and {high} has a negative size"
+                        "spatial axis {index} of size {bare} padded by {low} and {high} has a negative size"
                     ))
                 })?;
                 Ok(Spatial {
-                    lhs: sizes[at],
-                    rhs: kernel[at],
-                    out: places(padded, spans[at], strides[at]),
-                    stride: strides[at],
+                    lhs: sizes[index],
+                    rhs: kernel[index],
+                    out: count_windows(padded, spans[index], strides[index]),
+                    stride: strides[index],
                     low,
                     high,
-                    lhs_dilation: lhs_dilation[at],
-                    rhs_dilation: rhs_dilation[at],
+                    lhs_dilation: lhs_dilation[index],
+                    rhs_dilation: rhs_dilation[index],
                 })
             })
             .collect()
@@ -167,7 +167,7 @@ mod tests {
     fn products_are_counted_without_padding_and_holes() {
         let axis = |lhs, rhs, stride, low, high, lhs_dilation| {
             let bare = dilated(lhs, lhs_dilation) as isize;
-            let out = places((bare + low + high) as usize, rhs, stride);
+            let out = count_windows((bare + low + high) as usize, rhs, stride);
             Spatial { lhs, rhs, out, stride, low, high, lhs_dilation, rhs_dilation: 1 }.products()
         };
         assert_eq!(axis(5, 3, 1, 0, 0, 1), 9);

@@ -107,22 +107,22 @@ fn cropped(ctx: &mut LowerCtx<'_>, lhs: &mut Value, geometry: &Geometry) -> Vec<
     let (mut low, mut high) = (vec![0; dims.len()], vec![0; dims.len()]);
     let (mut interior, mut cut) = (vec![0; dims.len()], dims);
     let mut space = geometry.space.clone();
-    for (axis, &at) in space.iter_mut().zip(&geometry.numbers.lhs_spec[2..]) {
+    for (axis, &dim) in space.iter_mut().zip(&geometry.numbers.lhs_spec[2..]) {
         if !is_negative(axis) {
             continue;
         }
         let bare = axis.spans()[0];
-        (low[at], high[at]) = (axis.low.min(0), axis.high.min(0));
+        (low[dim], high[dim]) = (axis.low.min(0), axis.high.min(0));
         let (mut in_front, mut behind) = (axis.low.max(0), axis.high.max(0));
-        let missing = (bare + low[at] + high[at]).min(0);
+        let missing = (bare + low[dim] + high[dim]).min(0);
         if missing < 0 {
             // An operand cropped to nothing reduces the remaining padding on either side.
-            (low[at], high[at]) = (-bare, 0);
+            (low[dim], high[dim]) = (-bare, 0);
             (in_front, behind) = (in_front + behind + missing, 0);
         }
-        interior[at] = axis.lhs_dilation - 1;
-        cut[at] = (bare + low[at] + high[at]) as usize;
-        let (lhs, low, high) = (cut[at], in_front, behind);
+        interior[dim] = axis.lhs_dilation - 1;
+        cut[dim] = (bare + low[dim] + high[dim]) as usize;
+        let (lhs, low, high) = (cut[dim], in_front, behind);
         *axis = Spatial { lhs, lhs_dilation: 1, low, high, ..*axis };
     }
     let zero = Scalar::Int(0).stablehlo(element_dtype(lhs));

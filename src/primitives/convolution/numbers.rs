@@ -44,8 +44,8 @@ impl ConvDimensionNumbers {
     fn parse(lhs: &str, rhs: &str, out: &str) -> RuleResult<ConvDimensionNumbers> {
         let texts = [("lhs", lhs, ['N', 'C']), ("rhs", rhs, ['O', 'I']), ("out", out, ['N', 'C'])];
         for (name, text, named) in texts {
-            for (at, letter) in text.chars().enumerate() {
-                if text.chars().take(at).any(|other| other == letter) {
+            for (index, letter) in text.chars().enumerate() {
+                if text.chars().take(index).any(|other| other == letter) {
                     let message = format!("{name} layout `{text}` has the letter {letter} twice");
                     return Err(RuleError::value(message));
                 }
@@ -58,9 +58,9 @@ impl ConvDimensionNumbers {
         let space: Vec<char> = rhs.chars().filter(|c| !['O', 'I'].contains(c)).collect();
         let spec = |name: &str, text: &str, named: [char; 2]| -> RuleResult<Vec<usize>> {
             let letters: Vec<char> = text.chars().collect();
-            let wanted = named.iter().chain(&space);
+            let order = named.iter().chain(&space);
             let positions: Option<Vec<usize>> =
-                wanted.map(|letter| letters.iter().position(|other| other == letter)).collect();
+                order.map(|letter| letters.iter().position(|other| other == letter)).collect();
             positions.filter(|spec| spec.len() == letters.len()).ok_or_else(|| {
                 RuleError::value(format!(
                     "{name} layout `{text}` and rhs layout `{rhs}` differ in their spatial letters"

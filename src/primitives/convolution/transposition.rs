@@ -79,17 +79,17 @@ impl ConvGeneralDilated {
             batch_group_count: 1,
             ..self.clone()
         };
-        let found = bind1(back, [ct, &kernel]);
+        let result = bind1(back, [ct, &kernel]);
         let (batch, features) = (numbers.lhs_spec[0], numbers.lhs_spec[1]);
-        let found = match self.batch_group_count {
-            1 => found,
+        let result = match self.batch_group_count {
+            1 => result,
             groups => {
                 // The new axis is in front of the features and shifts the axes behind it.
-                let divided = divided(&found, features, groups);
+                let divided = divided(&result, features, groups);
                 merged(&divided, features, batch)
             }
         };
-        Ok(convert_to(&found, lhs.dtype, lhs.weak).into())
+        Ok(convert_to(&result, lhs.dtype, lhs.weak).into())
     }
 
     /// Returns the cotangent of `rhs`: `lhs` convolved with the cotangent of the result, with batch
@@ -124,7 +124,7 @@ impl ConvGeneralDilated {
             ..self.clone()
         };
         let lhs = convert_element_type(lhs, ct.dtype());
-        let found = bind1(back, [&lhs, ct]);
-        Ok(convert_to(&found, rhs.dtype, rhs.weak).into())
+        let result = bind1(back, [&lhs, ct]);
+        Ok(convert_to(&result, rhs.dtype, rhs.weak).into())
     }
 }

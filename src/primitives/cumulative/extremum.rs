@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// and of the extremum before it, which are the derivatives of `maximum` and `minimum`.
 fn chosen_tangent(x: &Array, y: &Array, dx: &Array, along: Along) -> Array {
     let before = predecessors(y, along.axis, along.reverse, 0.0);
-    let places = broadcasted_iota(DType::I32, x.shape(), along.axis);
+    let positions = broadcasted_iota(DType::I32, x.shape(), along.axis);
     let first = if along.reverse { x.shape()[along.axis].saturating_sub(1) } else { 0 };
-    let (is_first, is_own) = (eq(places, first), eq(x, y));
+    let (is_first, is_own) = (eq(positions, first), eq(x, y));
     let [none, half, all] = [0.0, 0.5, 1.0].map(|share| full_like(x, share));
     // The comparison tests only for the element itself: a compiler that computes `x` or `y` twice
     // may round them differently. In all other cases the extremum is the previous one, which does
@@ -226,16 +226,18 @@ fn exemplar(running: impl Primitive, x: Sample, differentiable: bool) -> Exempla
 impl Registered for Cummax {
     const NAME: &'static str = "cummax";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(axis, reverse, x, smooth)| exemplar(Cummax { axis, reverse }, x, smooth);
-        samples().into_iter().map(of).collect()
+        let exemplar_of =
+            |(axis, reverse, x, smooth)| exemplar(Cummax { axis, reverse }, x, smooth);
+        samples().into_iter().map(exemplar_of).collect()
     }
 }
 
 impl Registered for Cummin {
     const NAME: &'static str = "cummin";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(axis, reverse, x, smooth)| exemplar(Cummin { axis, reverse }, x, smooth);
-        samples().into_iter().map(of).collect()
+        let exemplar_of =
+            |(axis, reverse, x, smooth)| exemplar(Cummin { axis, reverse }, x, smooth);
+        samples().into_iter().map(exemplar_of).collect()
     }
 }
 

@@ -91,8 +91,8 @@ pub(super) fn lower_loop(
     let end = ctx.constant(&size.to_string(), &index);
     let final_place = ctx.constant(&(size - 1).to_string(), &index);
     let sizes = format!("slice_sizes = {}", i64_array(&dims));
-    let row_at = |ctx: &mut LowerCtx<'_>, x: &Value, place: &Value| {
-        let mut starts = vec![x.clone(), place.clone()];
+    let row_at = |ctx: &mut LowerCtx<'_>, x: &Value, position: &Value| {
+        let mut starts = vec![x.clone(), position.clone()];
         starts.resize(1 + dims.len(), zero.clone());
         let element = ctx.op_as("dynamic_slice", &starts, &sizes, &row);
         convert(ctx, &element, carry)
@@ -107,16 +107,16 @@ pub(super) fn lower_loop(
     let (outside, arguments) = ctx.open_region(&types);
     let less = "comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>";
     let pair = [arguments[0].clone(), end];
-    let go_on = ctx.op_as("compare", &pair, less, &index.with_element("i1"));
-    let condition = ctx.close_region(outside, &[go_on]);
+    let has_open_terms = ctx.op_as("compare", &pair, less, &index.with_element("i1"));
+    let condition = ctx.close_region(outside, &[has_open_terms]);
 
     let (outside, arguments) = ctx.open_region(&types);
-    let [done, total, totals] = [0, 1, 2].map(|at| arguments[at].clone());
-    let place =
+    let [done, total, totals] = [0, 1, 2].map(|index| arguments[index].clone());
+    let position =
         if along.reverse { ctx.op("subtract", &[final_place, done.clone()]) } else { done.clone() };
-    let elements: Vec<Value> = xs.iter().map(|x| row_at(ctx, x, &place)).collect();
+    let elements: Vec<Value> = xs.iter().map(|x| row_at(ctx, x, &position)).collect();
     let total = step(ctx, &total, &elements);
-    let mut update = vec![totals, convert(ctx, &total, stored), place];
+    let mut update = vec![totals, convert(ctx, &total, stored), position];
     update.resize(2 + dims.len(), zero.clone());
     let totals = ctx.op("dynamic_update_slice", &update);
     let done = ctx.op("add", &[done, one]);

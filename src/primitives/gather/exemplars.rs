@@ -68,15 +68,15 @@ impl Registered for Gather {
     const NAME: &'static str = "gather";
     fn exemplars() -> Vec<Exemplar> {
         let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-        let places = |shape: &[usize]| Sample::uniform(DType::I32, shape, -3.0, 7.0);
+        let indices = |shape: &[usize]| Sample::uniform(DType::I32, shape, -3.0, 7.0);
         let within = |shape: &[usize]| Sample::uniform(DType::I32, shape, 0.0, 2.0);
         let mut all = Vec::new();
         for mode in [CLIP, FILL] {
-            all.push(indexed(mode, rows(), &[1, 3], [floats(&[4, 3]), places(&[4, 1])]));
-            all.push(indexed(mode, blocks(), &[2, 1], [floats(&[4, 3]), places(&[5, 2])]));
-            all.push(indexed(mode, along_axis(), &[1, 1], [floats(&[3, 4]), places(&[2, 3, 1])]));
-            all.push(indexed(mode, elements(), &[1], [floats(&[3]), places(&[0, 1])]));
-            all.push(indexed(mode, elements(), &[1], [floats(&[5]), places(&[1])]));
+            all.push(indexed(mode, rows(), &[1, 3], [floats(&[4, 3]), indices(&[4, 1])]));
+            all.push(indexed(mode, blocks(), &[2, 1], [floats(&[4, 3]), indices(&[5, 2])]));
+            all.push(indexed(mode, along_axis(), &[1, 1], [floats(&[3, 4]), indices(&[2, 3, 1])]));
+            all.push(indexed(mode, elements(), &[1], [floats(&[3]), indices(&[0, 1])]));
+            all.push(indexed(mode, elements(), &[1], [floats(&[5]), indices(&[1])]));
         }
         all.push(indexed(PROMISE, rows(), &[1, 3], [floats(&[4, 3]), within(&[5, 1])]));
         // Narrow and unsigned indices, beyond the last index and beyond their own range.
@@ -89,8 +89,8 @@ impl Registered for Gather {
         for dtype in [DType::I8, DType::U16, DType::Bool, DType::BF16, DType::C64, DType::F8E4M3FN]
         {
             let x = Sample::uniform(dtype, [3], 0.0, 2.0);
-            let places = Sample::listed(DType::I64, [3, 1], &[1.0, 3.0, -1.0]);
-            all.push(indexed(FILL, elements(), &[1], [x, places]).without_derivative());
+            let indices = Sample::listed(DType::I64, [3, 1], &[1.0, 3.0, -1.0]);
+            all.push(indexed(FILL, elements(), &[1], [x, indices]).without_derivative());
         }
         all
     }

@@ -70,9 +70,9 @@ impl Primitive for Gather {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let front = |at: usize| match axes[at] {
-            Some(from) => move_axis(&operands[at], from, 0),
-            None => operands[at].clone(),
+        let front = |index: usize| match axes[index] {
+            Some(from) => move_axis(&operands[index], from, 0),
+            None => operands[index].clone(),
         };
         let (x, indices) = (front(0), front(1));
         let numbers = &self.dimension_numbers;
@@ -413,11 +413,11 @@ mod tests {
         #[test]
         fn modes() {
             let x = f32s(&[10.0, 11.0, 12.0, 13.0]);
-            let places = Array::from_slice(&[-1i32, 3, 4, 1], [4, 1]).unwrap();
+            let indices = Array::from_slice(&[-1i32, 3, 4, 1], [4, 1]).unwrap();
             let ct = f32s(&[1.0, 2.0, 4.0, 8.0]);
             let run = |mode| {
                 let (y, pullback) =
-                    vjp(|x: &Array| gather(x, &places, &elements(), &[1], mode), &x);
+                    vjp(|x: &Array| gather(x, &indices, &elements(), &[1], mode), &x);
                 let values: Vec<f32> = y.to_vec().unwrap();
                 (values, pullback.apply(&ct).to_vec::<f32>().unwrap())
             };
@@ -432,11 +432,11 @@ mod tests {
 
         #[test]
         fn every_kind_of_dtype_has_its_fill() {
-            let places = Array::from_slice(&[1i64, 3, -1], [3, 1]).unwrap();
+            let indices = Array::from_slice(&[1i64, 3, -1], [3, 1]).unwrap();
             let filled = |dtype: DType| {
                 let ones = crate::primitives::ones([3], dtype);
                 let mode = GatherScatterMode::FillOrDrop;
-                let y = gather(&ones, &places, &elements(), &[1], mode).to_bytes().unwrap();
+                let y = gather(&ones, &indices, &elements(), &[1], mode).to_bytes().unwrap();
                 y.chunks(y.len() / 3).map(<[u8]>::to_vec).collect::<Vec<_>>()
             };
             assert_eq!(filled(DType::I8), [[1], [0x80], [0x80]]);
@@ -451,9 +451,9 @@ mod tests {
         #[test]
         fn narrow_indices_do_not_wrap() {
             let elements_300: Vec<f32> = (0..300).map(|i| i as f32).collect();
-            let places = Array::from_slice(&[-128i8, 2, 127], [3, 1]).unwrap();
+            let indices = Array::from_slice(&[-128i8, 2, 127], [3, 1]).unwrap();
             let clip = GatherScatterMode::Clip;
-            let y = gather(&f32s(&elements_300), &places, &elements(), &[1], clip);
+            let y = gather(&f32s(&elements_300), &indices, &elements(), &[1], clip);
             assert_eq!(y.to_vec::<f32>().unwrap(), [0.0, 2.0, 127.0]);
         }
     }

@@ -50,7 +50,7 @@ pub(in crate::primitives) fn ensure_dims(
     rank: usize,
 ) -> RuleResult<()> {
     ensure_shape!(
-        (1..dims.len()).all(|at| !dims[..at].contains(&dims[at]))
+        (1..dims.len()).all(|index| !dims[..index].contains(&dims[index]))
             && dims.iter().all(|&dim| dim < rank),
         "{name} {dims:?} must be distinct and lie below {rank}"
     );
@@ -153,13 +153,14 @@ impl GatherDimensionNumbers {
             sizes.rank(),
             operand.rank()
         );
-        let kept: Vec<usize> = (0..operand.rank()).filter(|&axis| self.is_kept(axis)).collect();
+        let slice_axes: Vec<usize> =
+            (0..operand.rank()).filter(|&axis| self.is_kept(axis)).collect();
         ensure_shape!(
-            kept.len() == self.offset_dims.len(),
+            slice_axes.len() == self.offset_dims.len(),
             "offset_dims {:?} are {}, slices have {} axes that are neither collapsed nor batching",
             self.offset_dims,
             self.offset_dims.len(),
-            kept.len()
+            slice_axes.len()
         );
         ensure_shape!(
             indices.size() == 0 || sizes.iter().zip(operand.iter()).all(|(a, b)| a <= b),
@@ -179,7 +180,7 @@ impl GatherDimensionNumbers {
                 sizes[axis]
             );
         }
-        let mut slice = kept.iter().map(|&axis| sizes[axis]);
+        let mut slice = slice_axes.iter().map(|&axis| sizes[axis]);
         let mut batch = indices[..indices.rank() - 1].iter().copied();
         let size = |axis: usize| {
             if self.offset_dims.contains(&axis) { slice.next() } else { batch.next() }
@@ -202,8 +203,8 @@ impl GatherDimensionNumbers {
         rank: usize,
     ) -> ShardingRule {
         let mut along = vec![Vec::new(); rank];
-        let kept = (0..operand.rank()).filter(|&axis| self.is_kept(axis));
-        for (axis, &to) in kept.zip(&self.offset_dims) {
+        let slice_axes = (0..operand.rank()).filter(|&axis| self.is_kept(axis));
+        for (axis, &to) in slice_axes.zip(&self.offset_dims) {
             if slice[axis] == operand[axis] {
                 along[to].push((0, axis));
             }
@@ -211,7 +212,7 @@ impl GatherDimensionNumbers {
         for (axis, to) in self.batch_dims(rank).into_iter().enumerate() {
             along[to].push((1, axis));
             let with = self.start_indices_batching_dims.iter().position(|&own| own == axis);
-            along[to].extend(with.map(|at| (0, self.operand_batching_dims[at])));
+            along[to].extend(with.map(|index| (0, self.operand_batching_dims[index])));
         }
         ShardingRule::one(along)
     }

@@ -82,7 +82,7 @@ impl Primitive for Eigh {
         }
         let shifted = lower_by(ctx, operands, |a| vec![shifted(&hermitian(&a[0]))])?;
         let start = lower_by(ctx, &shifted, |a| svd::start(&a[0]))?;
-        let end = lower_while(ctx, &start[1..], svd::go_on, svd::sweep_step)?;
+        let end = lower_while(ctx, &start[1..], svd::has_open_terms, svd::sweep_step)?;
         let last = [shifted[0].clone(), start[0].clone(), end[1].clone(), end[2].clone()];
         let parts = lower_by(ctx, &last, |x| svd::finish(x, false))?;
         lower_by(ctx, &[operands[0].clone(), parts[2].clone()], |x| {
@@ -129,16 +129,16 @@ impl Registered for Eigh {
     const NAME: &'static str = "eigh";
     fn exemplars() -> Vec<Exemplar> {
         let three = [2.0, 9.0, 9.0, 0.5, -1.0, 9.0, 0.3, 0.8, 4.0];
-        let of = |dtype, shape: &[usize], list: &[f64]| {
+        let exemplar = |dtype, shape: &[usize], list: &[f64]| {
             Exemplar::new(Eigh, [Sample::listed(dtype, shape, list)])
         };
         vec![
-            of(DType::F32, &[3, 3], &three),
-            of(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
+            exemplar(DType::F32, &[3, 3], &three),
+            exemplar(DType::F64, &[2, 2, 2], &[2.0, 0.0, 0.5, 1.0, 3.0, 0.0, -1.0, 0.2]),
             // The phase of complex eigenvectors is arbitrary, and finite differences see it jump.
-            of(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
-            of(DType::F32, &[0, 0], &[]),
-            of(DType::F32, &[1, 1], &[-3.0]),
+            exemplar(DType::C64, &[2, 2], &[2.0, 0.3, 0.5, -1.0]).without_derivative(),
+            exemplar(DType::F32, &[0, 0], &[]),
+            exemplar(DType::F32, &[1, 1], &[-3.0]),
         ]
     }
 }

@@ -90,7 +90,7 @@ impl Primitive for Lu {
         if results[0].size() == 0 {
             return lower_by(ctx, &start, |state| shaped(state, &shapes));
         }
-        let end = lower_while(ctx, &start, go_on, step)?;
+        let end = lower_while(ctx, &start, has_open_terms, step)?;
         lower_by(ctx, &end, |state| shaped(state, &shapes))
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -134,7 +134,7 @@ fn shaped(state: &[Array], shapes: &[Shape]) -> Vec<Array> {
     parts.map(|(part, shape)| reshape(part, shape.clone())).collect()
 }
 
-fn go_on(state: &[Array]) -> Array {
+fn has_open_terms(state: &[Array]) -> Array {
     lt(&state[0], state[2].shape()[1] as i32)
 }
 
@@ -152,10 +152,10 @@ fn step(state: &[Array]) -> Vec<Array> {
     // Swaps rows of a matrix or elements of a vector by masks, so that one program serves the
     // batch.
     let a = {
-        let (here, there) = (as_rows(&at_k, a), as_rows(&at_pivot, a));
+        let (here, at_pivot_row) = (as_rows(&at_k, a), as_rows(&at_pivot, a));
         let row_k = reduce_sum(&where_(&here, a, 0), &[1]);
-        let row_p = reduce_sum(&where_(&there, a, 0), &[1]);
-        let swapped = where_(&there, as_columns(&row_k, a), a);
+        let row_p = reduce_sum(&where_(&at_pivot_row, a, 0), &[1]);
+        let swapped = where_(&at_pivot_row, as_columns(&row_k, a), a);
         where_(&here, as_columns(&row_p, a), swapped)
     };
     let permutation = {

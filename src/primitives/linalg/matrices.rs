@@ -67,10 +67,10 @@ pub(super) fn identity(x: &Array) -> Array {
 pub(super) fn diagonal(x: &Array) -> Array {
     let (m, n) = sizes(x);
     let (row, column) = indices(x);
-    let kept = where_(&eq(row, column), x, 0);
+    let masked = where_(&eq(row, column), x, 0);
     let rank = x.rank() as isize;
     // The sum is along the longer axis.
-    crate::primitives::reduce_sum(&kept, &[if m <= n { rank - 1 } else { rank - 2 }])
+    crate::primitives::reduce_sum(&masked, &[if m <= n { rank - 1 } else { rank - 2 }])
 }
 
 /// Multiplies each row of `x` by the numbers in `d`: `[…, m, n]` with `[…, m]`.

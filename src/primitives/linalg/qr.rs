@@ -152,19 +152,19 @@ pub fn qr(a: &Array, full_matrices: bool) -> (Array, Array) {
 impl Registered for Qr {
     const NAME: &'static str = "qr";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |full_matrices, dtype, shape: &[usize]| {
+        let exemplar = |full_matrices, dtype, shape: &[usize]| {
             Exemplar::new(Qr { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
         };
         vec![
-            of(false, DType::F32, &[4, 3]),
-            of(true, DType::F64, &[2, 3, 3]),
-            of(false, DType::C64, &[3, 2]),
-            of(true, DType::F32, &[4, 2]).without_derivative(),
-            of(false, DType::F32, &[2, 3]).without_derivative(),
-            of(true, DType::C128, &[2, 3]).without_derivative(),
-            of(false, DType::F32, &[0, 0]),
-            of(true, DType::F32, &[2, 0]).without_derivative(),
-            of(false, DType::F32, &[1, 1]),
+            exemplar(false, DType::F32, &[4, 3]),
+            exemplar(true, DType::F64, &[2, 3, 3]),
+            exemplar(false, DType::C64, &[3, 2]),
+            exemplar(true, DType::F32, &[4, 2]).without_derivative(),
+            exemplar(false, DType::F32, &[2, 3]).without_derivative(),
+            exemplar(true, DType::C128, &[2, 3]).without_derivative(),
+            exemplar(false, DType::F32, &[0, 0]),
+            exemplar(true, DType::F32, &[2, 0]).without_derivative(),
+            exemplar(false, DType::F32, &[1, 1]),
         ]
     }
 }

@@ -51,11 +51,11 @@ impl Primitive for Svd {
         let (m, n) = (a.shape[rank - 2], a.shape[rank - 1]);
         let k = m.min(n);
         let batch = a.shape.remove(rank - 1).remove(rank - 2);
-        let of =
+        let exemplar =
             |rows, columns| a.with_shape(batch.insert(rank - 2, columns).insert(rank - 2, rows));
         let (left, right) = if self.full_matrices { (m, n) } else { (k, k) };
         let s = Aval { dtype: a.dtype.real(), ..a.with_shape(batch.insert(rank - 2, k)) };
-        Ok(vec![of(m, left), s, of(right, n)])
+        Ok(vec![exemplar(m, left), s, exemplar(right, n)])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (m, n) = sizes(&primals[0]);
@@ -123,7 +123,7 @@ impl Primitive for Svd {
         }
         let full = self.full_matrices;
         let start = lower_by(ctx, operands, |a| start(&a[0]))?;
-        let end = lower_while(ctx, &start[1..], go_on, sweep_step)?;
+        let end = lower_while(ctx, &start[1..], has_open_terms, sweep_step)?;
         let last = [operands[0].clone(), start[0].clone(), end[1].clone(), end[2].clone()];
         lower_by(ctx, &last, |x| finish(x, full))
     }
@@ -156,7 +156,7 @@ pub(super) fn start(a: &Array) -> Vec<Array> {
 const SWEEPS: i32 = 60;
 
 /// Tests `[steps done, steps since a rotation]`: continues until a whole sweep rotated nothing.
-pub(super) fn go_on(state: &[Array]) -> Array {
+pub(super) fn has_open_terms(state: &[Array]) -> Array {
     let steps = rounds(&state[1]);
     let done = reshape(&slice_in_dim(&state[0], 0, 1, 1, 0), []);
     let idle = reshape(&slice_in_dim(&state[0], 1, 2, 1, 0), []);
@@ -238,8 +238,8 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let rotations = reduce_sum(&real(&mul(v, conj(v))), &axis);
     let key = where_(&gt(&rotations, 0.5), neg(&lengths), f64::INFINITY);
     let rank = columns.rank();
-    let place = broadcasted_iota(DType::I32, key.shape().clone(), rank - 2);
-    let order = sort_multi(&[&key, &place], -1, 1).swap_remove(1);
+    let position = broadcasted_iota(DType::I32, key.shape().clone(), rank - 2);
+    let order = sort_multi(&[&key, &position], -1, 1).swap_remove(1);
     // A permutation as a matrix: column j of the product is column order[j].
     let spread = as_columns(&order, &square_over(&order));
     let row = broadcasted_iota(DType::I32, spread.shape().clone(), rank - 2);
@@ -293,20 +293,20 @@ pub fn svd(a: &Array, full_matrices: bool) -> (Array, Array, Array) {
 impl Registered for Svd {
     const NAME: &'static str = "svd";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |full_matrices, dtype, shape: &[usize]| {
+        let exemplar = |full_matrices, dtype, shape: &[usize]| {
             Exemplar::new(Svd { full_matrices }, [Sample::uniform(dtype, shape, -2.0, 2.0)])
         };
         vec![
-            of(false, DType::F32, &[4, 3]),
-            of(false, DType::F64, &[2, 2, 3]),
-            of(true, DType::F64, &[3, 3]),
+            exemplar(false, DType::F32, &[4, 3]),
+            exemplar(false, DType::F64, &[2, 2, 3]),
+            exemplar(true, DType::F64, &[3, 3]),
             // The phase of complex vectors is arbitrary, and finite differences see it jump.
-            of(false, DType::C64, &[3, 2]).without_derivative(),
-            of(true, DType::F32, &[4, 2]).without_derivative(),
-            of(true, DType::F32, &[2, 4]).without_derivative(),
-            of(false, DType::F32, &[0, 3]),
-            of(true, DType::F32, &[3, 0]).without_derivative(),
-            of(false, DType::F32, &[1, 1]),
+            exemplar(false, DType::C64, &[3, 2]).without_derivative(),
+            exemplar(true, DType::F32, &[4, 2]).without_derivative(),
+            exemplar(true, DType::F32, &[2, 4]).without_derivative(),
+            exemplar(false, DType::F32, &[0, 3]),
+            exemplar(true, DType::F32, &[3, 0]).without_derivative(),
+            exemplar(false, DType::F32, &[1, 1]),
             Exemplar::new(
                 Svd { full_matrices: false },
                 [Sample::listed(DType::F32, [3, 3], &[0.0])],

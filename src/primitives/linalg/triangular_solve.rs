@@ -185,7 +185,7 @@ impl Registered for TriangularSolve {
         let many =
             |dtype| Sample::listed(dtype, [2, 2, 2], &[2.0, 0.5, -0.3, 1.5, 0.7, 0.2, -0.1, 3.0]);
         let numbers = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -1.0, 1.0);
-        let of = |left_side, lower, transpose_a, unit_diagonal| TriangularSolve {
+        let exemplar = |left_side, lower, transpose_a, unit_diagonal| TriangularSolve {
             left_side,
             lower,
             transpose_a,
@@ -194,16 +194,28 @@ impl Registered for TriangularSolve {
         use TransposeA::{Adjoint, NoTranspose, Transpose};
         let (f32, f64, c64) = (DType::F32, DType::F64, DType::C64);
         vec![
-            Exemplar::new(of(true, true, NoTranspose, false), [matrix(f32), numbers(f32, &[3, 2])]),
-            Exemplar::new(of(false, true, Transpose, false), [matrix(f64), numbers(f64, &[2, 3])]),
-            Exemplar::new(of(true, false, Adjoint, true), [matrix(c64), numbers(c64, &[3, 1])]),
             Exemplar::new(
-                of(false, false, NoTranspose, true),
+                exemplar(true, true, NoTranspose, false),
+                [matrix(f32), numbers(f32, &[3, 2])],
+            ),
+            Exemplar::new(
+                exemplar(false, true, Transpose, false),
+                [matrix(f64), numbers(f64, &[2, 3])],
+            ),
+            Exemplar::new(
+                exemplar(true, false, Adjoint, true),
+                [matrix(c64), numbers(c64, &[3, 1])],
+            ),
+            Exemplar::new(
+                exemplar(false, false, NoTranspose, true),
                 [many(f32), numbers(f32, &[2, 1, 2])],
             ),
-            Exemplar::new(of(true, true, Transpose, true), [many(f64), numbers(f64, &[2, 2, 0])]),
             Exemplar::new(
-                of(true, true, NoTranspose, false),
+                exemplar(true, true, Transpose, true),
+                [many(f64), numbers(f64, &[2, 2, 0])],
+            ),
+            Exemplar::new(
+                exemplar(true, true, NoTranspose, false),
                 [numbers(f32, &[0, 0]), numbers(f32, &[0, 2])],
             ),
         ]

@@ -1,6 +1,6 @@
 //! Index of the largest or smallest element.
 
-use super::axes::{compare, highest, lowest, rule_of_kept};
+use super::axes::{compare, highest, lowest, reduction_rule};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleError, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1, trace,
@@ -62,14 +62,14 @@ fn lower_arg(
     let tie = ctx.op("and", &[equal, earlier]);
     let take_index = ctx.op("or", &[take.clone(), tie]);
     let best = ctx.op_as("select", &[take, x0.clone(), x1.clone()], "", &element);
-    let place = ctx.op_as("select", &[take_index, i0.clone(), i1.clone()], "", &index);
-    let region = ctx.close_region(outside, &[best, place]);
-    let places = result.stablehlo();
-    let elements = places.with_element(x.ty().element());
+    let index_value = ctx.op_as("select", &[take_index, i0.clone(), i1.clone()], "", &index);
+    let region = ctx.close_region(outside, &[best, index_value]);
+    let index_type = result.stablehlo();
+    let elements = index_type.with_element(x.ty().element());
     let dimensions = format!("dimensions = {}", i64_array([axis]));
     let operands = [x.clone(), indices, initial, zero];
     let mut results =
-        ctx.op_full("reduce", &operands, &dimensions, vec![region], &[elements, places]);
+        ctx.op_full("reduce", &operands, &dimensions, vec![region], &[elements, index_type]);
     Ok(vec![results.swap_remove(1)])
 }
 
@@ -115,8 +115,8 @@ impl Primitive for ArgMax {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
-        if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
-            return found;
+        if let Some(lowered) = lower_two_bits(ctx, operands, results, by_bytes) {
+            return lowered;
         }
         let x = &operands[0];
         let dtype = element_dtype(x);
@@ -132,7 +132,7 @@ impl Primitive for ArgMax {
 
 impl Spmd for ArgMax {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &[self.axis]))
+        Some(reduction_rule(operands[0].rank(), &[self.axis]))
     }
 }
 
@@ -189,8 +189,8 @@ impl Primitive for ArgMin {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let by_bytes = |operands: &[Array]| vec![bind1(self.clone(), [&operands[0]])];
-        if let Some(found) = lower_two_bits(ctx, operands, results, by_bytes) {
-            return found;
+        if let Some(lowered) = lower_two_bits(ctx, operands, results, by_bytes) {
+            return lowered;
         }
         let x = &operands[0];
         let dtype = element_dtype(x);
@@ -206,7 +206,7 @@ impl Primitive for ArgMin {
 
 impl Spmd for ArgMin {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &[self.axis]))
+        Some(reduction_rule(operands[0].rank(), &[self.axis]))
     }
 }
 
@@ -237,16 +237,16 @@ fn samples() -> Vec<(usize, DType, Sample)> {
 impl Registered for ArgMax {
     const NAME: &'static str = "argmax";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(axis, index_dtype, x)| Exemplar::new(ArgMax { axis, index_dtype }, [x]);
-        samples().into_iter().map(of).collect()
+        let exemplar_of = |(axis, index_dtype, x)| Exemplar::new(ArgMax { axis, index_dtype }, [x]);
+        samples().into_iter().map(exemplar_of).collect()
     }
 }
 
 impl Registered for ArgMin {
     const NAME: &'static str = "argmin";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(axis, index_dtype, x)| Exemplar::new(ArgMin { axis, index_dtype }, [x]);
-        samples().into_iter().map(of).collect()
+        let exemplar_of = |(axis, index_dtype, x)| Exemplar::new(ArgMin { axis, index_dtype }, [x]);
+        samples().into_iter().map(exemplar_of).collect()
     }
 }
 

@@ -23,13 +23,13 @@ pub(super) fn shifted(axes: &[usize]) -> Vec<usize> {
 }
 
 /// Returns, for each result axis of a reduction over `axes`, the operand axis.
-pub(super) fn kept(rank: usize, axes: &[usize]) -> Vec<usize> {
+pub(super) fn remaining_axes(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
 }
 
 /// Returns the sharding rule of a reduction over `axes`: the other axes correspond.
-pub(super) fn rule_of_kept(rank: usize, axes: &[usize]) -> ShardingRule {
-    ShardingRule::moved(kept(rank, axes).into_iter().map(Some))
+pub(super) fn reduction_rule(rank: usize, axes: &[usize]) -> ShardingRule {
+    ShardingRule::moved(remaining_axes(rank, axes).into_iter().map(Some))
 }
 
 /// Writes a `stablehlo.reduce` whose body combines two scalars.

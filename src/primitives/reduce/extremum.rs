@@ -1,7 +1,8 @@
 //! Largest and smallest element along axes.
 
 use super::axes::{
-    compare, highest, kept, lower_reduce, lowest, reduced, resolve_axes, rule_of_kept, shifted,
+    compare, highest, lower_reduce, lowest, reduced, reduction_rule, remaining_axes, resolve_axes,
+    shifted,
 };
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
@@ -44,7 +45,7 @@ pub(in crate::primitives) fn choose(
 /// Returns the tangent of an extremum `y` of `x`: the mean of the tangents where `x` equals it, so
 /// that ties share the gradient.
 fn chosen_tangent(x: &Array, y: &Array, dx: &Array, axes: &[usize]) -> Array {
-    let everywhere = broadcast_in_dim(y, x.shape(), &kept(x.rank(), axes));
+    let everywhere = broadcast_in_dim(y, x.shape(), &remaining_axes(x.rank(), axes));
     let chosen = convert_element_type(&eq(x, &everywhere), x.dtype());
     let axes: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
     let count = super::reduce_sum(&chosen, &axes);
@@ -119,7 +120,7 @@ impl Primitive for ReduceMax {
 
 impl Spmd for ReduceMax {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 
@@ -191,7 +192,7 @@ impl Primitive for ReduceMin {
 
 impl Spmd for ReduceMin {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Logical and bitwise reductions.
 
-use super::axes::{lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
+use super::axes::{lower_reduce, reduced, reduction_rule, resolve_axes, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
@@ -85,7 +85,7 @@ impl Primitive for ReduceAnd {
 
 impl Spmd for ReduceAnd {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 
@@ -156,7 +156,7 @@ impl Primitive for ReduceOr {
 
 impl Spmd for ReduceOr {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 
@@ -227,7 +227,7 @@ impl Primitive for ReduceXor {
 
 impl Spmd for ReduceXor {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Product along axes.
 
-use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
+use super::axes::{lower_reduce, reduced, reduction_rule, remaining_axes, resolve_axes, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
@@ -31,7 +31,7 @@ pub struct ReduceProd {
 /// Returns the tangent of the product along `axes`. Halves are multiplied pairwise, each with its
 /// tangent, so that nothing is divided by an element.
 fn product_tangent(x: &Array, dx: &Array, axes: &[usize]) -> Array {
-    let rest = kept(x.rank(), axes);
+    let rest = remaining_axes(x.rank(), axes);
     let order: Vec<usize> = axes.iter().chain(&rest).copied().collect();
     let n: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
     let mut shape = vec![n];
@@ -104,7 +104,7 @@ impl Primitive for ReduceProd {
 
 impl Spmd for ReduceProd {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sum along axes.
 
-use super::axes::{kept, lower_reduce, reduced, resolve_axes, rule_of_kept, shifted};
+use super::axes::{lower_reduce, reduced, reduction_rule, remaining_axes, resolve_axes, shifted};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleResult, Sample, Scalar, ShardingRule, Spmd, Tangent, bind1,
@@ -60,7 +60,7 @@ impl Primitive for ReduceSum {
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let shape = &operands[0].aval().shape;
-        let kept = kept(shape.rank(), &self.axes);
+        let kept = remaining_axes(shape.rank(), &self.axes);
         Ok(vec![Some(broadcast_in_dim(one_cotangent(cts)?, shape, &kept).into())])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {
@@ -70,7 +70,7 @@ impl Primitive for ReduceSum {
 
 impl Spmd for ReduceSum {
     fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
-        Some(rule_of_kept(operands[0].rank(), &self.axes))
+        Some(reduction_rule(operands[0].rank(), &self.axes))
     }
 }
 

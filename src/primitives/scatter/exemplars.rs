@@ -71,25 +71,25 @@ impl Registered for Scatter {
     const NAME: &'static str = "scatter";
     fn exemplars() -> Vec<Exemplar> {
         let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
-        let places = |shape: &[usize]| Sample::uniform(DType::I32, shape, -2.0, 6.0);
+        let indices = |shape: &[usize]| Sample::uniform(DType::I32, shape, -2.0, 6.0);
         let distinct = Sample::listed(DType::I32, [4, 1], &[3.0, -1.0, 0.0, 5.0]);
         let case = |combiner, mode, numbers| Case { combiner, mode, numbers, unique: false };
         let mut all = Vec::new();
         for (combiner, mode) in
             [(Combiner::Update, CLIP), (Combiner::Add, FILL), (Combiner::Max, FILL)]
         {
-            let operands = [floats(&[4, 3]), places(&[5, 1]), floats(&[5, 3])];
+            let operands = [floats(&[4, 3]), indices(&[5, 1]), floats(&[5, 3])];
             all.push(case(combiner, mode, rows()).on(operands));
         }
-        let operands = [floats(&[4, 3]), places(&[5, 2]), floats(&[2, 5, 1])];
+        let operands = [floats(&[4, 3]), indices(&[5, 2]), floats(&[2, 5, 1])];
         all.push(case(Combiner::Update, FILL, blocks()).on(operands));
         for combiner in [Combiner::Add, Combiner::Min] {
-            let operands = [floats(&[3, 4]), places(&[2, 3, 1]), floats(&[2, 3])];
+            let operands = [floats(&[3, 4]), indices(&[2, 3, 1]), floats(&[2, 3])];
             all.push(case(combiner, CLIP, along_axis()).on(operands));
         }
-        let operands = [floats(&[3]), places(&[0, 1]), floats(&[0])];
+        let operands = [floats(&[3]), indices(&[0, 1]), floats(&[0])];
         all.push(case(Combiner::Add, FILL, elements()).on(operands));
-        let operands = [floats(&[3]), places(&[1]), floats(&[])];
+        let operands = [floats(&[3]), indices(&[1]), floats(&[])];
         all.push(case(Combiner::Update, CLIP, elements()).on(operands));
         // Narrow and unsigned indices, beyond the last index and beyond their own range.
         let bytes = Sample::listed(DType::I8, [3, 1], &[-128.0, 2.0, 127.0]);
@@ -114,7 +114,7 @@ impl Registered for Scatter {
         // Integers: without unique indices a product has no derivative in its updates.
         let integers = |shape: &[usize]| Sample::uniform(DType::I32, shape, -9.0, 9.0);
         let product = case(Combiner::Mul, CLIP, rows());
-        all.push(product.on([integers(&[4, 3]), places(&[5, 1]), integers(&[5, 3])]));
+        all.push(product.on([integers(&[4, 3]), indices(&[5, 1]), integers(&[5, 3])]));
         for (combiner, dtype) in [
             (Combiner::Min, DType::I64),
             (Combiner::Max, DType::BF16),

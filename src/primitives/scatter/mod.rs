@@ -399,9 +399,9 @@ mod tests {
 
         #[track_caller]
         fn check(combiner: Combiner, mode: GatherScatterMode, expected: Expected) {
-            let places = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
+            let indices = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
             let f = |(x, updates): &(Array, Array)| {
-                scatter(x, &places, updates, combiner, &elements(), mode)
+                scatter(x, &indices, updates, combiner, &elements(), mode)
             };
             let primals = (f32s(&[10.0, 11.0, 12.0, 13.0]), f32s(&[13.0, 2.0, 13.0, 5.0, 7.0]));
             let directions = (f32s(&[1.0, 2.0, 3.0, 4.0]), f32s(&[10.0, 20.0, 30.0, 40.0, 50.0]));
@@ -486,11 +486,11 @@ mod tests {
 
         #[test]
         fn a_product_with_overlapping_updates_has_no_derivative_in_them() {
-            let places = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
+            let indices = Array::from_slice(&[3i32, 0, 3, -1, 4], [5, 1]).unwrap();
             let x = f32s(&[10.0, 11.0, 12.0, 13.0]);
             let updates = f32s(&[13.0, 2.0, 13.0, 5.0, 7.0]);
             let times = |updates: &Array| {
-                scatter(&x, &places, updates, Combiner::Mul, &elements(), GatherScatterMode::Clip)
+                scatter(&x, &indices, updates, Combiner::Mul, &elements(), GatherScatterMode::Clip)
             };
             assert_eq!(times(&updates).to_vec::<f32>().unwrap(), [100.0, 11.0, 12.0, 15379.0]);
             let error = crate::catch(|| jvp(times, &updates, &updates)).unwrap_err().to_string();

@@ -204,7 +204,7 @@ pub fn dynamic_index_in_dim_with(
 impl Registered for DynamicSlice {
     const NAME: &'static str = "dynamic_slice";
     fn exemplars() -> Vec<Exemplar> {
-        let at = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
+        let exemplar = |sizes: &[usize], x: Sample, dtype, starts: &[f64]| {
             let starts = starts.iter().map(|&start| match dtype {
                 // Starts that are negative, in range and out of range, different in each example of
                 // a batch.
@@ -216,13 +216,13 @@ impl Registered for DynamicSlice {
         };
         let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
         vec![
-            at(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
-            at(&[2], floats(&[3]), DType::U8, &[200.0]),
-            at(&[3], floats(&[300]), DType::I8, &[100.0]),
-            at(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
-            at(&[0], floats(&[3]), DType::U64, &[1.0]),
-            at(&[], floats(&[]), DType::I32, &[]),
-            at(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
+            exemplar(&[2, 1], floats(&[4, 3]), DType::I32, &[2.0, 1.0]),
+            exemplar(&[2], floats(&[3]), DType::U8, &[200.0]),
+            exemplar(&[3], floats(&[300]), DType::I8, &[100.0]),
+            exemplar(&[1, 2], floats(&[2, 2]), DType::I64, &[1.0, 0.0]),
+            exemplar(&[0], floats(&[3]), DType::U64, &[1.0]),
+            exemplar(&[], floats(&[]), DType::I32, &[]),
+            exemplar(&[1], Sample::uniform(DType::C64, [3], -1.0, 1.0), DType::I32, &[1.0]),
         ]
     }
 }

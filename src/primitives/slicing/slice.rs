@@ -67,12 +67,12 @@ impl Primitive for Slice {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = axes[0].unwrap_or(0);
+        let batch_axis = axes[0].unwrap_or(0);
         let mut whole = self.clone();
-        whole.start_indices.insert(at, 0);
-        whole.limit_indices.insert(at, axis.size);
-        whole.strides.insert(at, 1);
-        Ok(batched(bind1(whole, [&operands[0]]), at))
+        whole.start_indices.insert(batch_axis, 0);
+        whole.limit_indices.insert(batch_axis, axis.size);
+        whole.strides.insert(batch_axis, 1);
+        Ok(batched(bind1(whole, [&operands[0]]), batch_axis))
     }
     fn lower(
         &self,
@@ -146,7 +146,7 @@ pub fn slice_in_dim(x: &Array, start: isize, limit: isize, stride: usize, axis: 
         let size = x.shape()[axis];
         let position = |index: isize| {
             let from_the_front = if index < 0 { index + size as isize } else { index };
-            usize::try_from(from_the_front).ok().filter(|&at| at <= size)
+            usize::try_from(from_the_front).ok().filter(|&batch_axis| batch_axis <= size)
         };
         position(start).zip(position(limit)).map(|range| (axis, range)).ok_or_else(|| {
             RuleError::shape(format!(

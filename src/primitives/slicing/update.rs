@@ -200,7 +200,7 @@ pub(super) fn starts_along(start: Like<'_>, axis: usize, rank: usize) -> Vec<Sta
 impl Registered for DynamicUpdateSlice {
     const NAME: &'static str = "dynamic_update_slice";
     fn exemplars() -> Vec<Exemplar> {
-        let at = |dtype, shape: &[usize], update: &[usize], index: DType, starts: &[f64]| {
+        let exemplar = |dtype, shape: &[usize], update: &[usize], index: DType, starts: &[f64]| {
             let arrays = [shape, update].map(|shape| Sample::uniform(dtype, shape, -1.0, 1.0));
             let starts = starts.iter().map(|&start| match index {
                 DType::I32 => Sample::uniform(index, [], -2.0, start + 2.0),
@@ -209,12 +209,12 @@ impl Registered for DynamicUpdateSlice {
             Exemplar::new(DynamicUpdateSlice, arrays.into_iter().chain(starts))
         };
         vec![
-            at(DType::F32, &[4, 3], &[2, 2], DType::I32, &[2.0, 1.0]),
-            at(DType::F32, &[3], &[2], DType::U8, &[200.0]),
-            at(DType::F32, &[3], &[0], DType::I64, &[1.0]),
-            at(DType::F32, &[], &[], DType::I32, &[]),
-            at(DType::C64, &[3], &[1], DType::I32, &[1.0]),
-            at(DType::I32, &[2, 2], &[2, 1], DType::U32, &[0.0, 1.0]),
+            exemplar(DType::F32, &[4, 3], &[2, 2], DType::I32, &[2.0, 1.0]),
+            exemplar(DType::F32, &[3], &[2], DType::U8, &[200.0]),
+            exemplar(DType::F32, &[3], &[0], DType::I64, &[1.0]),
+            exemplar(DType::F32, &[], &[], DType::I32, &[]),
+            exemplar(DType::C64, &[3], &[1], DType::I32, &[1.0]),
+            exemplar(DType::I32, &[2, 2], &[2, 1], DType::U32, &[0.0, 1.0]),
         ]
     }
 }

@@ -85,10 +85,10 @@ const FAR: [f64; 25] = [
 /// Reference: Clenshaw, "A note on the summation of Chebyshev series", 1955.
 fn chebyshev(t: &Array, coefficients: &[f64]) -> Array {
     let smallest = t.dtype().epsilon() / 16.0;
-    let kept = coefficients.iter().rposition(|c| c.abs() > smallest).unwrap_or(0);
+    let last = coefficients.iter().rposition(|c| c.abs() > smallest).unwrap_or(0);
     let twice = mul(t, full_like(t, 2.0));
     let (mut next, mut after) = (full_like(t, 0.0), full_like(t, 0.0));
-    for &c in coefficients[1..=kept].iter().rev() {
+    for &c in coefficients[1..=last].iter().rev() {
         let this = add(sub(mul(&twice, &next), &after), full_like(t, c));
         (next, after) = (this, next);
     }
@@ -215,17 +215,17 @@ fn slope_of_i1e(x: &Array, y: &Array) -> Array {
 }
 
 fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
-    let of = |x: Sample| Exemplar::new(primitive.clone(), [x]);
+    let exemplar = |x: Sample| Exemplar::new(primitive.clone(), [x]);
     let edges = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 8.0, -1e30, 1e-30];
     vec![
-        of(Sample::uniform(DType::F32, [2, 3], 0.5, 7.0)),
-        of(Sample::uniform(DType::F64, [3], -30.0, -9.0)),
-        of(Sample::uniform(DType::BF16, [], -4.0, 4.0)),
-        of(Sample::uniform(DType::F16, [0, 2], -4.0, 4.0)),
-        of(Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)),
+        exemplar(Sample::uniform(DType::F32, [2, 3], 0.5, 7.0)),
+        exemplar(Sample::uniform(DType::F64, [3], -30.0, -9.0)),
+        exemplar(Sample::uniform(DType::BF16, [], -4.0, 4.0)),
+        exemplar(Sample::uniform(DType::F16, [0, 2], -4.0, 4.0)),
+        exemplar(Sample::uniform(DType::F8E5M2, [2, 1], 1.0, 4.0)),
         // The second derivative is discontinuous at 0, and infinities have no finite differences.
-        of(Sample::listed(DType::F32, [8], &edges)).without_derivative(),
-        of(Sample::listed(DType::F64, [8], &edges)).without_derivative(),
+        exemplar(Sample::listed(DType::F32, [8], &edges)).without_derivative(),
+        exemplar(Sample::listed(DType::F64, [8], &edges)).without_derivative(),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The incomplete beta function.
 
 use super::gamma::lgamma;
-use super::incomplete::{away_from_zero, go_on, in_float, still_open};
+use super::incomplete::{away_from_zero, has_open_terms, in_float, unconverged};
 use crate::core::{
     Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
     bind1,
@@ -33,7 +33,7 @@ pub struct RegularizedIncompleteBeta;
 
 impl RegularizedIncompleteBeta {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let [a, b, x] = [0, 1, 2].map(|at| &primals[at]);
+        let [a, b, x] = [0, 1, 2].map(|index| &primals[index]);
         if !tangents[0].is_zero() || !tangents[1].is_zero() {
             return Err(RuleError::unsupported("has no derivative by its first two operands"));
         }
@@ -67,7 +67,7 @@ impl Elementwise for RegularizedIncompleteBeta {
     const COST: CostRule<RegularizedIncompleteBeta> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
         let beta = || RegularizedIncompleteBeta;
-        let of = |dtype, shape: &[usize]| {
+        let exemplar = |dtype, shape: &[usize]| {
             let shapes = || Sample::uniform(dtype, shape, 0.5, 5.0);
             let x = Sample::uniform(dtype, shape, 0.1, 0.9);
             // The derivatives with respect to the shapes are not implemented. The derivative with
@@ -80,10 +80,10 @@ impl Elementwise for RegularizedIncompleteBeta {
         let x = [0.5, 0.5, 0.5, 0.5, 0.0, 1.0, 0.5, 0.5];
         let listed = |list: &[f64]| Sample::listed(DType::F32, [8], list);
         vec![
-            of(DType::F32, &[2, 3]),
-            of(DType::F64, &[4]),
-            of(DType::BF16, &[]),
-            of(DType::F16, &[0, 2]),
+            exemplar(DType::F32, &[2, 3]),
+            exemplar(DType::F64, &[4]),
+            exemplar(DType::BF16, &[]),
+            exemplar(DType::F16, &[0, 2]),
             Exemplar::new(beta(), [listed(&a), listed(&b), listed(&x)]).without_derivative(),
         ]
     }
@@ -137,10 +137,10 @@ fn cases(a: &Array, b: &Array, x: &Array) -> Cases {
 
 /// Returns the operands of the fraction: exchanged where it converges faster for the other tail,
 /// and harmless where the result is known. The last array is true where they are exchanged.
-fn prepared(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
+fn harmless_operands(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
     let Cases { zero, one, nan } = cases(a, b, x);
-    let known = bitwise_or(bitwise_or(zero, one), nan);
-    let harmless = |x: &Array, value: f64| select(&known, &full_like(x, value), x);
+    let trivial = bitwise_or(bitwise_or(zero, one), nan);
+    let harmless = |x: &Array, value: f64| select(&trivial, &full_like(x, value), x);
     let (a, b, x) = (harmless(a, 1.0), harmless(b, 1.0), harmless(x, 0.0));
     let mean = div(add(&a, full_like(&a, 1.0)), add(add(&a, &b), full_like(&a, 2.0)));
     let exchanged = ge(&x, mean);
@@ -157,7 +157,7 @@ fn prepared(a: &Array, b: &Array, x: &Array) -> [Array; 4] {
 /// `d₂ₘ₊₁` and `d₂ₘ₊₂`. The state is `m`, the mask of elements that have not converged, `C`, `D`,
 /// the value so far, and the operands.
 fn two_levels(state: &[Array]) -> Vec<Array> {
-    let [m, open, c, d, value, a, b, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
+    let [m, open, c, d, value, a, b, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|index| &state[index]);
     let one = full_like(x, 1.0);
     let level = crate::primitives::shape::broadcast_to(m, x.shape());
     let next = add(&level, &one);
@@ -179,7 +179,7 @@ fn two_levels(state: &[Array]) -> Vec<Array> {
         steps.push(sub(factor, &one));
     }
     let value = select(open, &mul(value, &both), value);
-    let open = still_open(open, &[(&steps[0], &one), (&steps[1], &one)]);
+    let open = unconverged(open, &[(&steps[0], &one), (&steps[1], &one)]);
     let count = add(m, full_like(m, 1.0));
     vec![count, open, c, d, value, a.clone(), b.clone(), x.clone()]
 }
@@ -191,21 +191,21 @@ fn lower_betainc(
 ) -> RuleResult<Vec<Value>> {
     in_float(ctx, operands, dtype, |ctx, operands| {
         let begin = lower_by(ctx, operands, |operands| {
-            let [a, b, x, _] = prepared(&operands[0], &operands[1], &operands[2]);
+            let [a, b, x, _] = harmless_operands(&operands[0], &operands[1], &operands[2]);
             let one = full_like(&x, 1.0);
             let m = crate::primitives::convert_element_type(&full([], 0.0), x.dtype());
             let open = full_like(&eq(&x, &x), true);
             // Before the first level C is 1 and D is 0, so that the first denominator of D is 1.
             vec![m, open, one.clone(), full_like(&x, 0.0), one, a, b, x]
         })?;
-        let more = |state: &[Array]| go_on(&state[0], &state[1]);
+        let more = |state: &[Array]| has_open_terms(&state[0], &state[1]);
         let fraction = lower_while(ctx, &begin, more, two_levels)?;
         let mut all = operands.to_vec();
         all.push(fraction[4].clone());
         lower_by(ctx, &all, |operands| {
-            let [a, b, x] = [0, 1, 2].map(|at| &operands[at]);
+            let [a, b, x] = [0, 1, 2].map(|index| &operands[index]);
             let Cases { zero, one, nan } = cases(a, b, x);
-            let [p, q, y, exchanged] = prepared(a, b, x);
+            let [p, q, y, exchanged] = harmless_operands(a, b, x);
             let unit = full_like(x, 1.0);
             // a·Γ(a) is Γ(a + 1), even where a approaches 0.
             let beta = sub(add(lgamma(&add(&p, &unit)), lgamma(&q)), lgamma(&add(&p, &q)));
@@ -244,11 +244,11 @@ mod tests {
             Array::from_slice(elements, [elements.len()]).unwrap()
         }
 
-        fn close(found: &Array, expected: &[f64], tolerance: f64) {
-            for (found, expected) in found.to_vec::<f64>().unwrap().iter().zip(expected) {
-                let same = found == expected || found.is_nan() && expected.is_nan();
-                let near = (found - expected).abs() <= tolerance * expected.abs();
-                assert!(same || near, "{found} against {expected}");
+        fn close(result: &Array, expected: &[f64], tolerance: f64) {
+            for (result, expected) in result.to_vec::<f64>().unwrap().iter().zip(expected) {
+                let same = result == expected || result.is_nan() && expected.is_nan();
+                let near = (result - expected).abs() <= tolerance * expected.abs();
+                assert!(same || near, "{result} against {expected}");
             }
         }
 

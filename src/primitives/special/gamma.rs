@@ -179,7 +179,7 @@ impl Elementwise for Polygamma {
     const COST: CostRule<Polygamma> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
         let order = |dtype, shape: &[usize]| Sample::listed(dtype, shape, &[0.0, 1.0, 2.0, 5.0]);
-        let of = |dtype, shape: &[usize]| {
+        let exemplar = |dtype, shape: &[usize]| {
             let x = Sample::uniform(dtype, shape, 0.5, 5.0);
             // The derivative with respect to the order is not implemented. The other derivative is
             // compared with JAX.
@@ -189,11 +189,11 @@ impl Elementwise for Polygamma {
         let orders = [1.0, 1.0, 2.0, 1.0, 1.5, -1.0];
         let listed = |list: &[f64]| Sample::listed(DType::F32, [6], list);
         vec![
-            of(DType::F32, &[2, 4]),
-            of(DType::F64, &[4]),
-            of(DType::BF16, &[]),
-            of(DType::F16, &[0, 2]),
-            of(DType::F8E5M2, &[2, 1]),
+            exemplar(DType::F32, &[2, 4]),
+            exemplar(DType::F64, &[4]),
+            exemplar(DType::BF16, &[]),
+            exemplar(DType::F16, &[0, 2]),
+            exemplar(DType::F8E5M2, &[2, 1]),
             Exemplar::new(Polygamma, [listed(&orders), listed(&edges)]).without_derivative(),
         ]
     }
@@ -252,7 +252,7 @@ impl Elementwise for Zeta {
     const LOWERING: Lowering<Zeta> = Lowering::Custom(Zeta::lower);
     const COST: CostRule<Zeta> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
-        let of = |dtype, shape: &[usize]| {
+        let exemplar = |dtype, shape: &[usize]| {
             let (x, q) =
                 (Sample::uniform(dtype, shape, 1.5, 5.0), Sample::uniform(dtype, shape, 0.5, 4.0));
             // The derivative with respect to the exponent is not implemented. The other derivative
@@ -263,11 +263,11 @@ impl Elementwise for Zeta {
         let exponents = [1.0, 0.5, f64::INFINITY, f64::NAN, 2.0, 3.0];
         let starts = [1.0, 1.0, 2.0, 1.0, 0.0, -1.5];
         vec![
-            of(DType::F32, &[2, 3]),
-            of(DType::F64, &[4]),
-            of(DType::BF16, &[]),
-            of(DType::F16, &[0, 2]),
-            of(DType::F8E5M2, &[2, 1]),
+            exemplar(DType::F32, &[2, 3]),
+            exemplar(DType::F64, &[4]),
+            exemplar(DType::BF16, &[]),
+            exemplar(DType::F16, &[0, 2]),
+            exemplar(DType::F8E5M2, &[2, 1]),
             Exemplar::new(Zeta, [listed(&exponents), listed(&starts)]).without_derivative(),
         ]
     }
@@ -325,11 +325,11 @@ mod tests {
         #[test]
         fn slopes_of_zeta_are_differences() {
             let q = Array::from_slice(&[0.7f64, 1.0, 2.5], [3]).unwrap();
-            let at = |q: &Array| zeta(full_like(q, 2.5), q);
-            let slopes = grad(|q: &Array| reduce_sum(&at(q), &[0]))(&q).to_vec::<f64>().unwrap();
+            let index = |q: &Array| zeta(full_like(q, 2.5), q);
+            let slopes = grad(|q: &Array| reduce_sum(&index(q), &[0]))(&q).to_vec::<f64>().unwrap();
             let step = full_like(&q, 1e-5);
-            let above = at(&add(&q, &step)).to_vec::<f64>().unwrap();
-            let below = at(&add(&q, neg(&step))).to_vec::<f64>().unwrap();
+            let above = index(&add(&q, &step)).to_vec::<f64>().unwrap();
+            let below = index(&add(&q, neg(&step))).to_vec::<f64>().unwrap();
             for ((slope, above), below) in slopes.iter().zip(above).zip(below) {
                 assert!((slope - (above - below) / 2e-5).abs() < 1e-6 * slope.abs());
             }

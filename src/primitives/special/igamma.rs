@@ -1,7 +1,7 @@
 //! Incomplete gamma functions.
 
 use super::gamma::lgamma;
-use super::incomplete::{Wanted, lower_incomplete};
+use super::incomplete::{Quantity, lower_incomplete};
 use crate::core::{
     Array, Aval, DType, Exemplar, JvpResult, LowerCtx, Primitive, RuleError, RuleResult, Sample,
     Tangent, bind1,
@@ -41,7 +41,7 @@ impl Igamma {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        lower_incomplete(ctx, Wanted::Lower, operands, results[0].dtype)
+        lower_incomplete(ctx, Quantity::Lower, operands, results[0].dtype)
     }
 }
 
@@ -97,7 +97,7 @@ impl Igammac {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        lower_incomplete(ctx, Wanted::Upper, operands, results[0].dtype)
+        lower_incomplete(ctx, Quantity::Upper, operands, results[0].dtype)
     }
 }
 
@@ -155,7 +155,7 @@ impl IgammaGradA {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        lower_incomplete(ctx, Wanted::ByShape, operands, results[0].dtype)
+        lower_incomplete(ctx, Quantity::ByShape, operands, results[0].dtype)
     }
 }
 
@@ -201,7 +201,7 @@ impl RandomGammaGrad {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        lower_incomplete(ctx, Wanted::Sample, operands, results[0].dtype)
+        lower_incomplete(ctx, Quantity::Sample, operands, results[0].dtype)
     }
 }
 
@@ -230,7 +230,7 @@ pub fn random_gamma_grad(a: impl ArrayLike, x: impl ArrayLike) -> Array {
 /// Second derivatives with respect to the shape are not implemented. First derivatives are compared
 /// with differences below, and with JAX.
 fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
-    let of = |dtype, shape: &[usize], shapes: (f64, f64), points: (f64, f64)| {
+    let exemplar = |dtype, shape: &[usize], shapes: (f64, f64), points: (f64, f64)| {
         let a = Sample::uniform(dtype, shape, shapes.0, shapes.1);
         let x = Sample::uniform(dtype, shape, points.0, points.1);
         Exemplar::new(primitive.clone(), [a, x]).without_derivative()
@@ -241,10 +241,10 @@ fn samples(primitive: impl Primitive + Clone) -> Vec<Exemplar> {
     let listed = |list: &[f64]| Sample::listed(DType::F32, [10], list);
     vec![
         // The series is used for some elements and the fraction for others.
-        of(DType::F32, &[2, 3], (0.5, 6.0), (0.2, 9.0)),
-        of(DType::F64, &[3], (0.5, 6.0), (0.2, 9.0)),
-        of(DType::BF16, &[], (1.0, 2.0), (1.0, 2.0)),
-        of(DType::F16, &[0, 2], (1.0, 2.0), (1.0, 2.0)),
+        exemplar(DType::F32, &[2, 3], (0.5, 6.0), (0.2, 9.0)),
+        exemplar(DType::F64, &[3], (0.5, 6.0), (0.2, 9.0)),
+        exemplar(DType::BF16, &[], (1.0, 2.0), (1.0, 2.0)),
+        exemplar(DType::F16, &[0, 2], (1.0, 2.0), (1.0, 2.0)),
         Exemplar::new(primitive.clone(), [listed(&a), listed(&x)]).without_derivative(),
     ]
 }
@@ -273,11 +273,11 @@ mod tests {
             Array::from_slice(elements, [elements.len()]).unwrap()
         }
 
-        fn close(found: &Array, expected: &[f64], tolerance: f64) {
-            for (found, expected) in found.to_vec::<f64>().unwrap().iter().zip(expected) {
-                let same = found == expected || found.is_nan() && expected.is_nan();
-                let near = (found - expected).abs() <= tolerance * expected.abs();
-                assert!(same || near, "{found} against {expected}");
+        fn close(result: &Array, expected: &[f64], tolerance: f64) {
+            for (result, expected) in result.to_vec::<f64>().unwrap().iter().zip(expected) {
+                let same = result == expected || result.is_nan() && expected.is_nan();
+                let near = (result - expected).abs() <= tolerance * expected.abs();
+                assert!(same || near, "{result} against {expected}");
             }
         }
 

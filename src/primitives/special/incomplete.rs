@@ -21,7 +21,7 @@ const ITERATIONS: f64 = 1e5;
 
 /// A function of `P(a, x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Quantity {
     /// `P(a, x)`.
     Lower,
     /// `1 - P(a, x)`.
@@ -69,15 +69,15 @@ struct Cases {
     fraction: Array,
 }
 
-fn cases(a: &Array, x: &Array, wanted: Wanted) -> Cases {
+fn cases(a: &Array, x: &Array, quantity: Quantity) -> Cases {
     let is = |x: &Array, value: f64| eq(x, full_like(x, value));
     let inf = f64::INFINITY;
     let outside = bitwise_or(lt(a, zeros_like(a)), lt(x, zeros_like(x)));
     let outside = bitwise_or(outside, bitwise_or(ne(a, a), ne(x, x)));
     let one = full_like(x, 1.0);
     let fraction = bitwise_and(gt(x, a), bitwise_not(&lt(x, one)));
-    match wanted {
-        Wanted::Lower | Wanted::Upper => {
+    match quantity {
+        Quantity::Lower | Quantity::Upper => {
             let both = |value| bitwise_and(is(a, value), is(x, value));
             Cases {
                 zero: bitwise_or(is(x, 0.0), is(a, inf)),
@@ -86,7 +86,7 @@ fn cases(a: &Array, x: &Array, wanted: Wanted) -> Cases {
                 fraction,
             }
         }
-        Wanted::ByShape | Wanted::Sample => Cases {
+        Quantity::ByShape | Quantity::Sample => Cases {
             zero: is(x, 0.0),
             one: full_like(&fraction, false),
             nan: bitwise_or(outside, le(a, zeros_like(a))),
@@ -97,11 +97,11 @@ fn cases(a: &Array, x: &Array, wanted: Wanted) -> Cases {
 
 /// Returns the operands of the fraction or of the series, replaced by harmless values where it is
 /// not used.
-fn prepared(a: &Array, x: &Array, wanted: Wanted, fraction: bool) -> [Array; 2] {
-    let cases = cases(a, x, wanted);
+fn harmless_operands(a: &Array, x: &Array, quantity: Quantity, fraction: bool) -> [Array; 2] {
+    let cases = cases(a, x, quantity);
     let mine = if fraction { cases.fraction } else { bitwise_not(&cases.fraction) };
-    let known = bitwise_or(bitwise_or(cases.zero, cases.one), cases.nan);
-    let used = bitwise_and(mine, bitwise_not(&known));
+    let trivial = bitwise_or(bitwise_or(cases.zero, cases.one), cases.nan);
+    let used = bitwise_and(mine, bitwise_not(&trivial));
     let harmless = |x: &Array, value: f64| select(&used, x, &full_like(x, value));
     // With these values only the first term is not zero.
     [harmless(a, 1.0), harmless(x, if fraction { 2.0 } else { 0.0 })]
@@ -112,7 +112,7 @@ fn scalar(x: &Array, value: f64) -> Array {
 }
 
 /// Returns true if some element has not converged and terms are left.
-pub(crate) fn go_on(count: &Array, open: &Array) -> Array {
+pub(crate) fn has_open_terms(count: &Array, open: &Array) -> Array {
     let axes: Vec<isize> = (0..open.rank() as isize).collect();
     bitwise_and(reduce_or(open, &axes), lt(count, full_like(count, ITERATIONS)))
 }
@@ -121,7 +121,7 @@ pub(crate) fn go_on(count: &Array, open: &Array) -> Array {
 ///
 /// Converged elements do not change any more: further steps only add rounding errors, which grow in
 /// some fractions.
-pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
+pub(crate) fn unconverged(open: &Array, steps: &[(&Array, &Array)]) -> Array {
     let epsilon = |x: &Array| full_like(x, x.dtype().epsilon());
     let matters = |(step, total): &(&Array, &Array)| gt(abs(step), mul(abs(total), epsilon(step)));
     let any = steps.iter().map(matters).reduce(|a, b| bitwise_or(a, b));
@@ -135,17 +135,18 @@ pub(crate) fn still_open(open: &Array, steps: &[(&Array, &Array)]) -> Array {
 fn lower_series(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
-    wanted: Wanted,
+    quantity: Quantity,
 ) -> RuleResult<Vec<Value>> {
-    let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
+    let slope = matches!(quantity, Quantity::ByShape | Quantity::Sample);
     let begin = lower_by(ctx, operands, |operands| {
-        let [a, x] = prepared(&operands[0], &operands[1], wanted, false);
+        let [a, x] = harmless_operands(&operands[0], &operands[1], quantity, false);
         let (zero, one) = (zeros_like(&x), full_like(&x, 1.0));
         let open = full_like(&eq(&x, &x), true);
         vec![scalar(&x, 0.0), open, one.clone(), zero.clone(), one, zero, a, x]
     })?;
     let next = |state: &[Array]| {
-        let [n, open, term, h, sum, by_a, a, x] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| &state[at]);
+        let [n, open, term, h, sum, by_a, a, x] =
+            [0, 1, 2, 3, 4, 5, 6, 7].map(|index| &state[index]);
         let n = add(n, full_like(n, 1.0));
         let place = add(a, broadcast_to(&n, a.shape()));
         let term = mul(term, div(x, &place));
@@ -155,13 +156,13 @@ fn lower_series(
         let step = neg(&mul(&term, &h));
         let by_a = select(open, &add(by_a, &step), by_a);
         let open = if slope {
-            still_open(open, &[(&term, &sum), (&step, &by_a)])
+            unconverged(open, &[(&term, &sum), (&step, &by_a)])
         } else {
-            still_open(open, &[(&term, &sum)])
+            unconverged(open, &[(&term, &sum)])
         };
         vec![n, open, term, h, sum, by_a, a.clone(), x.clone()]
     };
-    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
+    let end = lower_while(ctx, &begin, |state| has_open_terms(&state[0], &state[1]), next)?;
     Ok(vec![end[4].clone(), end[5].clone()])
 }
 
@@ -173,11 +174,11 @@ fn lower_series(
 fn lower_fraction(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
-    wanted: Wanted,
+    quantity: Quantity,
 ) -> RuleResult<Vec<Value>> {
-    let slope = matches!(wanted, Wanted::ByShape | Wanted::Sample);
+    let slope = matches!(quantity, Quantity::ByShape | Quantity::Sample);
     let begin = lower_by(ctx, operands, |operands| {
-        let [a, x] = prepared(&operands[0], &operands[1], wanted, true);
+        let [a, x] = harmless_operands(&operands[0], &operands[1], quantity, true);
         let one = full_like(&x, 1.0);
         let first = add(sub(&x, &a), &one);
         let log_slope = neg(&div(&one, &first));
@@ -191,7 +192,7 @@ fn lower_fraction(
     })?;
     let next = |state: &[Array]| {
         let [k, open, c, dc, d, dd, value, by_a, a, x] =
-            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|at| &state[at]);
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|index| &state[index]);
         let k = add(k, full_like(k, 1.0));
         let level = broadcast_to(&k, a.shape());
         let one = full_like(x, 1.0);
@@ -213,49 +214,50 @@ fn lower_fraction(
         let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
         let next_by_a = select(open, &add(by_a, &log_step), by_a);
         let open = if slope {
-            still_open(open, &[(&step, &one), (&log_step, &next_by_a)])
+            unconverged(open, &[(&step, &one), (&log_step, &next_by_a)])
         } else {
-            still_open(open, &[(&step, &one)])
+            unconverged(open, &[(&step, &one)])
         };
         vec![k, open, next_c, next_dc, next_d, next_dd, next_value, next_by_a, a.clone(), x.clone()]
     };
-    let end = lower_while(ctx, &begin, |state| go_on(&state[0], &state[1]), next)?;
+    let end = lower_while(ctx, &begin, |state| has_open_terms(&state[0], &state[1]), next)?;
     Ok(vec![end[6].clone(), end[7].clone()])
 }
 
 /// Writes one of the functions of `P(a, x)`.
 pub(super) fn lower_incomplete(
     ctx: &mut LowerCtx<'_>,
-    wanted: Wanted,
+    quantity: Quantity,
     operands: &[Value],
     dtype: DType,
 ) -> RuleResult<Vec<Value>> {
     in_float(ctx, operands, dtype, |ctx, operands| {
         let mut all = operands.to_vec();
-        all.extend(lower_series(ctx, operands, wanted)?);
-        all.extend(lower_fraction(ctx, operands, wanted)?);
-        lower_by(ctx, &all, |operands| vec![finished(operands, wanted)])
+        all.extend(lower_series(ctx, operands, quantity)?);
+        all.extend(lower_fraction(ctx, operands, quantity)?);
+        lower_by(ctx, &all, |operands| vec![finished(operands, quantity)])
     })
 }
 
 /// Combines series and fraction, each with its derivative.
-fn finished(operands: &[Array], wanted: Wanted) -> Array {
-    let [a, x, sum, sum_by_a, fraction, log_by_a] = [0, 1, 2, 3, 4, 5].map(|at| &operands[at]);
-    let Cases { zero, one, nan, fraction: above } = cases(a, x, wanted);
+fn finished(operands: &[Array], quantity: Quantity) -> Array {
+    let [a, x, sum, sum_by_a, fraction, log_by_a] =
+        [0, 1, 2, 3, 4, 5].map(|index| &operands[index]);
+    let Cases { zero, one, nan, fraction: above } = cases(a, x, quantity);
     // x^a·exp(-x) / Γ(a).
     let scale = exp(&sub(sub(mul(a, log(x)), x), lgamma(a)));
     let value = |value: f64| full_like(x, value);
-    let (low, high, from_series, from_fraction) = match wanted {
-        Wanted::Lower | Wanted::Upper => {
+    let (low, high, from_series, from_fraction) = match quantity {
+        Quantity::Lower | Quantity::Upper => {
             let lower = div(mul(&scale, sum), a);
             let upper = div(&scale, fraction);
             let other = |part: &Array| sub(value(1.0), part);
-            match wanted {
-                Wanted::Lower => (0.0, 1.0, lower, other(&upper)),
+            match quantity {
+                Quantity::Lower => (0.0, 1.0, lower, other(&upper)),
                 _ => (1.0, 0.0, other(&lower), upper),
             }
         }
-        Wanted::ByShape | Wanted::Sample => {
+        Quantity::ByShape | Quantity::Sample => {
             // The derivative of the sum S with respect to a is S·(log x - ψ(a+1)) + S', times the
             // scale. That of the reciprocal F of the fraction is F·(log x - ψ(a) - the fraction's
             // logarithmic derivative).
@@ -263,8 +265,8 @@ fn finished(operands: &[Array], wanted: Wanted) -> Array {
             let series = add(mul(sum, sub(log(x), above_shape)), sum_by_a);
             let tail = sub(sub(log(x), digamma(a)), log_by_a);
             let tail = neg(&div(tail, fraction));
-            match wanted {
-                Wanted::ByShape => (0.0, 0.0, div(mul(&scale, series), a), mul(&scale, tail)),
+            match quantity {
+                Quantity::ByShape => (0.0, 0.0, div(mul(&scale, series), a), mul(&scale, tail)),
                 _ => (0.0, 0.0, neg(&div(mul(series, x), a)), neg(&mul(tail, x))),
             }
         }

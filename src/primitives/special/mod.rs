@@ -16,7 +16,7 @@ pub use igamma::{
     random_gamma_grad,
 };
 
-pub(crate) use incomplete::{go_on, still_open};
+pub(crate) use incomplete::{has_open_terms, unconverged};
 
 use crate::core::{Aval, DType, LowerCtx, RuleResult};
 use crate::stablehlo::Value;

@@ -37,7 +37,7 @@ fn distinct_axes(axes: &[isize], rank: usize) -> RuleResult<Vec<usize>> {
 /// ```
 #[track_caller]
 pub fn squeeze(x: &Array, axes: &[isize]) -> Array {
-    let kept = distinct_axes(axes, x.rank()).and_then(|dropped| {
+    let remaining = distinct_axes(axes, x.rank()).and_then(|dropped| {
         match dropped.iter().find(|&&axis| x.shape()[axis] != 1) {
             Some(&axis) => Err(RuleError::shape(format!(
                 "axis {axis} of {} has size {}, not 1",
@@ -45,12 +45,12 @@ pub fn squeeze(x: &Array, axes: &[isize]) -> Array {
                 x.shape()[axis]
             ))),
             None => {
-                let kept = (0..x.rank()).filter(|axis| !dropped.contains(axis));
-                Ok(kept.map(|axis| x.shape()[axis]).collect::<Shape>())
+                let remaining = (0..x.rank()).filter(|axis| !dropped.contains(axis));
+                Ok(remaining.map(|axis| x.shape()[axis]).collect::<Shape>())
             }
         }
     });
-    match kept {
+    match remaining {
         Ok(shape) => reshape_to(x, &shape),
         Err(error) => trace::throw_operands("squeeze", error, &[x]),
     }

@@ -91,14 +91,14 @@ impl Primitive for Pad {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = axes[0].unwrap_or(0);
-        let x = batch_at(&operands[0], axes[0], at, axis);
+        let index = axes[0].unwrap_or(0);
+        let x = batch_at(&operands[0], axes[0], index, axis);
         let mut padding_config = self.padding_config.clone();
-        padding_config.insert(at, PaddingDim::default());
+        padding_config.insert(index, PaddingDim::default());
         let pad = Pad { padding_config };
         let value = &operands[1];
         if axes[1].is_none() {
-            return Ok(batched(bind1(pad, [&x, value]), at));
+            return Ok(batched(bind1(pad, [&x, value]), index));
         }
         // Each example has its own padding value, so a mask selects the padding.
         let scalar = value.aval().with_shape(Shape::scalar());
@@ -106,8 +106,8 @@ impl Primitive for Pad {
         let outside = fill_of(false.into(), &Aval::new(DType::Bool, []));
         let mask = bind1(pad.clone(), [&inside, &outside]);
         let padded = bind1(pad, [&x, &zeros_of(&scalar)]);
-        let values = crate::primitives::shape::broadcast_in_dim(value, padded.shape(), &[at]);
-        Ok(batched(select(&mask, &padded, &values), at))
+        let values = crate::primitives::shape::broadcast_in_dim(value, padded.shape(), &[index]);
+        Ok(batched(select(&mask, &padded, &values), index))
     }
     fn lower(
         &self,
@@ -129,12 +129,12 @@ impl Primitive for Pad {
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = one_cotangent(cts)?;
-        let kept = self.unpad(ct);
+        let remaining = self.unpad(ct);
         let value = operands[1].is_linear().then(|| {
             let total = |x: &Array| reduce_sum(x, &(0..x.rank() as isize).collect::<Vec<_>>());
-            sub(total(ct), total(&kept)).into()
+            sub(total(ct), total(&remaining)).into()
         });
-        Ok(vec![operands[0].is_linear().then(|| kept.into()), value])
+        Ok(vec![operands[0].is_linear().then(|| remaining.into()), value])
     }
 }
 

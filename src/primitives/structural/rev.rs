@@ -31,7 +31,7 @@ impl Primitive for Rev {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
         let axes = &self.dimensions;
-        let distinct = (1..axes.len()).all(|at| !axes[..at].contains(&axes[at]));
+        let distinct = (1..axes.len()).all(|index| !axes[..index].contains(&axes[index]));
         ensure_shape!(
             distinct && axes.iter().all(|&axis| axis < x.rank()),
             "dimensions {axes:?} must be distinct and lie below the rank {} of {x}",
@@ -48,9 +48,9 @@ impl Primitive for Rev {
         axes: &[Option<usize>],
         _: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let at = axes[0].unwrap_or(0);
-        let dimensions = self.dimensions.iter().map(|&axis| axis + usize::from(axis >= at));
-        Ok(batched(bind1(Rev { dimensions: dimensions.collect() }, [&operands[0]]), at))
+        let index = axes[0].unwrap_or(0);
+        let dimensions = self.dimensions.iter().map(|&axis| axis + usize::from(axis >= index));
+        Ok(batched(bind1(Rev { dimensions: dimensions.collect() }, [&operands[0]]), index))
     }
     fn lower(
         &self,

@@ -270,8 +270,8 @@ mod tests {
                 (by_angle, 1e-15),
                 (atan2(array.astype(DType::F32), 1.0).astype(DType::F64), 3e-7),
             ] {
-                let found = x.iter().zip(y.to_vec::<f64>().unwrap());
-                let worst = found.map(|(x, y)| (x.atan() - y).abs()).fold(0.0, f64::max);
+                let result = x.iter().zip(y.to_vec::<f64>().unwrap());
+                let worst = result.map(|(x, y)| (x.atan() - y).abs()).fold(0.0, f64::max);
                 assert!(worst < bound, "off by {worst}");
             }
         }

@@ -31,10 +31,10 @@ impl Padding {
         let same = |odd_in_front: bool| {
             let axes = sizes.iter().zip(spans).zip(strides);
             let pads = axes.map(|((&size, &span), &stride)| {
-                let places = size.div_ceil(stride.max(1));
-                let needed = (places.saturating_sub(1) * stride + span).saturating_sub(size);
+                let windows = size.div_ceil(stride.max(1));
+                let needed = (windows.saturating_sub(1) * stride + span).saturating_sub(size);
                 // Without windows there is no padding.
-                let needed = if places == 0 { span.saturating_sub(stride) } else { needed };
+                let needed = if windows == 0 { span.saturating_sub(stride) } else { needed };
                 let (less, more) = (needed / 2, needed - needed / 2);
                 let (low, high) = if odd_in_front { (more, less) } else { (less, more) };
                 (low as isize, high as isize)
@@ -92,7 +92,7 @@ pub(in crate::primitives) struct WindowAxis {
     pub(in crate::primitives) base_dilation: usize,
     pub(in crate::primitives) window_dilation: usize,
     /// Returns the number of windows.
-    pub(in crate::primitives) places: usize,
+    pub(in crate::primitives) windows: usize,
 }
 
 /// Returns the distance from the first to the last of `size` elements with this dilation.
@@ -104,7 +104,7 @@ pub(in crate::primitives) fn dilated(size: usize, dilation: usize) -> usize {
 }
 
 /// Returns the number of windows of `span` that fit into `padded` elements.
-pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -> usize {
+pub(in crate::primitives) fn count_windows(padded: usize, span: usize, stride: usize) -> usize {
     match padded.checked_sub(span) {
         Some(rest) => rest / stride + 1,
         None => 0,
@@ -113,14 +113,14 @@ pub(in crate::primitives) fn places(padded: usize, span: usize, stride: usize) -
 
 /// Returns the number of pairs of a window position and a window element that hit an element of the
 /// operand, without padding and dilation holes.
-pub(in crate::primitives) fn meetings(axis: &WindowAxis) -> u64 {
+pub(in crate::primitives) fn overlaps(axis: &WindowAxis) -> u64 {
     let span = dilated(axis.size, axis.base_dilation) as isize;
     let meets = |place: usize, tap: usize| {
-        let at = (place * axis.stride + tap * axis.window_dilation) as isize - axis.low;
-        (0..span).contains(&at) && (at as usize).is_multiple_of(axis.base_dilation)
+        let index = (place * axis.stride + tap * axis.window_dilation) as isize - axis.low;
+        (0..span).contains(&index) && (index as usize).is_multiple_of(axis.base_dilation)
     };
     let taps = |place| (0..axis.window).filter(|&tap| meets(place, tap)).count() as u64;
-    (0..axis.places).map(taps).sum()
+    (0..axis.windows).map(taps).sum()
 }
 
 impl WindowAxis {
@@ -156,24 +156,24 @@ impl Window {
             windows.iter().zip(&window_dilation).map(|(&n, &by)| dilated(n, by)).collect();
         let pads = self.padding.resolve(shape, &spans, &strides)?;
         (0..rank)
-            .map(|at| {
-                let (low, high) = pads[at];
-                let bare = dilated(shape[at], base_dilation[at]);
+            .map(|index| {
+                let (low, high) = pads[index];
+                let bare = dilated(shape[index], base_dilation[index]);
                 let padded = usize::try_from(bare as i128 + low as i128 + high as i128);
                 let padded = padded.map_err(|_| {
                     RuleError::shape(format!(
-                        "axis {at} of size {bare} padded by {low} and {high} has a negative size"
+                        "axis {index} of size {bare} padded by {low} and {high} has a negative size"
                     ))
                 })?;
                 Ok(WindowAxis {
-                    size: shape[at],
-                    window: windows[at],
-                    stride: strides[at],
+                    size: shape[index],
+                    window: windows[index],
+                    stride: strides[index],
                     low,
                     high,
-                    base_dilation: base_dilation[at],
-                    window_dilation: window_dilation[at],
-                    places: places(padded, spans[at], strides[at]),
+                    base_dilation: base_dilation[index],
+                    window_dilation: window_dilation[index],
+                    windows: count_windows(padded, spans[index], strides[index]),
                 })
             })
             .collect()
@@ -219,7 +219,7 @@ impl Window {
     pub(super) fn operations(&self, x: &Aval, results: &[Aval]) -> u64 {
         // `abstract_eval` has already rejected windows that do not fit.
         let axes = self.axes(&x.shape).unwrap_or_default();
-        let met: u64 = axes.iter().map(meetings).product();
+        let met: u64 = axes.iter().map(overlaps).product();
         met.saturating_sub(results[0].size() as u64)
     }
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_counted() {
+    fn counts_windows() {
         let count = |size, window, stride, pads, base, dilation| {
             let window = Window {
                 dimensions: vec![window],
@@ -253,7 +253,7 @@ mod tests {
                 base_dilation: vec![base],
                 window_dilation: vec![dilation],
             };
-            window.axes(&Shape::new(&[size])).map(|axes| axes[0].places)
+            window.axes(&Shape::new(&[size])).map(|axes| axes[0].windows)
         };
         assert_eq!(count(5, 2, 1, (0, 0), 1, 1).unwrap(), 4);
         assert_eq!(count(5, 2, 2, (0, 1), 1, 1).unwrap(), 3);

@@ -212,16 +212,16 @@ fn exemplar(reduce: impl Primitive, x: Sample, differentiable: bool) -> Exemplar
 impl Registered for ReduceWindowMax {
     const NAME: &'static str = "reduce_window_max";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(window, x, smooth)| exemplar(ReduceWindowMax { window }, x, smooth);
-        samples().into_iter().map(of).collect()
+        let case = |(window, x, smooth)| exemplar(ReduceWindowMax { window }, x, smooth);
+        samples().into_iter().map(case).collect()
     }
 }
 
 impl Registered for ReduceWindowMin {
     const NAME: &'static str = "reduce_window_min";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(window, x, smooth)| exemplar(ReduceWindowMin { window }, x, smooth);
-        samples().into_iter().map(of).collect()
+        let case = |(window, x, smooth)| exemplar(ReduceWindowMin { window }, x, smooth);
+        samples().into_iter().map(case).collect()
     }
 }
 

@@ -148,8 +148,8 @@ pub(super) fn samples() -> Vec<(Window, Extremum, Sample)> {
     let mut all: Vec<(Window, Extremum, Sample)> = super::sum::windows()
         .into_iter()
         .enumerate()
-        .map(|(at, (window, shape))| {
-            let extremum = if at % 2 == 0 { Extremum::Max } else { Extremum::Min };
+        .map(|(index, (window, shape))| {
+            let extremum = if index % 2 == 0 { Extremum::Max } else { Extremum::Min };
             // Integers with ties: they are searched, but not differentiated.
             (window, extremum, Sample::uniform(DType::I32, shape, -3.0, 3.0))
         })
@@ -167,7 +167,7 @@ pub(super) fn samples() -> Vec<(Window, Extremum, Sample)> {
 impl Registered for SelectAndGatherAdd {
     const NAME: &'static str = "select_and_gather_add";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
+        let case = |(window, extremum, operand): (Window, Extremum, Sample)| {
             let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
             let tangents = Sample::uniform(dtype, &operand.aval.shape, -2.0, 2.0);
             let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
@@ -176,7 +176,7 @@ impl Registered for SelectAndGatherAdd {
             // Perturbations change which of several equal numbers is chosen.
             if ties { exemplar.without_derivative() } else { exemplar }
         };
-        samples().into_iter().map(of).collect()
+        samples().into_iter().map(case).collect()
     }
 }
 

@@ -21,12 +21,12 @@ pub use prod::{ReduceWindowProd, reduce_window_prod};
 pub use scatter_add::SelectAndScatterAdd;
 pub use sum::{ReduceWindowSum, reduce_window_sum};
 
-pub(super) use dims::{WindowAxis, dilated, meetings, places};
+pub(super) use dims::{WindowAxis, count_windows, dilated, overlaps};
 
 use crate::core::{Aval, RuleResult};
 
 /// Returns the type of a reduction of `x` over windows.
 fn reduced(window: &Window, x: &Aval) -> RuleResult<Aval> {
     let axes = window.axes(&x.shape)?;
-    Ok(x.with_shape(axes.iter().map(|axis| axis.places).collect::<Vec<_>>()))
+    Ok(x.with_shape(axes.iter().map(|axis| axis.windows).collect::<Vec<_>>()))
 }

@@ -104,7 +104,7 @@ impl Plan {
 
     fn reduce_axis(&mut self, at: usize, axis: &WindowAxis) {
         let mut stretch = self.last();
-        if axis.places == 0 {
+        if axis.windows == 0 {
             self.slice(stretch, at, 0, 0, 1);
             return;
         }
@@ -114,7 +114,7 @@ impl Plan {
         while rest > 0 {
             if rest & 1 == 1 {
                 let from = done * axis.window_dilation;
-                let piece = self.slice(stretch, at, from, axis.places, axis.stride);
+                let piece = self.slice(stretch, at, from, axis.windows, axis.stride);
                 total = Some(total.map_or(piece, |total| self.combine(total, piece)));
                 done += length;
             }

@@ -107,20 +107,20 @@ pub fn reduce_window_prod(x: &Array, window: &Window) -> Array {
 impl Registered for ReduceWindowProd {
     const NAME: &'static str = "reduce_window_prod";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowProd { window }, [x]);
+        let exemplar = |window: Window, x: Sample| Exemplar::new(ReduceWindowProd { window }, [x]);
         let mut all: Vec<Exemplar> = super::sum::windows()
             .into_iter()
-            .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
+            .map(|(window, shape)| exemplar(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
             .collect();
         let three = || Window { dimensions: vec![3], ..Window::default() };
         let edges = [2.0, f64::INFINITY, -2.0, 0.0, 3.0, f64::NAN, -0.0];
         // Infinities have no finite differences.
-        all.push(of(three(), Sample::listed(DType::F32, [7], &edges)).without_derivative());
+        all.push(exemplar(three(), Sample::listed(DType::F32, [7], &edges)).without_derivative());
         // The derivative is exact at zeros.
-        all.push(of(three(), Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])));
-        all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 3.0, -128.0, 5.0])));
+        all.push(exemplar(three(), Sample::listed(DType::F64, [5], &[2.0, 0.0, 3.0, 0.0, 5.0])));
+        all.push(exemplar(three(), Sample::listed(DType::I8, [4], &[127.0, 3.0, -128.0, 5.0])));
         for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::U4, DType::U32] {
-            all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 3.0)));
+            all.push(exemplar(three(), Sample::uniform(dtype, [5], 0.0, 3.0)));
         }
         all
     }

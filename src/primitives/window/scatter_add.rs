@@ -131,17 +131,18 @@ impl SelectAndScatterAdd {
 impl Registered for SelectAndScatterAdd {
     const NAME: &'static str = "select_and_scatter_add";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |(window, extremum, operand): (Window, Extremum, Sample)| {
+        let case = |(window, extremum, operand): (Window, Extremum, Sample)| {
             let dtype = if operand.aval.dtype.is_float() { operand.aval.dtype } else { DType::F32 };
-            let places = reduced(&window, &operand.aval).map(|aval| aval.shape).unwrap_or_default();
-            let source = Sample::uniform(dtype, places, -2.0, 2.0);
+            let positions =
+                reduced(&window, &operand.aval).map(|aval| aval.shape).unwrap_or_default();
+            let source = Sample::uniform(dtype, positions, -2.0, 2.0);
             let ties = operand.aval.dtype.is_float() && operand.aval.size() == 9;
             let exemplar =
                 Exemplar::new(SelectAndScatterAdd { window, extremum }, [source, operand]);
             // Perturbations change which of several equal numbers is chosen.
             if ties { exemplar.without_derivative() } else { exemplar }
         };
-        super::gather_add::samples().into_iter().map(of).collect()
+        super::gather_add::samples().into_iter().map(case).collect()
     }
 }
 

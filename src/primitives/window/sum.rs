@@ -82,15 +82,15 @@ impl WindowAxis {
     fn transposed(&self) -> WindowAxis {
         let span = self.span() as isize;
         let bare = super::dims::dilated(self.size, self.base_dilation) as isize;
-        let cts = super::dims::dilated(self.places, self.stride) as isize;
+        let cts = super::dims::dilated(self.windows, self.stride) as isize;
         let low = span - 1 - self.low;
         WindowAxis {
-            size: self.places,
+            size: self.windows,
             stride: self.base_dilation,
             low,
             high: bare + span - 1 - cts - low,
             base_dilation: self.stride,
-            places: self.size,
+            windows: self.size,
             ..*self
         }
     }
@@ -152,19 +152,19 @@ pub(super) fn windows() -> Vec<(Window, Vec<usize>)> {
 impl Registered for ReduceWindowSum {
     const NAME: &'static str = "reduce_window_sum";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |window: Window, x: Sample| Exemplar::new(ReduceWindowSum { window }, [x]);
+        let exemplar = |window: Window, x: Sample| Exemplar::new(ReduceWindowSum { window }, [x]);
         let mut all: Vec<Exemplar> = windows()
             .into_iter()
-            .map(|(window, shape)| of(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
+            .map(|(window, shape)| exemplar(window, Sample::uniform(DType::F32, shape, -2.0, 2.0)))
             .collect();
         let three = || Window { dimensions: vec![3], ..Window::default() };
         let edges = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 3.0, f64::NAN, -0.0, -0.0, -0.0];
         // Infinities have no finite differences.
-        all.push(of(three(), Sample::listed(DType::F32, [9], &edges)).without_derivative());
-        all.push(of(three(), Sample::listed(DType::I8, [4], &[127.0, 1.0, -128.0, 5.0])));
-        all.push(of(three(), Sample::listed(DType::U64, [4], &[1.8e19, 1e18, 1e18, 5.0])));
+        all.push(exemplar(three(), Sample::listed(DType::F32, [9], &edges)).without_derivative());
+        all.push(exemplar(three(), Sample::listed(DType::I8, [4], &[127.0, 1.0, -128.0, 5.0])));
+        all.push(exemplar(three(), Sample::listed(DType::U64, [4], &[1.8e19, 1e18, 1e18, 5.0])));
         for dtype in [DType::C64, DType::BF16, DType::F16, DType::F8E5M2, DType::I4, DType::I32] {
-            all.push(of(three(), Sample::uniform(dtype, [5], 0.0, 2.0)));
+            all.push(exemplar(three(), Sample::uniform(dtype, [5], 0.0, 2.0)));
         }
         all
     }

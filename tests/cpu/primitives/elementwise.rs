@@ -21,21 +21,21 @@ fn c64s(elements: &[(f32, f32)]) -> Array {
 /// Equal bit for bit, but that any NaN equals any other.
 #[track_caller]
 fn exactly(x: &Array, expected: &[f32]) {
-    let found = x.to_vec::<f32>().unwrap();
+    let actual = x.to_vec::<f32>().unwrap();
     let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     assert!(
-        found.len() == expected.len() && found.iter().zip(expected).all(same),
-        "{found:?} is not {expected:?}"
+        actual.len() == expected.len() && actual.iter().zip(expected).all(same),
+        "{actual:?} is not {expected:?}"
     );
 }
 
 #[track_caller]
 fn closely(x: &Array, expected: &[(f32, f32)]) {
-    let found = x.to_vec::<Complex32>().unwrap();
-    assert_eq!(found.len(), expected.len());
-    for (a, &(re, im)) in found.iter().zip(expected) {
+    let actual = x.to_vec::<Complex32>().unwrap();
+    assert_eq!(actual.len(), expected.len());
+    for (a, &(re, im)) in actual.iter().zip(expected) {
         let b = Complex32::new(re, im);
-        assert!((a - b).norm() <= 4e-7 * b.norm(), "{found:?} is not {expected:?}");
+        assert!((a - b).norm() <= 4e-7 * b.norm(), "{actual:?} is not {expected:?}");
     }
 }
 
@@ -69,15 +69,15 @@ mod on_cpu {
     #[test]
     fn operators_on_bits_and_remainders_are_rusts() {
         let (x, y) = (i32s(&[12, -7, 5]), i32s(&[10, 3, 0]));
-        let found = |x: Array| x.to_vec::<i32>().unwrap();
-        assert_eq!(found(&x & &y), [12 & 10, -7 & 3, 0]);
-        assert_eq!(found(&x | &y), [12 | 10, -7 | 3, 5]);
-        assert_eq!(found(&x ^ &y), [12 ^ 10, -7 ^ 3, 5]);
-        assert_eq!(found(!&x), [!12, !-7, !5]);
+        let actual = |x: Array| x.to_vec::<i32>().unwrap();
+        assert_eq!(actual(&x & &y), [12 & 10, -7 & 3, 0]);
+        assert_eq!(actual(&x | &y), [12 | 10, -7 | 3, 5]);
+        assert_eq!(actual(&x ^ &y), [12 ^ 10, -7 ^ 3, 5]);
+        assert_eq!(actual(!&x), [!12, !-7, !5]);
         // Where Rust would panic, the remainder by 0 is the number itself.
-        assert_eq!(found(&x % &y), [12 % 10, -7 % 3, 5]);
-        assert_eq!(found(&x << 2), [12 << 2, -7 << 2, 5 << 2]);
-        assert_eq!(found(&x >> 1), [12 >> 1, -7 >> 1, 5 >> 1]);
+        assert_eq!(actual(&x % &y), [12 % 10, -7 % 3, 5]);
+        assert_eq!(actual(&x << 2), [12 << 2, -7 << 2, 5 << 2]);
+        assert_eq!(actual(&x >> 1), [12 >> 1, -7 >> 1, 5 >> 1]);
         let x = Array::from_slice(&[0x80u8, 3], [2]).unwrap();
         assert_eq!((&x >> 1).to_vec::<u8>().unwrap(), [0x40, 1]);
         exactly(&(f32s(&[-7.5, 7.5, 1.0]) % f32s(&[2.0, -2.0, 0.0])), &[-1.5, 1.5, NAN]);
@@ -204,8 +204,11 @@ mod on_cpu {
         for (slope, expected) in
             [(slope(asin, &f32s(&[x])), expected), (slope(acos, &f32s(&[x])), -expected)]
         {
-            let found = slope.item::<f32>().unwrap();
-            assert!((found - expected).abs() <= 3e-7 * expected.abs(), "{found} is not {expected}");
+            let actual = slope.item::<f32>().unwrap();
+            assert!(
+                (actual - expected).abs() <= 3e-7 * expected.abs(),
+                "{actual} is not {expected}"
+            );
         }
     }
 
@@ -274,9 +277,9 @@ mod on_cpu {
     fn the_slope_of_acosh_follows_its_branch() {
         let z = Complex32::new(-2.0, 1.0);
         let one = c64s(&[(1.0, 0.0)]);
-        let (_, found) = jvp(acosh, &c64s(&[(z.re, z.im)]), &one);
+        let (_, actual) = jvp(acosh, &c64s(&[(z.re, z.im)]), &one);
         let expected = 1.0 / ((z - 1.0).sqrt() * (z + 1.0).sqrt());
-        closely(&found, &[(expected.re, expected.im)]);
+        closely(&actual, &[(expected.re, expected.im)]);
     }
 
     #[test]

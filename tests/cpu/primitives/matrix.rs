@@ -311,9 +311,9 @@ impl Case {
             return Outcome::Nothing;
         }
         let doubled: Vec<Aval> = self.avals.iter().chain(&self.avals).cloned().collect();
-        let found = Arc::new(std::sync::Mutex::new(Outcome::Zero));
+        let outcome_so_far = Arc::new(std::sync::Mutex::new(Outcome::Zero));
         let (found_inside, primitive, n) =
-            (found.clone(), self.exemplar.primitive.clone(), self.avals.len());
+            (outcome_so_far.clone(), self.exemplar.primitive.clone(), self.avals.len());
         let expected = self.program.avals_out();
         let traced = Case::trace(&doubled, move |inputs| {
             let (primals, dense) = inputs.split_at(n);
@@ -337,8 +337,9 @@ impl Case {
                 *found_inside.lock().unwrap() = Outcome::Yes;
             }
         });
-        let found = std::mem::replace(&mut *found.lock().unwrap(), Outcome::Nothing);
-        outcome(self.name(), traced.map(|()| found))
+        let outcome_so_far =
+            std::mem::replace(&mut *outcome_so_far.lock().unwrap(), Outcome::Nothing);
+        outcome(self.name(), traced.map(|()| outcome_so_far))
     }
 
     fn reverse(&self) -> Outcome {
@@ -363,39 +364,40 @@ impl Case {
 
     /// The inexact operands that the transpose rule takes, one at a time.
     fn linear_operands(&self) -> Vec<usize> {
-        let takes = |&at: &usize| {
+        let takes = |&index: &usize| {
             let (primitive, n) = (self.exemplar.primitive.clone(), self.avals.len());
             let mut avals = self.avals.clone();
             avals.extend(self.program.avals_out());
             let traced = Case::trace(&avals, move |inputs| {
                 let (operands, cts) = inputs.split_at(n);
                 let cts: Vec<Tangent> = cts.iter().cloned().map(Tangent::Dense).collect();
-                let known = |(other, x): (usize, &Array)| {
-                    if other == at {
+                let operand = |(other, x): (usize, &Array)| {
+                    if other == index {
                         Operand::Linear(x.aval().clone())
                     } else {
                         Operand::Known(x.clone())
                     }
                 };
-                let operands: Vec<Operand> = operands.iter().enumerate().map(known).collect();
-                let found = thrown(primitive.transpose(&cts, &operands));
-                let ct = found[at].as_ref().expect("a cotangent for the linear operand");
-                assert!(ct.aval().same_type(operands[at].aval()), "{}", primitive.name());
+                let operands: Vec<Operand> = operands.iter().enumerate().map(operand).collect();
+                let outcome_so_far = thrown(primitive.transpose(&cts, &operands));
+                let ct =
+                    outcome_so_far[index].as_ref().expect("a cotangent for the linear operand");
+                assert!(ct.aval().same_type(operands[index].aval()), "{}", primitive.name());
             });
             traced.is_ok()
         };
-        let inexact = |at: &usize| self.avals[*at].dtype.is_inexact();
+        let inexact = |index: &usize| self.avals[*index].dtype.is_inexact();
         (0..self.avals.len()).filter(inexact).filter(takes).collect()
     }
 
     fn batch(&self) -> Outcome {
         let n = self.avals.len();
-        let mut found = Outcome::Nothing;
+        let mut outcome_so_far = Outcome::Nothing;
         for subset in 1..1u32 << n {
             for last in [false, true] {
-                let axis_of = |at: usize| {
-                    let axis = if last { self.avals[at].rank() } else { 0 };
-                    (subset & (1 << at) != 0).then_some(axis)
+                let axis_of = |index: usize| {
+                    let axis = if last { self.avals[index].rank() } else { 0 };
+                    (subset & (1 << index) != 0).then_some(axis)
                 };
                 let axes: Vec<Option<usize>> = (0..n).map(axis_of).collect();
                 let batched = |(aval, axis): (&Aval, &Option<usize>)| match axis {
@@ -407,8 +409,8 @@ impl Case {
                 let expected = self.program.avals_out();
                 let traced = Case::trace(&avals, move |inputs| {
                     let axis = BatchAxis::new(BATCH);
-                    let found = thrown(primitive.batch(inputs, &axes, &axis));
-                    let outputs = found.outputs.iter().zip(&found.axes);
+                    let outcome_so_far = thrown(primitive.batch(inputs, &axes, &axis));
+                    let outputs = outcome_so_far.outputs.iter().zip(&outcome_so_far.axes);
                     for ((output, axis), aval) in outputs.zip(&expected) {
                         let shape = match axis {
                             Some(axis) => aval.shape.insert(*axis, BATCH),
@@ -418,10 +420,11 @@ impl Case {
                         assert_eq!(output.dtype(), aval.dtype, "{}", primitive.name());
                     }
                 });
-                found = found.max(outcome(self.name(), traced.map(|()| Outcome::Yes)));
+                outcome_so_far =
+                    outcome_so_far.max(outcome(self.name(), traced.map(|()| Outcome::Yes)));
             }
         }
-        found
+        outcome_so_far
     }
 
     fn written(&self) -> Written {

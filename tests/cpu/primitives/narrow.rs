@@ -44,8 +44,8 @@ mod on_cpu {
     fn infinite_and_undefined_constants_of_small_floats_are_written() {
         for dtype in DType::all().filter(|dtype| dtype.is_float() && dtype.bits() <= 8) {
             let constants = move |x: Array| {
-                let of = |value: f64| full_like(&x, value).astype(DType::F32);
-                [of(f64::INFINITY), of(f64::NEG_INFINITY), of(f64::NAN)]
+                let exemplar = |value: f64| full_like(&x, value).astype(DType::F32);
+                [exemplar(f64::INFINITY), exemplar(f64::NEG_INFINITY), exemplar(f64::NAN)]
             };
             let x = Array::from_slice(&[1.0f32], [1]).unwrap().astype(dtype);
             let [up, down, none] = jit(constants).call(x).unwrap();

@@ -19,9 +19,9 @@ fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let Some((at, entry)) = queue.lock().unwrap().next() else { break };
+                    let Some((index, entry)) = queue.lock().unwrap().next() else { break };
                     let text = line(entry, check(entry));
-                    lines.lock().unwrap()[at] = text;
+                    lines.lock().unwrap()[index] = text;
                 }
             });
         }
@@ -88,8 +88,9 @@ mod tpu {
             let variants = if usual.is_empty() { other } else { usual };
             // All at once is faster; which of them is at fault shows when each is on its own.
             let all = compiles(&joined(&variants)).is_ok();
-            let each = |variant: &Variant| if all { Ok(()) } else { compiles(&variant.program) };
-            variants.iter().map(|variant| (variant.dtype, each(variant))).collect()
+            let per_item =
+                |variant: &Variant| if all { Ok(()) } else { compiles(&variant.program) };
+            variants.iter().map(|variant| (variant.dtype, per_item(variant))).collect()
         };
         expect_file!["platforms/tpu.txt"].assert_eq(&outcomes(check));
     }

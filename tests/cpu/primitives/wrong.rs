@@ -100,16 +100,16 @@ impl Primitive for Product {
         let rank =
             operands.iter().zip(axes).map(|(x, axis)| x.rank() - usize::from(axis.is_some()));
         let rank = rank.max().unwrap_or(0);
-        let front = |at: usize| match axes[at] {
+        let front = |index: usize| match axes[index] {
             Some(axis) => {
                 let mut order: Vec<usize> = (0..=rank).collect();
                 order.remove(axis);
                 order.insert(0, axis);
-                oxidax::primitives::transpose(&operands[at], &order)
+                oxidax::primitives::transpose(&operands[index], &order)
             }
             None => {
-                let shape = operands[at].shape().insert(0, axis.size);
-                oxidax::primitives::broadcast_to(&operands[at], shape)
+                let shape = operands[index].shape().insert(0, axis.size);
+                oxidax::primitives::broadcast_to(&operands[index], shape)
             }
         };
         let z = self.bind(&front(0), &front(1));
@@ -176,7 +176,7 @@ fn report(name: &'static str, exemplars: fn() -> Vec<Exemplar>) -> (Vec<String>,
     let report = report.err().unwrap_or_default();
     let mut laws: Vec<String> = report
         .match_indices(": law ")
-        .filter_map(|(at, found)| report[at + found.len()..].split(' ').next())
+        .filter_map(|(index, result)| report[index + result.len()..].split(' ').next())
         .map(str::to_owned)
         .collect();
     laws.sort();

@@ -22,7 +22,7 @@ pub(super) fn start(a: &Array, with_basis: bool) -> Vec<Array> {
     vec![zeros([], DType::I32), both]
 }
 
-pub(super) fn go_on(state: &[Array]) -> Array {
+pub(super) fn has_open_terms(state: &[Array]) -> Array {
     let n = state[1].shape()[2] as i32;
     lt(&state[0], n - 2)
 }
@@ -37,11 +37,11 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let row = broadcasted_iota(DType::I32, [b, n], 1);
     let x = where_(&gt(&row, k), &column, 0);
     let wide = |x: &Array| convert_element_type(x, m.dtype());
-    let each = |x: &Array| broadcast_in_dim(x, [b, n], &[0]);
+    let per_row = |x: &Array| broadcast_in_dim(x, [b, n], &[0]);
     // Scaled, so that no square overflows.
     let largest = reduce_max(&abs(&x), &[1]);
     let nothing = eq(&largest, 0);
-    let x = div(&x, each(&wide(&where_(&nothing, 1, &largest))));
+    let x = div(&x, per_row(&wide(&where_(&nothing, 1, &largest))));
     let length = sqrt(&reduce_sum(&real(&mul(&x, conj(&x))), &[1]));
     let first = eq(&row, k + 1);
     let head = reduce_sum(&where_(&first, &x, 0), &[1]);
@@ -49,12 +49,12 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let at_zero = eq(&modulus, 0);
     let phase = where_(&at_zero, 1, div(&head, wide(&where_(&at_zero, 1, &modulus))));
     // Away from the first element, so that nothing cancels.
-    let v = add(&x, where_(&first, each(&mul(&phase, wide(&length))), 0));
+    let v = add(&x, where_(&first, per_row(&mul(&phase, wide(&length))), 0));
     let square = reduce_sum(&real(&mul(&v, conj(&v))), &[1]);
     let factor = where_(&nothing, 0, div(2.0, where_(&nothing, 1, &square)));
 
     let v_rows = reshape(&resize_axis(&v, 1, rows), [b, rows, 1]);
-    let scaled = reshape(&mul(conj(&v), each(&wide(&factor))), [b, 1, n]);
+    let scaled = reshape(&mul(conj(&v), per_row(&wide(&factor))), [b, 1, n]);
     let whole = |x: &Array| broadcast_in_dim(x, m.shape().clone(), &[0, 1, 2]);
     // From the left. The basis is not changed: its part of `v_rows` is zero.
     let top = slice_in_dim(m, 0, n as isize, 1, 1);

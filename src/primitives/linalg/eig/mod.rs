@@ -91,24 +91,27 @@ impl Primitive for Eig {
             return lower_by(ctx, operands, |_| results.iter().map(zeros_of).collect());
         }
         let start = lower_by(ctx, operands, |a| hessenberg::start(&a[0], self.eigenvectors))?;
-        let reduced = lower_while(ctx, &start, hessenberg::go_on, hessenberg::step)?;
+        let reduced = lower_while(ctx, &start, hessenberg::has_open_terms, hessenberg::step)?;
         let triangular = sweeps::lower(ctx, &reduced[1])?;
-        let found = if self.eigenvectors {
+        let outputs = if self.eigenvectors {
             let start =
                 lower_by(ctx, std::slice::from_ref(&triangular), |m| vectors::start(&m[0]))?;
-            let end = lower_while(ctx, &start, vectors::go_on, vectors::step)?;
+            let end = lower_while(ctx, &start, vectors::has_open_terms, vectors::step)?;
             vec![triangular, end[2].clone()]
         } else {
             vec![triangular.clone()]
         };
-        let all: Vec<Value> = operands.iter().cloned().chain(found).collect();
+        let all: Vec<Value> = operands.iter().cloned().chain(outputs).collect();
         lower_by(ctx, &all, |x| finish(x, results))
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
         // The count of Golub and Van Loan, in complex operations of about six real ones.
-        let each = if self.eigenvectors { 150 } else { 60 };
-        Cost { flops: each * n * operands[0].size() as u64, ..Cost::whole(operands, results) }
+        let ops_per_element = if self.eigenvectors { 150 } else { 60 };
+        Cost {
+            flops: ops_per_element * n * operands[0].size() as u64,
+            ..Cost::whole(operands, results)
+        }
     }
 }
 
@@ -121,15 +124,15 @@ fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     let settled = sweeps::settled(&triangular);
     let fine =
         bitwise_and(reduce_and(&is_finite(&crate::primitives::abs(&flat)), &[1, 2]), settled);
-    let mut found = vec![diagonal(&triangular)];
+    let mut outputs = vec![diagonal(&triangular)];
     if let Some(of_triangular) = x.get(2) {
         let basis = slice_in_dim(matrices, n as isize, 2 * n as isize, 1, 1);
-        found.push(vectors::normalized(&super::matrices::product(&basis, of_triangular)));
+        outputs.push(vectors::normalized(&super::matrices::product(&basis, of_triangular)));
     }
-    let results = found.iter().zip(results).map(|(x, result)| {
-        let kept =
+    let results = outputs.iter().zip(results).map(|(x, result)| {
+        let columns =
             where_(&broadcast_in_dim(&fine, x.shape().clone(), &[0]), x, full_like(x, f64::NAN));
-        convert_to(&reshape(&kept, result.shape.clone()), result.dtype, result.weak)
+        convert_to(&reshape(&columns, result.shape.clone()), result.dtype, result.weak)
     });
     results.collect()
 }
@@ -152,19 +155,19 @@ pub fn eig(a: &Array) -> (Array, Array) {
 impl Registered for Eig {
     const NAME: &'static str = "eig";
     fn exemplars() -> Vec<Exemplar> {
-        let of = |eigenvectors, dtype, shape: &[usize], list: &[f64]| {
+        let exemplar = |eigenvectors, dtype, shape: &[usize], list: &[f64]| {
             Exemplar::new(Eig { eigenvectors }, [Sample::listed(dtype, shape, list)])
         };
         let nine = [1.0, 2.0, -0.5, 4.0, 0.3, 1.2, -2.0, 3.0, 0.7];
         let two = [0.5, 1.0, -2.0, 0.1, 3.0, 1.5, -1.0, 2.0];
         vec![
-            of(true, DType::F32, &[3, 3], &nine),
-            of(false, DType::F64, &[2, 2, 2], &two),
-            of(true, DType::C64, &[2, 2], &two),
-            of(true, DType::F32, &[0, 0], &[]),
-            of(false, DType::F32, &[1, 1], &[-3.0]),
+            exemplar(true, DType::F32, &[3, 3], &nine),
+            exemplar(false, DType::F64, &[2, 2, 2], &two),
+            exemplar(true, DType::C64, &[2, 2], &two),
+            exemplar(true, DType::F32, &[0, 0], &[]),
+            exemplar(false, DType::F32, &[1, 1], &[-3.0]),
             // A Jordan block, whose eigenvalues coincide, and a matrix with distinct eigenvalues.
-            of(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
+            exemplar(true, DType::F32, &[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, f64::NAN, 1.0, 0.0, 1.0])
                 .without_derivative(),
         ]
     }

@@ -48,7 +48,7 @@ pub(super) fn lower(ctx: &mut LowerCtx<'_>, m: &Value) -> RuleResult<Value> {
     let state = lower_by(ctx, std::slice::from_ref(m), |x| begin(&x[0]))?;
     let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
     let (outside, arguments) = ctx.open_region(&types);
-    let more = lower_by(ctx, &arguments, |x| vec![go_on(x)])?;
+    let more = lower_by(ctx, &arguments, |x| vec![has_open_terms(x)])?;
     let condition = ctx.close_region(outside, &more);
     let (outside, arguments) = ctx.open_region(&types);
     let ready = lower_by(ctx, &arguments[1..], prepare)?;
@@ -71,7 +71,7 @@ fn begin(m: &Array) -> Vec<Array> {
     std::iter::once(zeros([], DType::I32)).chain(first).collect()
 }
 
-fn go_on(state: &[Array]) -> Array {
+fn has_open_terms(state: &[Array]) -> Array {
     let (done, m) = (&state[0], &state[1]);
     let open = bitwise_not(&reduce_and(&settled(m), &[0]));
     let enough = SWEEPS * (m.shape()[2] as i32).max(10);
@@ -109,19 +109,19 @@ fn prepare(state: &[Array]) -> Vec<Array> {
     let [m, before, stays] = state else { unreachable!("three arrays") };
     let (b, n) = (m.shape()[0], m.shape()[2]);
     let (d, e, f) = (diagonal(m, 0), diagonal(m, 1), diagonal(m, -1));
-    let place = broadcasted_iota(DType::I32, [b, n - 1], 1) + 1;
+    let position = broadcasted_iota(DType::I32, [b, n - 1], 1) + 1;
     let open = ne(abs(&e), 0);
-    let last = reduce_max(&where_(&open, &place, 0), &[1]);
+    let last = reduce_max(&where_(&open, &position, 0), &[1]);
     let spread = broadcast_in_dim(&last, [b, n - 1], &[0]);
-    let closed = bitwise_and(bitwise_not(&open), le(&place, &spread));
-    let first = reduce_max(&where_(&closed, &place, 0), &[1]);
+    let closed = bitwise_and(bitwise_not(&open), le(&position, &spread));
+    let first = reduce_max(&where_(&closed, &position, 0), &[1]);
     let stays = where_(&eq(&last, before), stays + 1, 0);
 
     // The eigenvalue of the last two rows and columns that is closer to the last element.
-    let at = |x: &Array, place: &Array| {
+    let at = |x: &Array, position: &Array| {
         let width = x.shape()[1];
         let index = broadcasted_iota(DType::I32, [b, width], 1);
-        let here = eq(index, broadcast_in_dim(place, [b, width], &[0]));
+        let here = eq(index, broadcast_in_dim(position, [b, width], &[0]));
         reduce_sum(&where_(&here, x, 0), &[1])
     };
     let previous = sub(&last, 1);
@@ -179,9 +179,11 @@ fn rotate(state: &[Array]) -> Vec<Array> {
     let high = conj(&c) * row(0) + conj(&s) * row(1);
     let low = &c * row(1) - &s * row(0);
     // The element that the rotation eliminates is set to exactly zero.
-    let place = broadcasted_iota(DType::I32, line.clone(), 2);
-    let cleared =
-        bitwise_and(over(&bitwise_and(&turned, bitwise_not(&begins)), &line), eq(place, &before));
+    let position = broadcasted_iota(DType::I32, line.clone(), 2);
+    let cleared = bitwise_and(
+        over(&bitwise_and(&turned, bitwise_not(&begins)), &line),
+        eq(position, &before),
+    );
     let low = where_(&cleared, 0, low);
     let m = dynamic_update_slice(m, &concatenate(&[high, low], 1), &[&zero, k, &zero]);
 

@@ -17,7 +17,7 @@ pub(super) fn start(m: &Array) -> Vec<Array> {
     vec![zeros([], DType::I32) + (n as i32 - 2), t, x]
 }
 
-pub(super) fn go_on(state: &[Array]) -> Array {
+pub(super) fn has_open_terms(state: &[Array]) -> Array {
     ge(&state[0], 0)
 }
 
@@ -28,8 +28,9 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let zero = zeros([], DType::I32);
     let wide = |x: &Array| convert_element_type(x, t.dtype());
     let row = dynamic_slice(t, &[&zero, k, &zero], &[b, 1, n]);
-    let place = broadcasted_iota(DType::I32, [b, n], 1);
-    let spread = reshape(&product(&where_(&gt(reshape(&place, [b, 1, n]), k), &row, 0), x), [b, n]);
+    let position = broadcasted_iota(DType::I32, [b, n], 1);
+    let spread =
+        reshape(&product(&where_(&gt(reshape(&position, [b, 1, n]), k), &row, 0), x), [b, n]);
     let own = dynamic_slice(t, &[&zero, k, k], &[b, 1, 1]);
     let gap = sub(broadcast_in_dim(&reshape(&own, [b]), [b, n], &[0]), diagonal(t));
     // Coinciding eigenvalues are treated as slightly different ones.
@@ -37,11 +38,11 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let tiny = where_(&eq(&size, 0), 1, size);
     let tiny = broadcast_in_dim(&tiny, [b, n], &[0]);
     let gap = where_(&lt(abs(&gap), &tiny), wide(&tiny), gap);
-    let diagonal = wide(&eq(&place, k));
-    let found = where_(&gt(&place, k), neg(&div(&spread, gap)), diagonal);
-    let x = dynamic_update_slice(x, &reshape(&found, [b, 1, n]), &[&zero, k, &zero]);
+    let diagonal = wide(&eq(&position, k));
+    let entries = where_(&gt(&position, k), neg(&div(&spread, gap)), diagonal);
+    let x = dynamic_update_slice(x, &reshape(&entries, [b, 1, n]), &[&zero, k, &zero]);
     // Growing vectors are rescaled before they overflow.
-    let length = abs(&found);
+    let length = abs(&entries);
     let longest = 1.0 / t.dtype().real().epsilon();
     let shorter = where_(&gt(&length, longest), div(1.0, maximum(&length, 1.0)), 1);
     let x = mul(&x, wide(&as_columns(&shorter, &x)));
@@ -68,8 +69,8 @@ fn largest(v: &Array) -> Array {
 /// Returns the element of each column of `x` at the index of the largest element of `v`.
 pub(super) fn pick(v: &Array, x: &Array) -> Array {
     let rows = v.rank() - 2;
-    let place = argmax(&abs(v), rows as isize);
+    let position = argmax(&abs(v), rows as isize);
     let row = broadcasted_iota(DType::I32, v.shape().clone(), rows);
-    let here = eq(row, as_columns(&place, v));
+    let here = eq(row, as_columns(&position, v));
     reduce_sum(&where_(&here, x, 0), &[rows as isize])
 }

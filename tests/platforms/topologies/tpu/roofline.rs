@@ -259,7 +259,7 @@ fn compiled_collectives_follow_mesh_axes() {
     let lowered = product.lower((f32s([512, 1024]), f32s([1024, 1024]))).unwrap();
     let compiled = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = compiled.report().collectives().unwrap();
-    let costs = Roofline::of(lowered.program()).exchanging(&found, &mesh);
+    let costs = Roofline::of(lowered.program()).with_exchanges(&found, &mesh);
     let sent: Vec<_> =
         costs.exchanges.iter().filter(|one| one.kind.name() == "all-reduce").collect();
     assert!(!sent.is_empty(), "{found}");

@@ -41,8 +41,9 @@ fn agree<M: Tree + Clone>(
     let (memory, costs) =
         (compiled.report().memory_analysis().unwrap(), compiled.report().cost_analysis().unwrap());
     let found = compiled.report().collectives().unwrap();
-    let ours = Roofline::placed(lowered.program(), &lowered.arguments()).exchanging(&found, &mesh);
-    let each = ours.each();
+    let ours = Roofline::with_arguments(lowered.program(), &lowered.arguments())
+        .with_exchanges(&found, &mesh);
+    let each = ours.per_device();
     let (flops, bytes) = (costs["flops"], costs["bytes accessed"]);
     let held = (memory.arguments + memory.results) as f64;
     let [of_flops, of_bytes, of_held] =
@@ -78,8 +79,8 @@ fn collectives_in_loops_count_per_iteration() {
     let lowered = lowered.unwrap();
     let found = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
     let found = found.report().collectives().unwrap();
-    let costs = Roofline::placed(lowered.program(), &lowered.arguments());
-    let costs = costs.exchanging(&found, &mesh);
+    let costs = Roofline::with_arguments(lowered.program(), &lowered.arguments());
+    let costs = costs.with_exchanges(&found, &mesh);
     let times: Vec<u64> = costs.exchanges.iter().map(|one| one.times).collect();
     assert!(times.contains(&9), "{:?}", costs.exchanges);
 }

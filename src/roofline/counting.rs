@@ -1,13 +1,13 @@
-//! Goes over a program, into its loops and branches, and writes down what each operation costs.
+//! Counts the cost of each operation of a program, including its loops and branches.
 
-use super::count::{Exchange, OpCost, OpenLoop, Place, Roofline, Share};
-use super::fuse::Groups;
+use super::count::{DeviceCost, Exchange, OpCost, Roofline, SourceLine, UnknownLoop};
+use super::device_costs::{DeviceParts, Layout};
+use super::fusion::Groups;
 use super::region::{Region, Step};
-use super::shares::{Layout, Shares};
-use super::trips::trips;
+use super::trip_count::trip_count;
 use crate::core::{Mesh, RunCount};
 
-/// How often what is counted runs, and on how many devices.
+/// The number of runs and of devices of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     times: u64,
@@ -15,36 +15,35 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Once, outside of `shard_map`.
+    /// One run, outside of `shard_map`.
     pub(super) const ONCE: Scope = Scope { times: 1, devices: 1 };
 }
 
-/// Goes over a program and adds what it finds.
-pub(super) struct Walk<'r> {
+/// Adds the costs of a program to a roofline.
+pub(super) struct Counter<'r> {
     pub(super) roofline: &'r mut Roofline,
     pub(super) mesh: Option<Mesh>,
     pub(super) steps: u64,
 }
 
-impl Walk<'_> {
+impl Counter<'_> {
     pub(super) fn region(&mut self, region: &Region, layout: &Layout<'_>, scope: Scope) {
         let groups = Groups::of(region);
-        let shares = layout.shares(region);
-        let fused = groups.bytes(region, &Shares::Even(1));
-        let own = groups.bytes(region, &shares);
-        for (at, step) in region.steps.iter().enumerate() {
-            match step.inner.is_empty() {
-                true => {
-                    let each = Share {
-                        flops: shares.work(at, step.cost.flops),
-                        transcendentals: shares.work(at, step.cost.transcendentals),
-                        bytes: shares.bytes(region, at),
-                        fused_bytes: own[at],
-                    };
-                    self.operation(region, step, (fused[at], each), scope);
-                }
-                false => self.programs(region, step, layout, scope),
+        let parts = layout.parts(region);
+        let fused = groups.bytes(region, &DeviceParts::Even(1));
+        let fused_per_device = groups.bytes(region, &parts);
+        for (i, step) in region.steps.iter().enumerate() {
+            if !step.inner.is_empty() {
+                self.programs(region, step, layout, scope);
+                continue;
             }
+            let per_device = DeviceCost {
+                flops: parts.work(i, step.cost.flops),
+                transcendentals: parts.work(i, step.cost.transcendentals),
+                bytes: parts.bytes(region, i),
+                fused_bytes: fused_per_device[i],
+            };
+            self.operation(region, step, (fused[i], per_device), scope);
         }
     }
 
@@ -52,7 +51,7 @@ impl Walk<'_> {
         &mut self,
         region: &Region,
         step: &Step,
-        (fused, each): (u64, Share),
+        (fused, per_device): (u64, DeviceCost),
         scope: Scope,
     ) {
         let runs = scope.times.saturating_mul(scope.devices);
@@ -65,7 +64,7 @@ impl Walk<'_> {
             name: step.primitive.name(),
             operands: list(&step.operands),
             results: list(&step.results),
-            place: Place::of(step.location),
+            place: SourceLine::of(step.location),
             times: scope.times,
             devices: scope.devices,
             flops: step.cost.flops.saturating_mul(runs),
@@ -74,33 +73,37 @@ impl Walk<'_> {
             fused_bytes: fused.saturating_mul(runs),
             dtype: first.map(|&value| region.avals[value].dtype),
             product: step.contraction,
-            each: each.times(scope.times),
+            per_device: per_device.times(scope.times),
         });
         self.exchange(region, step, scope);
     }
 
     fn exchange(&mut self, region: &Region, step: &Step, scope: Scope) {
-        let (Some(says), Some(mesh)) = (step.primitive.communication(), &self.mesh) else { return };
-        let sizes: Option<Vec<usize>> = says.axes.iter().map(|axis| mesh.size(axis)).collect();
-        // Axes of a `vmap` are no axes of the mesh, and nothing is sent along them.
+        let (Some(communication), Some(mesh)) = (step.primitive.communication(), &self.mesh) else {
+            return;
+        };
+        let sizes: Option<Vec<usize>> =
+            communication.axes.iter().map(|axis| mesh.size(axis)).collect();
+        // Axes of a `vmap` are not axes of the mesh, and nothing is sent along them.
         let Some(sizes) = sizes else { return };
         let size: usize = sizes.iter().product();
         let sum = |values: &[usize]| values.iter().map(|&v| region.bytes(v)).sum::<u64>();
-        let bytes = super::exchange::payload(says.kind, sum(&step.operands), size);
+        let bytes =
+            super::compiled_exchanges::payload(communication.kind, sum(&step.operands), size);
         self.roofline.exchanges.push(Exchange {
-            kind: says.kind,
-            axes: says.axes,
+            kind: communication.kind,
+            axes: communication.axes,
             size,
             bytes,
             times: scope.times,
-            pairs: says.pairs,
-            place: Place::of(step.location),
+            pairs: communication.pairs,
+            place: SourceLine::of(step.location),
         });
     }
 
     fn programs(&mut self, region: &Region, step: &Step, layout: &Layout<'_>, scope: Scope) {
         let layouts = layout.within(region, step);
-        let mut dearest: Option<(u128, &Region, &Layout<'_>)> = None;
+        let mut most_expensive: Option<(u128, &Region, &Layout<'_>)> = None;
         for ((run, inner), layout) in step.inner.iter().zip(&layouts) {
             match *run {
                 RunCount::Times(times) => {
@@ -113,26 +116,28 @@ impl Walk<'_> {
                 }
                 RunCount::Choice => {
                     let weight = weight(inner, self.steps);
-                    if dearest.is_none_or(|(most, ..)| weight > most) {
-                        dearest = Some((weight, inner, layout));
+                    if most_expensive.is_none_or(|(most, ..)| weight > most) {
+                        most_expensive = Some((weight, inner, layout));
                     }
                 }
                 RunCount::Unknown | RunCount::Counted | RunCount::Never => {}
             }
         }
-        if let Some((_, inner, layout)) = dearest {
+        if let Some((_, inner, layout)) = most_expensive {
             self.region(inner, layout, scope);
         }
         if step.inner.iter().any(|(run, _)| *run == RunCount::Unknown) {
-            self.open(region, step, &layouts, scope);
+            self.while_loop(region, step, &layouts, scope);
         }
     }
 
-    fn open(&mut self, region: &Region, step: &Step, layouts: &[Layout<'_>], scope: Scope) {
-        let found = trips(region, step);
-        let counted = found.unwrap_or(self.steps);
-        if found.is_none() {
-            self.roofline.open_loops.push(OpenLoop { place: Place::of(step.location), counted });
+    fn while_loop(&mut self, region: &Region, step: &Step, layouts: &[Layout<'_>], scope: Scope) {
+        let trip_count = trip_count(region, step);
+        let counted = trip_count.unwrap_or(self.steps);
+        if trip_count.is_none() {
+            self.roofline
+                .unknown_loops
+                .push(UnknownLoop { place: SourceLine::of(step.location), counted });
         }
         for ((_, inner), layout) in step.inner.iter().zip(layouts) {
             let times = scope.times.saturating_mul(counted);
@@ -141,10 +146,10 @@ impl Walk<'_> {
     }
 }
 
-/// What a branch costs, to compare it with others: operations first, then bytes.
+/// Returns the cost of a branch for comparisons: operations first, then bytes.
 fn weight(region: &Region, steps: u64) -> u128 {
     let mut roofline = Roofline::default();
-    let mut walk = Walk { roofline: &mut roofline, mesh: None, steps };
+    let mut walk = Counter { roofline: &mut roofline, mesh: None, steps };
     walk.region(region, &Layout::Even(1), Scope::ONCE);
     let work = roofline.flops().saturating_add(roofline.transcendentals());
     u128::from(work) << 64 | u128::from(roofline.bytes())

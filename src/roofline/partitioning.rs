@@ -1,62 +1,68 @@
-//! How values lie on a mesh, by dimension: what is cut along which axes.
+//! The partitioning of values over a mesh, by dimension.
 
 use super::region::{Region, Step};
 use crate::core::{Mesh, PartitionSpec, RunCount};
 use std::ops::Range;
 
-/// Axes of a mesh, one bit each.
+/// A set of mesh axes, one bit each.
 pub(super) type Axes = u64;
 
-/// For each dimension of a value, the axes that it is cut along.
-pub(super) type Cut = Vec<Axes>;
+/// The axes that partition each dimension of a value.
+pub(super) type DimAxes = Vec<Axes>;
 
-/// How many parts there are along each axis of a mesh.
+/// The sizes of the axes of a mesh.
 #[derive(Clone, Copy)]
 pub(super) struct Grid<'m>(pub(super) &'m Mesh);
 
 impl<'m> Grid<'m> {
-    /// The bit of each of these axes that the mesh has.
+    /// Returns the set of these axes. Names that the mesh does not have are ignored.
     pub(super) fn axes<'a>(self, names: impl IntoIterator<Item = &'a String>) -> Axes {
-        let at = |name: &String| self.sizes().position(|(own, _)| own == name);
-        names.into_iter().filter_map(at).fold(0, |all, at| all | 1 << at)
+        let index = |name: &String| self.sizes().position(|(axis, _)| axis == name);
+        names.into_iter().filter_map(index).fold(0, |axes, index| axes | 1 << index)
     }
 
-    /// How many parts these axes cut into.
+    /// Returns the number of parts along these axes.
     pub(super) fn parts(self, axes: Axes) -> u64 {
         let sizes = self.sizes().enumerate();
-        sizes.filter(|(at, _)| axes >> at & 1 == 1).map(|(_, (_, size))| *size as u64).product()
+        sizes.filter(|(i, _)| axes >> i & 1 == 1).map(|(_, (_, size))| *size as u64).product()
     }
 
-    /// The axes that there are bits for.
+    /// Returns the axes for which the set has bits.
     fn sizes(self) -> impl Iterator<Item = &'m (String, usize)> {
         self.0.axes().iter().take(Axes::BITS as usize)
     }
 
-    /// What a spec says of a value of this rank.
-    pub(super) fn cut(self, spec: &PartitionSpec, rank: usize) -> Cut {
+    /// Returns the axes of each dimension for a spec and a rank.
+    pub(super) fn dim_axes(self, spec: &PartitionSpec, rank: usize) -> DimAxes {
         (0..rank).map(|dim| self.axes(spec.along(dim))).collect()
     }
 }
 
-/// All axes that a value is cut along.
+/// Returns the union of the axes of all dimensions.
 pub(super) fn all(cut: &[Axes]) -> Axes {
     cut.iter().fold(0, |all, axes| all | axes)
 }
 
-/// How the values of a region lie, as the compiler's partitioner is likely to have it: arguments as they are given, and
-/// from there forwards along [sharding rules](crate::core::ShardingRule), then back to what has no cut yet.
-pub(super) struct Cuts<'m> {
+/// The partitioning of the values of a region, an estimate of the compiler's.
+///
+/// It starts from the shardings of the arguments, propagates them forwards along
+/// [sharding rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.
+pub(super) struct Partitioning<'m> {
     pub(super) grid: Grid<'m>,
-    of: Vec<Cut>,
-    /// Values that lie as the user says.
+    of: Vec<DimAxes>,
+    /// True for values whose sharding is fixed by the user.
     pinned: Vec<bool>,
 }
 
-impl<'m> Cuts<'m> {
-    /// Of a region whose inputs lie so; what is not `pinned` may be cut further.
-    pub(super) fn of(region: &Region, inputs: Vec<(Cut, bool)>, grid: Grid<'m>) -> Cuts<'m> {
+impl<'m> Partitioning<'m> {
+    /// Propagates the partitioning of inputs. Inputs that are not pinned may be partitioned further.
+    pub(super) fn of(
+        region: &Region,
+        inputs: Vec<(DimAxes, bool)>,
+        grid: Grid<'m>,
+    ) -> Partitioning<'m> {
         let of = region.avals.iter().map(|aval| vec![0; aval.rank()]).collect();
-        let mut cuts = Cuts { grid, of, pinned: vec![false; region.avals.len()] };
+        let mut cuts = Partitioning { grid, of, pinned: vec![false; region.avals.len()] };
         for (&value, (cut, pinned)) in region.inputs.iter().zip(inputs) {
             cuts.pinned[value] |= pinned;
             cuts.of[value] = cut;
@@ -67,30 +73,30 @@ impl<'m> Cuts<'m> {
         cuts
     }
 
-    /// How a value lies.
-    pub(super) fn cut(&self, value: usize) -> &Cut {
+    /// Returns the axes of each dimension of a value.
+    pub(super) fn cut(&self, value: usize) -> &DimAxes {
         &self.of[value]
     }
 
-    /// Cuts a dimension along more axes: of those that no other dimension has, as far as its size divides.
+    /// Partitioning a dimension along more axes: of those that no other dimension has, as far as its size divides.
     fn add(&mut self, region: &Region, value: usize, dim: usize, axes: Axes) {
         if self.pinned[value] {
             return;
         }
-        let mut rest = axes & !all(&self.of[value]);
-        while rest != 0 {
-            let axis = rest & rest.wrapping_neg();
-            rest &= !axis;
-            let wanted = self.of[value][dim] | axis;
+        let mut remaining = axes & !all(&self.of[value]);
+        while remaining != 0 {
+            let axis = remaining & remaining.wrapping_neg();
+            remaining &= !axis;
+            let candidate = self.of[value][dim] | axis;
             let size = region.avals[value].shape[dim] as u64;
-            if size > 0 && size.is_multiple_of(self.grid.parts(wanted)) {
-                self.of[value][dim] = wanted;
+            if size > 0 && size.is_multiple_of(self.grid.parts(candidate)) {
+                self.of[value][dim] = candidate;
             }
         }
     }
 
-    /// Adds a whole cut.
-    fn join(&mut self, region: &Region, value: usize, cut: &Cut) {
+    /// Adds axes to all dimensions.
+    fn join(&mut self, region: &Region, value: usize, cut: &DimAxes) {
         for (dim, &axes) in cut.iter().enumerate() {
             self.add(region, value, dim, axes);
         }
@@ -100,7 +106,7 @@ impl<'m> Cuts<'m> {
         for step in &region.steps {
             if let Some(specs) = step.primitive.result_specs() {
                 for (&result, spec) in step.results.iter().zip(specs) {
-                    self.of[result] = self.grid.cut(spec, region.avals[result].rank());
+                    self.of[result] = self.grid.dim_axes(spec, region.avals[result].rank());
                     self.pinned[result] = true;
                 }
             } else if step.inner.is_empty() {
@@ -134,14 +140,14 @@ impl<'m> Cuts<'m> {
         }
     }
 
-    /// How the results of a step that holds programs lie.
-    fn results(&self, region: &Region, step: &Step) -> Vec<Cut> {
-        let mut found: Vec<Cut> =
+    /// Returns the partitioning of the results of a step that holds programs.
+    fn results(&self, region: &Region, step: &Step) -> Vec<DimAxes> {
+        let mut found: Vec<DimAxes> =
             step.results.iter().map(|&result| vec![0; region.avals[result].rank()]).collect();
         for held in held(region, step).into_iter().flatten() {
             let inner = self.within(step, &held);
             for (result, &output) in found.iter_mut().zip(&held.region.outputs) {
-                // What a loop stacks has one dimension more.
+                // Stacked results of a loop have an additional dimension.
                 let cut = inner.cut(output);
                 let Some(more) = result.len().checked_sub(cut.len()) else { continue };
                 result.iter_mut().skip(more).zip(cut).for_each(|(own, axes)| *own |= axes);
@@ -150,27 +156,27 @@ impl<'m> Cuts<'m> {
         found
     }
 
-    /// How the values of a program lie that a step holds.
-    pub(super) fn within(&self, step: &Step, held: &Held<'_>) -> Cuts<'m> {
+    /// Returns the partitioning of a program that a step holds.
+    pub(super) fn within(&self, step: &Step, held: &HeldProgram<'_>) -> Partitioning<'m> {
         let manual = match held.run {
             RunCount::Devices(_) => self.manual(step),
             _ => 0,
         };
-        let mut inputs: Vec<(Cut, bool)> = (0..held.region.inputs.len())
+        let mut inputs: Vec<(DimAxes, bool)> = (0..held.region.inputs.len())
             .map(|at| {
                 let rank = held.region.avals[held.region.inputs[at]].rank();
                 let cut = &self.of[step.operands[held.first + at]];
-                // What a loop goes over has one dimension more outside.
+                // Scanned operands of a loop have an additional dimension outside.
                 let skipped = cut.len().saturating_sub(rank);
                 let cut = cut[skipped..].iter().map(|axes| axes & !manual).collect();
                 (cut, !held.carries.contains(&at))
             })
             .collect();
-        let inner = Cuts::of(held.region, inputs.clone(), self.grid);
+        let inner = Partitioning::of(held.region, inputs.clone(), self.grid);
         if held.carries.is_empty() {
             return inner;
         }
-        // What comes out of a loop's step goes into the next.
+        // The outputs of one iteration are the inputs of the next.
         for (at, &output) in held.carries.clone().zip(&held.region.outputs) {
             let (own, next) = (&mut inputs[at].0, inner.cut(output));
             let mut used = all(own);
@@ -179,10 +185,10 @@ impl<'m> Cuts<'m> {
                 used |= axes;
             }
         }
-        Cuts::of(held.region, inputs, self.grid)
+        Partitioning::of(held.region, inputs, self.grid)
     }
 
-    /// The axes along which devices compute their own in a `shard_map`.
+    /// Returns the manual axes of a `shard_map`.
     fn manual(&self, step: &Step) -> Axes {
         let params = step.primitive.params();
         let names = params["axes"].as_array().into_iter().flatten();
@@ -191,7 +197,7 @@ impl<'m> Cuts<'m> {
     }
 }
 
-/// The dimensions of a step that go together: result, its dimension, operand, its dimension.
+/// Returns related dimensions of a step: result, its dimension, operand, its dimension.
 fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
     let mut found = Vec::new();
     for (at, &result) in step.results.iter().enumerate() {
@@ -204,32 +210,33 @@ fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
 }
 
 /// A program that a step holds.
-pub(super) struct Held<'r> {
+pub(super) struct HeldProgram<'r> {
     run: RunCount,
     region: &'r Region,
-    /// The operand that is its first input.
+    /// The operand of the step that is the first input of the program.
     first: usize,
-    /// Its inputs that are its first outputs the next time.
+    /// The carried inputs, which are the first outputs of the previous iteration.
     carries: Range<usize>,
 }
 
-impl Held<'_> {
-    /// Operands and results of the step that are one carried value.
+impl HeldProgram<'_> {
+    /// Returns pairs of operand and result of the step for each carried value.
     fn carried(&self) -> impl Iterator<Item = (usize, usize)> {
         let operands = self.carries.clone().map(|at| at + self.first);
         operands.enumerate().map(|(result, operand)| (operand, result))
     }
 }
 
-/// Of each program that a step holds, where its inputs are among the step's operands; `None` of a loop's condition, which
-/// is small, and of what follows no order that is known.
-pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<Held<'r>>> {
+/// Returns, for each program that a step holds, the position of its inputs among the operands.
+///
+/// It is `None` for the condition of a loop, which is small, and for an unknown order of operands.
+pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<HeldProgram<'r>>> {
     let ranks = |values: &[usize], of: &Region| -> Vec<usize> {
         values.iter().map(|&value| of.avals[value].rank()).collect()
     };
     let place = |run: RunCount, inner: &'r Region, first: usize, carries: Range<usize>| {
         let fits = first + inner.inputs.len() <= step.operands.len();
-        fits.then_some(Held { run, region: inner, first, carries })
+        fits.then_some(HeldProgram { run, region: inner, first, carries })
     };
     match step.inner.as_slice() {
         [(RunCount::Unknown, cond), (run @ RunCount::Unknown, body)] => {
@@ -246,7 +253,7 @@ pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<Held<'r>>>
             let end = inputs.len() - n_over.count();
             vec![place(*run, body, 0, end.saturating_sub(n_carry.count())..end)]
         }
-        // A choice's first operand says which.
+        // The first operand of a choice is the index of the branch.
         inner => inner
             .iter()
             .map(|(run, inner)| place(*run, inner, usize::from(*run == RunCount::Choice), 0..0))

@@ -6,8 +6,8 @@
 //! 3. Constants, and what makes an array larger (broadcasts), are made again wherever they are used.
 //! 4. Each such group reads each value from outside once, and writes once what is used outside.
 
+use super::device_costs::DeviceParts;
 use super::region::{Region, Step};
-use super::shares::Shares;
 use crate::core::Access;
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ impl Groups {
         }
         for (at, step) in region.steps.iter().enumerate() {
             let joins = step.fuses() || step.cost.access == Access::Reduction;
-            if !joins || step.remade || !step.inner.is_empty() {
+            if !joins || step.is_recomputed || !step.inner.is_empty() {
                 continue;
             }
             for source in sources(region, step) {
@@ -54,15 +54,15 @@ impl Groups {
                 }
             }
         }
-        // What is remade belongs to nobody.
+        // What is is_recomputed belongs to nobody.
         for readers in &mut groups.readers {
-            readers.retain(|&at| !region.steps[at].remade);
+            readers.retain(|&at| !region.steps[at].is_recomputed);
         }
         groups
     }
 
     /// The bytes that each step of a region reads and writes on one device, those of programs that steps hold left out.
-    pub(super) fn bytes(&self, region: &Region, shares: &Shares) -> Vec<u64> {
+    pub(super) fn bytes(&self, region: &Region, shares: &DeviceParts) -> Vec<u64> {
         let mut bytes = vec![0; region.steps.len()];
         self.read(region, shares, &mut bytes);
         self.write(region, shares, &mut bytes);
@@ -87,7 +87,7 @@ impl Groups {
     }
 
     /// Adds what each group reads from outside to the first step of it that does.
-    fn read(&self, region: &Region, shares: &Shares, bytes: &mut [u64]) {
+    fn read(&self, region: &Region, shares: &DeviceParts, bytes: &mut [u64]) {
         let mut charged: HashMap<(usize, usize), u64> = HashMap::new();
         for (value, readers) in self.readers.iter().enumerate() {
             for &at in readers {
@@ -115,7 +115,7 @@ impl Groups {
     }
 
     /// Adds what is used outside of the group that makes it to the step that does.
-    fn write(&self, region: &Region, shares: &Shares, bytes: &mut [u64]) {
+    fn write(&self, region: &Region, shares: &DeviceParts, bytes: &mut [u64]) {
         for (at, step) in region.steps.iter().enumerate() {
             if !step.inner.is_empty() {
                 continue;
@@ -137,7 +137,9 @@ fn sources(region: &Region, step: &Step) -> Vec<usize> {
     let mut open = step.operands.clone();
     while let Some(value) = open.pop() {
         match region.makers[value] {
-            Some(maker) if region.steps[maker].remade => open.extend(&region.steps[maker].operands),
+            Some(maker) if region.steps[maker].is_recomputed => {
+                open.extend(&region.steps[maker].operands)
+            }
             _ if found.contains(&value) => {}
             _ => found.push(value),
         }

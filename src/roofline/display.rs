@@ -54,7 +54,7 @@ impl fmt::Display for Roofline {
                 line.place.map_or("(no line)".into(), |at| format!("{}:{}", at.file, at.line));
             writeln!(f, "{flops:>12} {bytes:>12} {:>8}  {place}", line.operations)?;
         }
-        for open in &self.open_loops {
+        for open in &self.unknown_loops {
             let place = open
                 .place
                 .as_ref()

@@ -1,45 +1,47 @@
-//! What one device does of each step and has of each value.
+//! The part of each operation that one device computes, and of each value that it stores.
 
-use super::cuts::{self, Axes, Cuts, Grid, held};
+use super::partitioning::{self, Axes, Grid, Partitioning, held};
 use super::region::{Region, Step};
 use crate::core::{NamedSharding, RunCount};
 
-/// How a region's values lie on the devices.
+/// The partitioning of the values of a region over devices.
 pub(super) enum Layout<'m> {
-    /// Nobody knows, so everything is in so many equal parts.
+    /// Unknown. Everything is assumed to be in this many equal parts.
     Even(u64),
-    /// Along the axes of a mesh.
-    Along(Cuts<'m>),
+    /// Known, along the axes of a mesh.
+    Along(Partitioning<'m>),
 }
 
-/// In how many parts, each on other devices, a region's steps and values are.
-pub(super) enum Shares {
-    /// All in as many.
+/// The number of parts on different devices of the steps and values of a region.
+pub(super) enum DeviceParts {
+    /// The same number for everything.
     Even(u64),
-    /// Each step's work and its operands as it reads them, and each value.
+    /// For each step the parts of its work and of its operands as read, and for each value its parts.
     Each { steps: Vec<(u64, Vec<u64>)>, values: Vec<u64> },
 }
 
 impl<'m> Layout<'m> {
-    /// Of a program whose arguments lie so; if of none of them anything is known, in equal parts on all devices.
+    /// Creates the layout of a program with these argument shardings. Without any sharding everything is
+    /// in equal parts on all devices.
     pub(super) fn of(
         region: &Region,
         arguments: &[Option<&'m NamedSharding>],
         devices: u64,
     ) -> Layout<'m> {
-        let Some(mesh) = arguments.iter().flatten().map(|it| it.mesh()).next() else {
+        let Some(mesh) = arguments.iter().flatten().map(|sharding| sharding.mesh()).next() else {
             return Layout::Even(devices);
         };
         let grid = Grid(mesh);
-        let inputs = region.inputs.iter().enumerate().map(|(at, &value)| {
+        let inputs = region.inputs.iter().enumerate().map(|(i, &value)| {
             let rank = region.avals[value].rank();
-            let given = arguments.get(at).copied().flatten();
-            (given.map_or(vec![0; rank], |it| grid.cut(it.spec(), rank)), given.is_some())
+            let sharding = arguments.get(i).copied().flatten();
+            let axes = sharding.map_or(vec![0; rank], |s| grid.dim_axes(s.spec(), rank));
+            (axes, sharding.is_some())
         });
-        Layout::Along(Cuts::of(region, inputs.collect(), grid))
+        Layout::Along(Partitioning::of(region, inputs.collect(), grid))
     }
 
-    /// Of each program that a step holds.
+    /// Returns the layout of each program that a step holds.
     pub(super) fn within(&self, region: &Region, step: &Step) -> Vec<Layout<'m>> {
         let held = held(region, step).into_iter();
         let inner = step.inner.iter().zip(held);
@@ -53,55 +55,55 @@ impl<'m> Layout<'m> {
                 (Layout::Along(cuts), _, None) => {
                     let whole = |&value: &usize| (vec![0; inner.avals[value].rank()], true);
                     let inputs = inner.inputs.iter().map(whole).collect();
-                    Layout::Along(Cuts::of(inner, inputs, cuts.grid))
+                    Layout::Along(Partitioning::of(inner, inputs, cuts.grid))
                 }
             })
             .collect()
     }
 
-    /// The parts of everything in a region.
-    pub(super) fn shares(&self, region: &Region) -> Shares {
+    /// Returns the parts of everything in a region.
+    pub(super) fn parts(&self, region: &Region) -> DeviceParts {
         match self {
-            Layout::Even(parts) => Shares::Even(*parts),
-            Layout::Along(cuts) => Shares::Each {
+            Layout::Even(parts) => DeviceParts::Even(*parts),
+            Layout::Along(cuts) => DeviceParts::Each {
                 steps: region.steps.iter().map(|step| parts(cuts, step)).collect(),
                 values: (0..region.avals.len())
-                    .map(|value| cuts.grid.parts(cuts::all(cuts.cut(value))))
+                    .map(|value| cuts.grid.parts(partitioning::all(cuts.cut(value))))
                     .collect(),
             },
         }
     }
 }
 
-impl Shares {
-    /// What one device computes of so much work of a step.
+impl DeviceParts {
+    /// Returns the part of the work of a step on one device.
     pub(super) fn work(&self, at: usize, work: u64) -> u64 {
         match self {
-            Shares::Even(parts) => work.div_ceil(*parts),
-            Shares::Each { steps, .. } => work.div_ceil(steps[at].0),
+            DeviceParts::Even(parts) => work.div_ceil(*parts),
+            DeviceParts::Each { steps, .. } => work.div_ceil(steps[at].0),
         }
     }
 
-    /// What one device holds of the bytes of a value.
+    /// Returns the part of the bytes of a value on one device.
     pub(super) fn held(&self, value: usize, bytes: u64) -> u64 {
         match self {
-            Shares::Even(parts) => bytes.div_ceil(*parts),
-            Shares::Each { values, .. } => bytes.div_ceil(values[value]),
+            DeviceParts::Even(parts) => bytes.div_ceil(*parts),
+            DeviceParts::Each { values, .. } => bytes.div_ceil(values[value]),
         }
     }
 
-    /// What one device reads of the bytes of a value for a step.
+    /// Returns the part of the bytes of a value that one device reads for a step.
     pub(super) fn read(&self, region: &Region, at: usize, value: usize, bytes: u64) -> u64 {
         let operand = || region.steps[at].operands.iter().position(|&own| own == value);
         match self {
-            Shares::Even(parts) => bytes.div_ceil(*parts),
-            Shares::Each { steps, values } => {
+            DeviceParts::Even(parts) => bytes.div_ceil(*parts),
+            DeviceParts::Each { steps, values } => {
                 bytes.div_ceil(operand().map_or(values[value], |operand| steps[at].1[operand]))
             }
         }
     }
 
-    /// The bytes of a step that one device reads and writes if nothing is fused.
+    /// Returns the bytes that one device reads and writes for a step if nothing is fused.
     pub(super) fn bytes(&self, region: &Region, at: usize) -> u64 {
         let step = &region.steps[at];
         let read = |&value: &usize| self.read(region, at, value, region.bytes(value));
@@ -110,25 +112,26 @@ impl Shares {
         let all: u64 = step.operands.iter().chain(&step.results).map(|&v| region.bytes(v)).sum();
         match all {
             0 => step.cost.bytes,
-            // Slices and updates touch less than their operands; the device's part of them is as large.
+            // Slices and updates access less than their operands, in the same proportion.
             _ => (step.cost.bytes as f64 * (own as f64 / all as f64)).round() as u64,
         }
     }
 }
 
-/// In how many parts a step's work is, and each of its operands as it reads them.
+/// Returns the number of parts of the work of a step, and of each operand as the step reads it.
 ///
-/// A device makes its part of the result. What is summed over stays cut where that does not cut the result already, or where
-/// all operands are cut alike: the devices' sums are added. Otherwise the device needs it whole, as weights that fully
-/// sharded data parallelism gathers.
-fn parts(cuts: &Cuts<'_>, step: &Step) -> (u64, Vec<u64>) {
-    let results = step.results.iter().fold(0, |axes, &value| axes | cuts::all(cuts.cut(value)));
+/// A device computes its part of the result. Contracted dimensions stay partitioned if their axes do not
+/// partition the result, or if they partition all operands: then the partial sums of devices are added.
+/// Otherwise a device reads them whole, as the weights that fully sharded data parallelism gathers.
+fn parts(cuts: &Partitioning<'_>, step: &Step) -> (u64, Vec<u64>) {
+    let results =
+        step.results.iter().fold(0, |axes, &value| axes | partitioning::all(cuts.cut(value)));
     let summed = |operand: usize| -> Axes {
         let cut = cuts.cut(step.operands[operand]).iter().enumerate();
         let lost = cut.filter(|(dim, _)| !step.rule.is_kept(operand, *dim));
         lost.fold(0, |all, (_, axes)| all | axes)
     };
-    // Along which the result is cut where this operand goes along with it.
+    // The axes of the result along dimensions that come from this operand.
     let kept = |operand: usize| -> Axes {
         let mut axes = 0;
         for (at, &result) in step.results.iter().enumerate() {
@@ -164,7 +167,7 @@ mod tests {
         Aval::new(DType::F32, shape)
     }
 
-    /// The costs of a function of two arguments that lie so on a mesh `data=4,model=2`.
+    /// Counts a function of two arguments with these shardings over a mesh `data=4,model=2`.
     fn costs<O: Tree + 'static>(
         f: impl Fn(Array, Array) -> O + Send + Sync + 'static,
         avals: [Aval; 2],
@@ -173,7 +176,7 @@ mod tests {
         let mesh = mesh();
         let [a, b] = specs.map(|spec| mesh.sharding(spec).unwrap());
         let lowered = jit(f).in_shardings((&a, &b)).lower(<(Aval, Aval)>::from(avals)).unwrap();
-        Roofline::placed(lowered.program(), &lowered.arguments().unwrap())
+        Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap())
     }
 
     fn mesh() -> Mesh {
@@ -184,20 +187,20 @@ mod tests {
         costs.operations.iter().filter(|operation| operation.name == name).collect()
     }
 
-    /// In how many parts the work of the operations of this name is.
+    /// Returns the number of parts of the work of the operations with this name.
     fn parts(costs: &Roofline, name: &str) -> Vec<u64> {
-        let each = |it: &&OpCost| match it.each.flops {
-            0 => it.bytes / it.each.bytes,
-            own => it.flops / own,
+        let parts = |op: &&OpCost| match op.per_device.flops {
+            0 => op.bytes / op.per_device.bytes,
+            flops => op.flops / flops,
         };
-        named(costs, name).iter().map(each).collect()
+        named(costs, name).iter().map(parts).collect()
     }
 
     const X: [usize; 2] = [64, 128];
     const W: [usize; 2] = [128, 256];
 
     #[test]
-    fn what_nothing_cuts_every_device_does() {
+    fn unpartitioned_operations_run_on_every_device() {
         let step = |w: Array, x: Array| {
             let slopes = grad(|w: &Array| tanh(&x.matmul(w)).sum())(&w);
             &w - slopes * 0.1
@@ -209,12 +212,12 @@ mod tests {
         assert_eq!(parts(&costs, "sub"), [4, 1]);
         // All of the weights are read on each device, and a part of the rows.
         let forwards = named(&costs, "dot_general")[0];
-        assert_eq!(forwards.each.bytes, 4 * (128 * 256 + 64 * (128 + 256) / 4));
+        assert_eq!(forwards.per_device.bytes, 4 * (128 * 256 + 64 * (128 + 256) / 4));
         assert_eq!(costs.held_bytes, 4 * (2 * 128 * 256 + 64 * 128 / 4));
     }
 
     #[test]
-    fn parts_of_weights_are_gathered_and_their_update_is_cut() {
+    fn sharded_weights_are_gathered_and_their_update_is_partitioned() {
         let step = |w: Array, x: Array| {
             let slopes = grad(|w: &Array| tanh(&x.matmul(w)).sum())(&w);
             &w - slopes * 0.1
@@ -223,23 +226,23 @@ mod tests {
         assert_eq!(parts(&costs, "dot_general"), [4, 4]);
         assert_eq!(parts(&costs, "sub"), [4, 4]);
         let forwards = named(&costs, "dot_general")[0];
-        assert_eq!(forwards.each.bytes, 4 * (128 * 256 + 64 * (128 + 256) / 4));
+        assert_eq!(forwards.per_device.bytes, 4 * (128 * 256 + 64 * (128 + 256) / 4));
         assert_eq!(costs.held_bytes, 4 * (2 * 128 * 256 + 64 * 128) / 4);
     }
 
     #[test]
-    fn a_pair_of_layers_by_columns_and_rows() {
+    fn column_and_row_parallel_layers_are_fully_partitioned() {
         let pair = |w: Array, x: Array| tanh(&x.matmul(&w)).matmul(&w.t());
         let costs = costs(pair, [f32s(W), f32s(X)], [p![None, "model"], p!["data"]]);
         assert_eq!(parts(&costs, "dot_general"), [8, 8]);
         assert_eq!(
-            named(&costs, "dot_general")[1].each.bytes,
+            named(&costs, "dot_general")[1].per_device.bytes,
             4 * (64 * 256 / 8 + 128 * 256 / 2 + 64 * 128 / 4)
         );
     }
 
     #[test]
-    fn loops_carry_how_their_values_lie() {
+    fn loops_propagate_the_partitioning_of_carried_values() {
         let rows = |ws: Array, x: Array| {
             let step = |(h, sum): (Array, Array), w: Array| {
                 let h = tanh(&h.matmul(&w));
@@ -250,7 +253,7 @@ mod tests {
         let costs = costs(rows, [f32s([3, 128, 128]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "dot_general"), [4]);
         assert_eq!(parts(&costs, "add"), [4]);
-        assert_eq!(named(&costs, "dot_general")[0].each.flops, 3 * 2 * 16 * 128 * 128);
+        assert_eq!(named(&costs, "dot_general")[0].per_device.flops, 3 * 2 * 16 * 128 * 128);
         let until = |w: Array, x: Array| {
             while_loop(|x: Array| lt(x.sum(), 9.0), move |x: Array| tanh(&x.matmul(&w)), x)
         };
@@ -266,7 +269,7 @@ mod tests {
         let both = move |w: Array, x: Array| inner.apply(&w, &x) * 2.0;
         let costs = costs(both, [f32s(W), f32s(X)], [p![], p!["data"]]);
         let product = named(&costs, "dot_general")[0];
-        assert_eq!((product.each.flops, product.devices), (2 * 16 * 128 * 256, 8));
+        assert_eq!((product.per_device.flops, product.devices), (2 * 16 * 128 * 256, 8));
         assert_eq!(parts(&costs, "mul"), [4]);
     }
 
