@@ -167,10 +167,11 @@ impl SelfAttention {
         let split_heads =
             |layer: &nn::Linear| reshape(&layer.forward(x), [b, t, self.heads, c / self.heads]);
         // Masks the padding.
-        let options = Attention { key_lengths: Some(lengths.clone()), ..Attention::default() };
+        let options =
+            AttentionOptions { key_lengths: Some(lengths.clone()), ..AttentionOptions::default() };
         let (query, key, value) =
             (split_heads(&self.query), split_heads(&self.key), split_heads(&self.value));
-        let mixed = dot_product_attention(&query, &key, &value, &options);
+        let mixed = dot_product_attention_with(&query, &key, &value, &options);
         self.norm.forward(&(x + self.output.forward(&reshape(&mixed, [b, t, c]))))
     }
 }

@@ -23,10 +23,10 @@ impl Sampling {
             return logits.argmax_axis(-1);
         }
         let logits = logits / self.temperature;
-        let Some(k) = self.top_k else { return random::categorical(key, &logits, -1) };
+        let Some(k) = self.top_k else { return random::categorical(key, &logits) };
         let [_, vocabulary] = logits.dims();
         let (best, tokens) = top_k(&logits, k.clamp(1, vocabulary), -1);
-        let choice = random::categorical(key, &best, -1);
+        let choice = random::categorical(key, &best);
         take_along_axis(&tokens, &choice.expand_dims(-1), -1).squeeze_axes([-1])
     }
 }

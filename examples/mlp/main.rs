@@ -109,7 +109,7 @@ fn main() -> anyhow::Result<()> {
     let mut step_index = 0;
     for epoch in 0..epochs {
         let key = random::fold_in(random::key(1), epoch);
-        let order = random::permutation(key, train.len()).to_vec::<i32>()?;
+        let order = random::permutation(key, train.len() as i64).to_vec::<i32>()?;
         let order = order.into_iter().map(|row| row as usize);
         for batch in train.select(order).batch(batch_size).prefetch(2) {
             let loss;

@@ -1,6 +1,5 @@
 //! The models: a small GPT, and a perceptron of residual blocks. Neither depends on a mesh.
 
-use oxidax::ops::Attention as AttentionOptions;
 use oxidax::prelude::*;
 
 /// Inputs and targets: tokens and next tokens, or images and labels.
@@ -135,7 +134,7 @@ impl Attention {
 /// Causal attention.
 pub fn causal(query: &Array, key: &Array, value: &Array) -> Array {
     let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
-    dot_product_attention(query, key, value, &options)
+    dot_product_attention_with(query, key, value, &options)
 }
 
 /// Two layers, from `width` to `4 · width` and back.

@@ -1,6 +1,7 @@
-//! `associative_scan`: all partial results of an associative operation, in logarithmic depth.
+//! `associative_scan`: all prefix results of an associative operation, in logarithmic depth.
 
-use super::closure::{Caller, avals_of, throw_tree};
+use super::closure::{CallSite, throw_tree};
+use super::derive::avals_of;
 use crate::core::{Array, OpErrorKind, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{concatenate, reshape_to, rev, slice_in_dim};
@@ -8,22 +9,22 @@ use crate::transforms::staging::staged;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 
-/// How [`associative_scan_with`] goes.
+/// Options of [`associative_scan_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AssociativeScanOptions {
-    /// Whether to combine from the last element to the first.
+    /// True to combine from the last element to the first.
     pub reverse: bool,
-    /// The axis to go along; negative ones count from the back.
+    /// The axis to scan; negative ones count from the back.
     pub axis: isize,
 }
 
-/// The elements along the first axis combined with all before them: `x0`, `f(x0, x1)`,
+/// Combines each element along the first axis with all elements before it: `x0`, `f(x0, x1)`,
 /// `f(f(x0, x1), x2)`, ….
 ///
-/// `f` must be associative, and combines many elements at once: it gets two trees whose leaves have
-/// the axis still, of equal but varying lengths, and gives a tree of those types. Takes a number of steps
-/// that grows with the logarithm of the length (Blelloch's algorithm), where [`scan`](super::scan())
-/// takes one step per element.
+/// `f` must be associative. It combines many elements at once: it takes two trees whose leaves still
+/// have the scanned axis, and returns a tree of the same types. It is called with several lengths. The
+/// number of steps grows with the logarithm of the length (Blelloch's algorithm), where
+/// [`scan`](super::scan()) takes one step per element.
 ///
 /// Throws `Tree`, naming the leaf, if lengths differ or `f` changes a type, and whatever `f` throws.
 ///
@@ -37,13 +38,13 @@ pub struct AssociativeScanOptions {
 /// ```
 #[track_caller]
 pub fn associative_scan<T: Tree, F: Fn(T, T) -> T>(f: F, elems: impl Arg<T>) -> T {
-    let caller = Caller::of::<F>("associative_scan", Location::caller());
-    run(&caller, &f, elems.tree(), AssociativeScanOptions::default())
+    let site = CallSite::new::<F>("associative_scan", Location::caller());
+    run(&site, &f, elems.tree(), AssociativeScanOptions::default())
 }
 
-/// As [`associative_scan`], along any axis and in either direction.
+/// As [`associative_scan`], with options.
 ///
-/// Throws as [`associative_scan`] does, also if there is no such axis.
+/// Throws as [`associative_scan`] does, and `Tree` if a leaf does not have the axis.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -60,36 +61,37 @@ pub fn associative_scan_with<T: Tree, F: Fn(T, T) -> T>(
     elems: impl Arg<T>,
     options: AssociativeScanOptions,
 ) -> T {
-    let caller = Caller::of::<F>("associative_scan", Location::caller());
-    run(&caller, &f, elems.tree(), options)
+    let site = CallSite::new::<F>("associative_scan", Location::caller());
+    run(&site, &f, elems.tree(), options)
 }
 
 fn run<T: Tree>(
-    caller: &Caller,
+    site: &CallSite,
     f: &dyn Fn(T, T) -> T,
     elems: &T,
     options: AssociativeScanOptions,
 ) -> T {
     let leaves = leaves_of(elems);
-    let axes = checked_axes(caller, elems, &leaves, options.axis);
+    let axes = checked_axes(site, elems, &leaves, options.axis);
     staged(|| {
-        trace::at_location(caller.location, || {
-            let levels = Levels { caller, f, template: elems, axes: &axes };
-            let reversed = |leaves: Vec<Array>| -> Vec<Array> {
-                match options.reverse {
-                    true => leaves.iter().zip(&axes).map(|(x, &a)| rev(x, &[a as isize])).collect(),
-                    false => leaves,
+        trace::at_location(site.location, || {
+            let levels = Levels { site, f, template: elems, axes: &axes };
+            let flip = |leaves: Vec<Array>| -> Vec<Array> {
+                if !options.reverse {
+                    return leaves;
                 }
+                leaves.iter().zip(&axes).map(|(x, &axis)| rev(x, &[axis as isize])).collect()
             };
-            let scanned = reversed(levels.scan(reversed(leaves)));
-            rebuild(elems, scanned)
+            rebuild(elems, flip(levels.scan(flip(leaves))))
         })
     })
 }
 
-/// The axis of each leaf, along which all are equally long.
-fn checked_axes<T: Tree>(caller: &Caller, elems: &T, leaves: &[Array], axis: isize) -> Vec<usize> {
-    let &Caller { name, location, .. } = caller;
+/// Returns the scanned axis of each leaf.
+///
+/// Throws `Tree` if a leaf does not have it, or if lengths differ.
+fn checked_axes<T: Tree>(site: &CallSite, elems: &T, leaves: &[Array], axis: isize) -> Vec<usize> {
+    let &CallSite { name, location, .. } = site;
     let structure = TreeDef::of(elems);
     let Some((first, _)) = leaves.split_first() else {
         let message = "there is nothing to go along: the tree has no leaves".into();
@@ -102,12 +104,12 @@ fn checked_axes<T: Tree>(caller: &Caller, elems: &T, leaves: &[Array], axis: isi
     });
     let axes: Vec<usize> = resolved.collect();
     let length = first.shape()[axes[0]];
-    for ((x, &at), path) in leaves.iter().zip(&axes).zip(structure.paths()) {
-        if x.shape()[at] != length {
+    for ((x, &leaf_axis), path) in leaves.iter().zip(&axes).zip(structure.paths()) {
+        if x.shape()[leaf_axis] != length {
             let message = format!(
                 "{name}: lengths differ: axis {axis} of {} is {}, that of {} is {length}",
                 x.aval(),
-                x.shape()[at],
+                x.shape()[leaf_axis],
                 rooted(&structure.paths()[0])
             );
             throw_tree(path, message, None, location);
@@ -116,9 +118,9 @@ fn checked_axes<T: Tree>(caller: &Caller, elems: &T, leaves: &[Array], axis: isi
     axes
 }
 
-/// What every level of the recursion needs.
+/// The parameters that every level of the recursion shares.
 struct Levels<'a, T> {
-    caller: &'a Caller,
+    site: &'a CallSite,
     f: &'a dyn Fn(T, T) -> T,
     template: &'a T,
     axes: &'a [usize],
@@ -128,7 +130,7 @@ impl<T: Tree> Levels<'_, T> {
     fn combine(&self, a: Vec<Array>, b: Vec<Array>) -> Vec<Array> {
         let avals = avals_of(&a);
         let c = (self.f)(rebuild(self.template, a), rebuild(self.template, b));
-        let &Caller { name, location, .. } = self.caller;
+        let &CallSite { name, location, .. } = self.site;
         let structure = TreeDef::of(self.template);
         if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(&c)) {
             let message = format!("{name}: the function takes {a} here and gives {b}");
@@ -146,48 +148,45 @@ impl<T: Tree> Levels<'_, T> {
         c
     }
 
-    /// Every `stride`th element from `start` to before `stop`.
-    fn part(&self, xs: &[Array], start: usize, stop: usize, stride: usize) -> Vec<Array> {
-        let each = xs.iter().zip(self.axes);
+    /// Returns every `stride`th element of `start..stop`.
+    fn slice(&self, xs: &[Array], start: usize, stop: usize, stride: usize) -> Vec<Array> {
         let slice = |(x, &axis): (&Array, &usize)| {
             slice_in_dim(x, start as isize, stop as isize, stride, axis as isize)
         };
-        each.map(slice).collect()
+        xs.iter().zip(self.axes).map(slice).collect()
     }
 
-    /// Results at odd places are those of half as many elements, each combined of two; those at even
-    /// places take one element more.
+    /// Scans recursively. Results at odd positions are those of a scan over pairs of elements. Each
+    /// result at an even position combines the previous result with one more element.
     fn scan(&self, xs: Vec<Array>) -> Vec<Array> {
         let n = xs[0].shape()[self.axes[0]];
         if n < 2 {
             return xs;
         }
-        let pairs = self.combine(self.part(&xs, 0, n - 1, 2), self.part(&xs, 1, n, 2));
+        let pairs = self.combine(self.slice(&xs, 0, n - 1, 2), self.slice(&xs, 1, n, 2));
         let odd = self.scan(pairs);
         let n_odd = n / 2;
-        let first = self.part(&xs, 0, 1, 1);
+        let first = self.slice(&xs, 0, 1, 1);
         if n == 2 {
-            return self.joined(&first, &odd);
+            return self.concat(&first, &odd);
         }
-        let before = match n % 2 {
-            0 => self.part(&odd, 0, n_odd - 1, 1),
-            _ => odd.clone(),
-        };
-        let even = self.combine(before, self.part(&xs, 2, n, 2));
-        let even = self.joined(&first, &even);
-        self.interleaved(&even, &odd, n)
+        let before =
+            if n.is_multiple_of(2) { self.slice(&odd, 0, n_odd - 1, 1) } else { odd.clone() };
+        let even = self.combine(before, self.slice(&xs, 2, n, 2));
+        let even = self.concat(&first, &even);
+        self.interleave(&even, &odd, n)
     }
 
-    fn joined(&self, a: &[Array], b: &[Array]) -> Vec<Array> {
+    fn concat(&self, a: &[Array], b: &[Array]) -> Vec<Array> {
         let pairs = a.iter().zip(b).zip(self.axes);
         pairs.map(|((a, b), &axis)| concatenate(&[a, b], axis as isize)).collect()
     }
 
-    /// Elements of `even` and `odd` in turn; `n` in all.
-    fn interleaved(&self, even: &[Array], odd: &[Array], n: usize) -> Vec<Array> {
+    /// Interleaves the elements of `even` and `odd`, `n` in all.
+    fn interleave(&self, even: &[Array], odd: &[Array], n: usize) -> Vec<Array> {
         let n_odd = n / 2;
         let pairs: Vec<Array> = self
-            .part(even, 0, n_odd, 1)
+            .slice(even, 0, n_odd, 1)
             .iter()
             .zip(odd)
             .zip(self.axes)
@@ -198,9 +197,10 @@ impl<T: Tree> Levels<'_, T> {
                 reshape_to(&pairs, &a.shape().remove(axis).insert(axis, 2 * n_odd))
             })
             .collect();
-        match n % 2 {
-            0 => pairs,
-            _ => self.joined(&pairs, &self.part(even, n_odd, n_odd + 1, 1)),
+        if n.is_multiple_of(2) {
+            pairs
+        } else {
+            self.concat(&pairs, &self.slice(even, n_odd, n_odd + 1, 1))
         }
     }
 }

@@ -1,11 +1,12 @@
-//! `call`: what an inner `jit` becomes.
+//! `call`: the primitive that an inner `jit` binds.
 
-use super::derived::{self, batch_call, jvp_call, transpose_call};
-use super::masked::{same_size, with_kept_inputs, with_used_outputs};
+use super::derive::{batch_call, jvp_call, split_program, transpose_call};
+use super::parse;
+use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    Tangent,
+    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    Sample, Split, Tangent, Used,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -20,12 +21,12 @@ use std::sync::Arc;
 /// |-|-|
 /// | operands   | those of the program |
 /// | results    | those of the program |
-/// | lowering   | a call of a private function; equal programs share one |
+/// | lowering   | a call of a private function; equal programs share a function |
 /// | derivative | a call of the program's derivative |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[doc(alias = "pjit")]
 pub struct Call {
-    /// The function's name, for reading.
+    /// The name of the function, for printing.
     pub name: String,
     /// The program.
     #[serde(skip)]
@@ -33,16 +34,20 @@ pub struct Call {
 }
 
 impl Call {
-    fn of(&self, name: &str, program: Arc<Program>) -> Call {
-        let name = match name {
-            "" => self.name.clone(),
-            name => format!("{name}_{}", self.name),
-        };
-        Call { name, program }
+    /// Returns a call of a program derived from this one. `prefix` is prepended to the name.
+    fn derived(&self, prefix: &str, program: Arc<Program>) -> Call {
+        Call { name: format!("{prefix}_{}", self.name), program }
+    }
+
+    fn with_program(&self, program: Arc<Program>) -> Call {
+        Call { name: self.name.clone(), program }
     }
 }
 
-/// Whether `operands` are what `program` takes; then the avals of its outputs.
+/// Returns the types of the program's outputs.
+///
+/// # Errors
+/// If `operands` do not have the types of the program's inputs.
 pub(super) fn expect_operands(
     name: &str,
     program: &Program,
@@ -74,7 +79,7 @@ impl Primitive for Call {
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        Ok(jvp_call(&self.program, primals, tangents, |program| self.of("jvp", program)))
+        Ok(jvp_call(&self.program, primals, tangents, |program| self.derived("jvp", program)))
     }
 
     fn batch(
@@ -83,7 +88,7 @@ impl Primitive for Call {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of("vmap", program)))
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.derived("vmap", program)))
     }
 
     fn lower(
@@ -104,7 +109,9 @@ impl Primitive for Call {
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        Ok(transpose_call(&self.program, cts, operands, |program| self.of("transpose", program)))
+        Ok(transpose_call(&self.program, cts, operands, |program| {
+            self.derived("transpose", program)
+        }))
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -125,43 +132,24 @@ impl HigherOrder for Call {
         Some(&self.program)
     }
 
-    fn split(&self, known: &[bool]) -> Option<Split> {
-        let halves = derived::split(&self.program, known)?;
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+        let halves = split_program(&self.program, known)?;
         Some(Split {
-            known: Arc::new(self.of("", halves.known.clone())),
-            known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
-            unknown: Arc::new(self.of("", halves.unknown.clone())),
+            known: Arc::new(self.with_program(halves.known.clone())),
+            known_operands: known.positions(),
+            unknown: Arc::new(self.with_program(halves.unknown.clone())),
             unknown_operands: halves.sources.clone(),
             outputs: halves.outputs.clone(),
         })
     }
 
-    fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        prune_call(&self.program, used, |program| self.of("", program))
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
+        prune_call(&self.program, used, |program, _| self.with_program(program))
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&self.program, operands))
     }
-}
-
-/// What is left of an equation that applies a program, without what only unused results need; `wrap` makes
-/// the primitive that applies the rest.
-pub(super) fn prune_call<P: Primitive>(
-    program: &Program,
-    used: &[bool],
-    wrap: impl FnOnce(Arc<Program>) -> P,
-) -> Option<Pruned> {
-    let (pruned, kept) = with_used_outputs(program, used);
-    if !used.contains(&false) && !kept.contains(&false) && same_size(&pruned, program) {
-        return None;
-    }
-    let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
-    Some(Pruned {
-        primitive: Arc::new(wrap(Arc::new(with_kept_inputs(&pruned, &kept)))),
-        operands: positions(&kept),
-        results: positions(used),
-    })
 }
 
 pub(super) fn make(
@@ -170,16 +158,12 @@ pub(super) fn make(
 ) -> RuleResult<Arc<dyn Primitive>> {
     let name = params.get("name").and_then(serde_json::Value::as_str);
     let name = name.ok_or_else(|| RuleError::value("call: `name` is missing"))?.to_string();
-    match <[Program; 1]>::try_from(programs) {
-        Ok([program]) => Ok(Arc::new(Call { name, program: Arc::new(program) })),
-        Err(programs) => {
-            Err(RuleError::value(format!("call holds one program, got {}", programs.len())))
-        }
-    }
+    let [program] = parse::exact("call", programs)?;
+    Ok(Arc::new(Call { name, program: Arc::new(program) }))
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
-    // The laws of derivatives are checked in f64, and a program keeps its types.
+    // Derivative laws run in f64, and the types of a program are fixed.
     [DType::F32, DType::F64]
         .map(|dtype| {
             let aval = || Aval::new(dtype, [2, 3]);

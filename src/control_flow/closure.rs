@@ -1,5 +1,7 @@
-//! From users' functions to programs: captured values become inputs, and what a loop carries is checked.
+//! Conversion of closures to programs. Captured values become inputs, and the types of loop carries
+//! are checked.
 
+use super::derive::avals_of;
 use crate::core::{
     Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, promote, trace,
 };
@@ -9,25 +11,25 @@ use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
 use std::panic::Location;
 
-/// The user's call that control flow is built for.
-pub(super) struct Caller {
+/// A user's call of a control-flow function, for errors.
+pub(super) struct CallSite {
     /// The function that was called.
     pub(super) name: &'static str,
-    /// The place in the path of transforms while the user's function is traced.
+    /// The entry in the path of transforms while the user's closure is traced.
     pub(super) scope: String,
-    /// Where it was called.
+    /// The line of the call.
     pub(super) location: Loc,
 }
 
-impl Caller {
-    /// A call of the function `name` with a user's function of type `F`.
-    pub(super) fn of<F>(name: &'static str, location: &'static Location<'static>) -> Caller {
+impl CallSite {
+    /// Creates the site of a call of the function `name` with a closure of type `F`.
+    pub(super) fn new<F>(name: &'static str, location: &'static Location<'static>) -> CallSite {
         let scope = format!("{name}({})", short_name::<F>());
-        Caller { name, scope, location: Some(location) }
+        CallSite { name, scope, location: Some(location) }
     }
 }
 
-/// A traced function whose captured values are inputs in front of its own.
+/// A traced closure. The inputs of its program are the captured values, then the declared inputs.
 pub(super) struct Closure<O> {
     pub(super) program: Program,
     pub(super) captures: Vec<Array>,
@@ -51,140 +53,156 @@ pub(super) fn close<O: Tree>(
     }
 }
 
-/// The program with its outputs, from the first on, made to vary over what these types say.
-pub(super) fn levelled(program: Program, outputs: &[Aval]) -> Program {
-    let mut pairs = program.outputs().iter().zip(outputs);
-    if pairs.all(|(&var, wanted)| program.aval(var).varying == wanted.varying) {
+/// Converts the first outputs of a program to vary over the mesh axes of the given types.
+pub(super) fn vary_outputs(program: Program, avals: &[Aval]) -> Program {
+    let mut pairs = program.outputs().iter().zip(avals);
+    if pairs.all(|(&var, aval)| program.aval(var).varying == aval.varying) {
         return program;
     }
     trace_rules(program.avals_in(), |inputs| {
-        let mut given = passes::eval(&program, inputs);
-        for (given, wanted) in given.iter_mut().zip(outputs) {
-            *given = vary(given, &wanted.varying);
+        let mut outputs = passes::eval(&program, inputs);
+        for (output, aval) in outputs.iter_mut().zip(avals) {
+            *output = vary(output, &aval.varying);
         }
-        given
+        outputs
     })
 }
 
 impl<O> Closure<O> {
-    /// The body of a loop, with the carry that it gives made to vary as the one that it takes.
-    pub(super) fn levelled(self, carry: &[Array]) -> Closure<O> {
-        Closure { program: levelled(self.program, &avals_of(carry)), ..self }
+    /// Converts the carry that a loop body returns to vary over the mesh axes of the carry it takes.
+    pub(super) fn vary_outputs_like(self, carry: &[Array]) -> Closure<O> {
+        Closure { program: vary_outputs(self.program, &avals_of(carry)), ..self }
     }
 }
 
-/// The program of inputs that vary over these axes too.
+/// Converts a program to take inputs that also vary over the given mesh axes.
 ///
-/// Where devices go different ways, what they take along must differ outside already: were it made to vary inside, its
-/// cotangents would be summed there, by devices that wait for those which went another way.
-pub(super) fn apart(program: Program, over: &Varying) -> Program {
+/// Where devices take different branches, the inputs must vary before the branch. If they were made to
+/// vary inside it, their cotangents would be summed there, and devices in one branch would wait for
+/// devices in the other.
+pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     let inputs = program.avals_in();
-    if inputs.iter().all(|aval| aval.varying.covers(over)) {
+    if inputs.iter().all(|aval| aval.varying.covers(axes)) {
         return program;
     }
     let varying = inputs.into_iter().map(|aval| {
-        let varying = aval.varying.and(over);
+        let varying = aval.varying.and(axes);
         aval.with_varying(varying)
     });
     trace_rules(varying, |inputs| passes::eval_flat(&program, inputs))
 }
 
-/// Throws `Op` (unsupported) if devices that `varying` tells apart would go different ways through these programs, and
-/// one of them has a collective over its axes: it would wait for ever for the devices that never come to it.
+/// Checks programs through which devices take different paths, because the choice varies over `axes`.
+///
+/// Throws `Op` (unsupported) if one of them has a collective over these axes, because it would wait
+/// for devices that never reach it.
 pub(super) fn expect_no_collectives<'a>(
     name: &str,
     programs: impl IntoIterator<Item = &'a Program>,
-    varying: &Varying,
+    axes: &Varying,
     location: Loc,
 ) {
     let mut names = programs.into_iter().flat_map(Program::axis_names);
-    let Some(axis) = names.find(|axis| varying.contains(axis)) else { return };
+    let Some(axis) = names.find(|axis| axes.contains(axis)) else { return };
     let message = format!(
-        "what is done next differs along the axis `{axis}`, and it includes a collective over `{axis}`, which \
-         all devices along it must come to"
+        "what is done next differs along the axis `{axis}`, and it includes a collective over \
+         `{axis}`, which all devices along it must come to"
     );
     let error = trace::op_error(OpErrorKind::Unsupported, name, message, location);
     trace::throw(error.with_help(&format!(
-        "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the collective outside"
+        "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the \
+         collective outside"
     )));
 }
 
-/// The types of arrays.
-pub(super) fn avals_of(arrays: &[Array]) -> Vec<Aval> {
-    arrays.iter().map(|array| array.aval().clone()).collect()
-}
-
-/// Throws `Tree`: the values at `path` do not fit.
+/// Throws `Tree` for the values at `path`.
 pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, location: Loc) -> ! {
     trace::throw(Error::Tree(Box::new(TreeError { path: rooted(path), message, location, help })))
 }
 
-/// Compares the carry that a body takes with the one that it gives.
+/// Compares the carry that a body takes with the carry that it returns.
 ///
-/// Weakly typed leaves that come back in another dtype are promoted to it, and what comes back varying over axes of a
-/// mesh is made to vary over them: gives the leaves to begin again with. `None` if the types are the same; throws `Tree` if they differ otherwise.
+/// Returns the initial carry to trace again with, if the types differ in a way that conversion
+/// resolves: a weakly typed leaf is promoted to the dtype that the body returns, and a leaf is made to
+/// vary over the mesh axes of the returned one. Returns `None` if the types are equal.
+///
+/// Throws `Tree` if they differ otherwise.
 pub(super) fn promoted_carry<C: Tree>(
-    caller: &Caller,
-    taken: &C,
+    site: &CallSite,
+    input: &C,
     leaves: &[Array],
-    given: &C,
+    output: &C,
 ) -> Option<Vec<Array>> {
-    let &Caller { name, location, .. } = caller;
-    let structure = TreeDef::of(taken);
-    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(given)) {
+    let &CallSite { name, location, .. } = site;
+    let structure = TreeDef::of(input);
+    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(output)) {
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );
         let help = "give back a carry that is built as the first one is".into();
         throw_tree(&place, message, Some(help), location);
     }
-    let given = avals_of(&leaves_of(given));
-    let promoted: Vec<Array> = leaves
-        .iter()
-        .zip(&given)
-        .map(|(leaf, given)| {
-            let leaf = &trace::at_location(location, || vary(leaf, &given.varying));
-            let taken = leaf.aval();
-            if !taken.weak || taken.dtype == given.dtype {
-                return leaf.clone();
-            }
-            match promote((taken.dtype, true), (given.dtype, given.weak)) {
-                Some((dtype, _)) if dtype != taken.dtype => {
-                    trace::at_location(location, || convert_to(leaf, dtype, false))
-                }
-                _ => leaf.clone(),
-            }
-        })
-        .collect();
-    let differs = |(old, new): (&Array, &Array)| {
-        old.dtype() != new.dtype() || old.aval().varying != new.aval().varying
-    };
-    if leaves.iter().zip(&promoted).any(differs) {
-        return Some(promoted);
-    }
-    let pairs = structure.paths().iter().zip(leaves.iter().map(Array::aval).zip(&given));
-    let wrong: Vec<(&String, (&Aval, &Aval))> =
-        pairs.filter(|(_, (taken, given))| !taken.same_type(given)).collect();
-    if let Some((path, (taken, given))) = wrong.first() {
-        let mut message = format!(
-            "{name}: the carry changes its type: the body takes {taken} here and gives {given}"
-        );
-        for (path, (taken, given)) in &wrong[1..] {
-            message.push_str(&format!("; {taken} and {given} at {}", rooted(path)));
-        }
-        throw_tree(path, message, Some(remedy(taken, given)), location);
-    }
-    None
+    promoted_leaves(site, structure.paths(), leaves, &avals_of(&leaves_of(output)))
 }
 
-fn remedy(taken: &Aval, given: &Aval) -> String {
-    match taken.shape == given.shape {
-        true => format!(
+fn promoted_leaves(
+    site: &CallSite,
+    paths: &[String],
+    leaves: &[Array],
+    outputs: &[Aval],
+) -> Option<Vec<Array>> {
+    let &CallSite { name, location, .. } = site;
+    let promoted: Vec<Array> =
+        leaves.iter().zip(outputs).map(|(leaf, output)| promoted(leaf, output, location)).collect();
+    let is_changed = |(old, new): (&Array, &Array)| {
+        old.dtype() != new.dtype() || old.aval().varying != new.aval().varying
+    };
+    if leaves.iter().zip(&promoted).any(is_changed) {
+        return Some(promoted);
+    }
+    let mut message = String::new();
+    let mut first = None;
+    for (path, (leaf, output)) in paths.iter().zip(leaves.iter().zip(outputs)) {
+        let input = leaf.aval();
+        if input.same_type(output) {
+            continue;
+        }
+        if first.is_none() {
+            first = Some((path, input, output));
+            message = format!(
+                "{name}: the carry changes its type: the body takes {input} here and gives {output}"
+            );
+        } else {
+            message.push_str(&format!("; {input} and {output} at {}", rooted(path)));
+        }
+    }
+    let (path, input, output) = first?;
+    throw_tree(path, message, Some(carry_help(input, output)), location)
+}
+
+fn promoted(leaf: &Array, output: &Aval, location: Loc) -> Array {
+    let leaf = trace::at_location(location, || vary(leaf, &output.varying));
+    let input = leaf.aval();
+    if !input.weak || input.dtype == output.dtype {
+        return leaf;
+    }
+    match promote((input.dtype, true), (output.dtype, output.weak)) {
+        Some((dtype, _)) if dtype != input.dtype => {
+            trace::at_location(location, || convert_to(&leaf, dtype, false))
+        }
+        _ => leaf,
+    }
+}
+
+fn carry_help(input: &Aval, output: &Aval) -> String {
+    if input.shape == output.shape {
+        format!(
             "start from an array of {}, or convert what the body gives with `astype(DType::{:?})`",
-            given.dtype, taken.dtype
-        ),
-        false => "every step must give the shape that it takes; what grows belongs among the \
-                  outputs of `scan`, which are stacked"
-            .into(),
+            output.dtype, input.dtype
+        )
+    } else {
+        "every step must give the shape that it takes; what grows belongs among the outputs of \
+         `scan`, which are stacked"
+            .into()
     }
 }

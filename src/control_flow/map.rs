@@ -1,21 +1,21 @@
-//! `map`: a function of every element, one after the other or a few at a time.
+//! `map`: applies a function to each element, one after the other or several at a time.
 
-use super::closure::{Caller, avals_of, close};
+use super::closure::{CallSite, close};
 use super::scan::{self, ScanOptions};
 use crate::core::{Array, BatchAxis, OpErrorKind, trace};
-use crate::primitives::rules::batch_at;
+use crate::primitives::rules::batch_at_front;
 use crate::primitives::{concatenate, reshape_to, slice_in_dim};
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::panic::Location;
 
-/// `f` of every element of `xs` along the first axis, one after the other; results are stacked.
+/// Applies `f` to each element of `xs` along the first axis, one after the other. Results are stacked.
 ///
-/// As [`vmap`](crate::transforms::vmap()), but it takes the memory of one element at a time. Derivatives go
-/// through in both directions.
+/// Computes the same as [`vmap`](crate::transforms::vmap()) in the memory of one element at a time.
+/// Both forward and reverse derivatives are supported.
 ///
-/// Throws `Tree`, naming the leaf, if the elements are not equally many, `Op` (value) if `xs` has no
+/// Throws `Tree`, naming the leaf, if the leaves of `xs` differ in length, `Op` (value) if `xs` has no
 /// leaves, and whatever `f` throws.
 ///
 /// ```
@@ -26,74 +26,114 @@ use std::panic::Location;
 /// ```
 #[track_caller]
 pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
-    let caller = Caller::of::<F>("map", Location::caller());
-    let step = |(), x: X| ((), f(x));
-    scan::run(&caller, &step, &(), xs.tree(), ScanOptions::default()).1
+    let site = CallSite::new::<F>("map", Location::caller());
+    map_elements(&site, &f, xs.tree())
 }
 
-/// As [`map`], `batch_size` elements at a time, vectorized; the last time, what is left.
+/// Options of [`map_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapOptions {
+    /// The number of elements that are vectorized together. By default elements are computed one after
+    /// the other.
+    pub batch_size: Option<usize>,
+}
+
+/// As [`map`], with options. If the length is not a multiple of the batch size, the last batch is
+/// smaller.
 ///
 /// Throws as [`map`] does, and `Op` (value) if `batch_size` is 0.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let norms = |rows: Array| map_batched(|row: Array| (&row * &row).sum(), rows, 3);
+/// let options = MapOptions { batch_size: Some(3) };
+/// let norms = move |rows: Array| map_with(|row: Array| (&row * &row).sum(), rows, options);
 /// assert_eq!(eval_shape(norms, Aval::new(DType::F32, [8, 3]))?.shape().dims(), [8]);
 /// # Ok::<(), Error>(())
 /// ```
 #[track_caller]
-pub fn map_batched<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, batch_size: usize) -> Y {
-    let caller = Caller::of::<F>("map_batched", Location::caller());
+pub fn map_with<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, options: MapOptions) -> Y {
+    let site = CallSite::new::<F>("map", Location::caller());
     let xs = xs.tree();
+    let Some(batch_size) = options.batch_size else { return map_elements(&site, &f, xs) };
     if batch_size == 0 {
         let message = "batch_size must be at least 1, got 0".into();
-        trace::throw_op(OpErrorKind::Value, caller.name, message, caller.location);
+        trace::throw_op(OpErrorKind::Value, site.name, message, site.location);
     }
     let leaves = leaves_of(xs);
-    let length = scan::common_length(&caller, xs, &leaves, None);
-    let whole = length / batch_size * batch_size;
-    let vectorized = |leaves: &[Array], size: usize| -> Y {
+    let length = scan::common_length(&site, xs, &leaves, None);
+    let map = BatchedMap { site: &site, f: &f, template: xs, leaves: &leaves, length, batch_size };
+    staged(|| map.run())
+}
+
+fn map_elements<X: Tree, Y: Tree, F: Fn(X) -> Y>(site: &CallSite, f: &F, xs: &X) -> Y {
+    let step = |(), x: X| ((), f(x));
+    scan::run(site, &step, &(), xs, ScanOptions::default()).1
+}
+
+/// A map over batches of `batch_size` elements.
+struct BatchedMap<'a, X, F> {
+    site: &'a CallSite,
+    f: &'a F,
+    template: &'a X,
+    leaves: &'a [Array],
+    length: usize,
+    batch_size: usize,
+}
+
+impl<X: Tree, F> BatchedMap<'_, X, F> {
+    /// Scans over the full batches, and computes the remaining elements as one batch.
+    fn run<Y: Tree>(&self) -> Y
+    where
+        F: Fn(X) -> Y,
+    {
+        let n_full = self.length / self.batch_size * self.batch_size;
+        if n_full == 0 {
+            return self.vectorized(self.leaves, self.length);
+        }
+        let n_batches = n_full / self.batch_size;
+        let mut batches = Vec::with_capacity(self.leaves.len());
+        for x in self.leaves {
+            let shape = x.shape().remove(0).insert(0, self.batch_size).insert(0, n_batches);
+            batches.push(reshape_to(&self.slice(x, 0, n_full), &shape));
+        }
+        let batches = rebuild(self.template, batches);
+        let step = |(), x: X| ((), self.vectorized(&leaves_of(&x), self.batch_size));
+        let ys: Y = scan::run(self.site, &step, &(), &batches, ScanOptions::default()).1;
+        let mut outputs = leaves_of(&ys);
+        for y in &mut outputs {
+            *y = reshape_to(y, &y.shape().remove(0).remove(0).insert(0, n_full));
+        }
+        if n_full < self.length {
+            let rest: Vec<Array> =
+                self.leaves.iter().map(|x| self.slice(x, n_full, self.length)).collect();
+            let rest: Y = self.vectorized(&rest, self.length - n_full);
+            for (y, rest) in outputs.iter_mut().zip(leaves_of(&rest)) {
+                *y = concatenate(&[&*y, &rest], 0);
+            }
+        }
+        rebuild(&ys, outputs)
+    }
+
+    fn slice(&self, x: &Array, start: usize, stop: usize) -> Array {
+        if stop - start == self.length {
+            return x.clone();
+        }
+        slice_in_dim(x, start as isize, stop as isize, 1, 0)
+    }
+
+    /// Applies the function to a batch of `size` elements.
+    fn vectorized<Y: Tree>(&self, leaves: &[Array], size: usize) -> Y
+    where
+        F: Fn(X) -> Y,
+    {
         let elements = leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
-        let closure = close(caller.scope.clone(), elements, |leaves| f(rebuild(xs, leaves)));
-        let axes: Vec<Option<usize>> = std::iter::repeat_n(None, closure.captures.len())
-            .chain(std::iter::repeat_n(Some(0), leaves.len()))
-            .collect();
+        let scope = self.site.scope.clone();
+        let closure = close(scope, elements, |leaves| (self.f)(rebuild(self.template, leaves)));
+        let mut axes = vec![None; closure.captures.len()];
+        axes.resize(axes.len() + leaves.len(), Some(0));
         let axis = BatchAxis::new(size);
         let operands = [&closure.captures, leaves].concat();
         let (outputs, axes) = batch_program(&closure.program, &operands, &axes, &axis);
-        let placed = outputs.iter().zip(axes).map(|(x, at)| batch_at(x, at, 0, &axis));
-        rebuild(&closure.template, placed.collect())
-    };
-    staged(|| {
-        let part = |x: &Array, from: usize, to: usize| match (from, to) {
-            (0, to) if to == length => x.clone(),
-            (from, to) => slice_in_dim(x, from as isize, to as isize, 1, 0),
-        };
-        let rest = || {
-            let leaves: Vec<Array> = leaves.iter().map(|x| part(x, whole, length)).collect();
-            vectorized(&leaves, length - whole)
-        };
-        if whole == 0 {
-            return rest();
-        }
-        let batches = leaves.iter().map(|x| {
-            let shape = x.shape().remove(0).insert(0, batch_size).insert(0, whole / batch_size);
-            reshape_to(&part(x, 0, whole), &shape)
-        });
-        let batches = rebuild(xs, batches.collect());
-        let step = |(), x: X| ((), vectorized(&leaves_of(&x), batch_size));
-        let ys: Y = scan::run(&caller, &step, &(), &batches, ScanOptions::default()).1;
-        let flat = leaves_of(&ys).into_iter().map(|y| {
-            let shape = y.shape().remove(0).remove(0).insert(0, whole);
-            reshape_to(&y, &shape)
-        });
-        let flat: Vec<Array> = flat.collect();
-        if whole == length {
-            return rebuild(&ys, flat);
-        }
-        let rest = leaves_of(&rest());
-        debug_assert_eq!(avals_of(&rest).len(), flat.len(), "one function gave both");
-        let joined = flat.iter().zip(&rest).map(|(a, b)| concatenate(&[a, b], 0));
-        rebuild(&ys, joined.collect())
-    })
+        rebuild(&closure.template, batch_at_front(&outputs, &axes, &axis))
+    }
 }

@@ -1,5 +1,4 @@
-//! Remembering what was derived from a program: an inner `jit` that is called twelve times is
-//! differentiated once.
+//! Caching of derived programs: an inner `jit` that is called twelve times is differentiated once.
 
 use crate::core::{Cache, Precision, Primitive, Program, matmul_precision};
 use rustc_hash::FxHasher;
@@ -7,76 +6,77 @@ use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// How many answers each rule keeps.
-const ANSWERS: usize = 256;
+/// The number of results that each rule caches.
+const CAPACITY: usize = 256;
 
-/// What one rule made of programs, by program and by what it was asked.
-pub(super) struct Memo<Q, A> {
-    answers: OnceLock<Cache<Key<Q>, A>>,
+/// The cache of one rule: results of type `R`, by program and by the rule's parameters `K`.
+pub(super) struct Memo<K, R> {
+    results: OnceLock<Cache<Key<K>, R>>,
 }
 
-struct Key<Q> {
+struct Key<K> {
     program: Arc<Program>,
-    question: Q,
-    /// The scope that rules were traced under.
+    parameters: K,
+    /// The precision under which the rule was traced.
     precision: Precision,
 }
 
-impl<Q: Clone + Eq + Hash, A: Clone> Memo<Q, A> {
-    pub(super) const fn new() -> Memo<Q, A> {
-        Memo { answers: OnceLock::new() }
+impl<K: Clone + Eq + Hash, R: Clone> Memo<K, R> {
+    pub(super) const fn new() -> Memo<K, R> {
+        Memo { results: OnceLock::new() }
     }
 
-    /// The answer to `question` about `program`, made by `derive` if it is not there. Answers about
-    /// programs that hold closures are not kept: they would keep what the closures captured.
+    /// Returns the cached result for `program` and `parameters`, or computes it with `derive`.
+    ///
+    /// Results for programs that hold closures are not cached, because they would keep the captured
+    /// arrays alive.
     pub(super) fn get_or_derive(
         &self,
         program: &Arc<Program>,
-        question: Q,
-        derive: impl FnOnce(&Program, &Q) -> A,
-    ) -> A {
+        parameters: K,
+        derive: impl FnOnce(&Program, &K) -> R,
+    ) -> R {
         if program.is_opaque() {
-            return derive(program, &question);
+            return derive(program, &parameters);
         }
         let mut hasher = FxHasher::default();
         program.hash(&mut hasher);
-        question.hash(&mut hasher);
+        parameters.hash(&mut hasher);
         let precision = matmul_precision();
         precision.hash(&mut hasher);
-        let answers = self.answers.get_or_init(|| Cache::new(ANSWERS));
-        let made = answers.get_or_make::<Infallible>(
+        let results = self.results.get_or_init(|| Cache::new(CAPACITY));
+        let slot = results.get_or_make::<Infallible>(
             hasher.finish(),
             |key| {
-                key.question == question
+                key.parameters == parameters
                     && key.precision == precision
-                    && alike(&key.program, program)
+                    && is_same_program(&key.program, program)
             },
-            || Key { program: program.clone(), question: question.clone(), precision },
-            |key| Ok(derive(&key.program, &key.question)),
+            || Key { program: program.clone(), parameters: parameters.clone(), precision },
+            |key| Ok(derive(&key.program, &key.parameters)),
         );
-        match made {
-            Ok(answer) => answer.value().clone(),
+        match slot {
+            Ok(slot) => slot.value().clone(),
         }
     }
 }
 
-/// Whether two programs are equal down to the user's lines: what is derived names them.
-fn alike(a: &Program, b: &Program) -> bool {
+/// Returns true if two programs are equal including source locations, which derived programs name.
+fn is_same_program(a: &Program, b: &Program) -> bool {
     std::ptr::eq(a, b)
         || (a == b
-            && a.eqns()
-                .iter()
-                .zip(b.eqns())
-                .all(|(a, b)| a.location == b.location && holds_alike(&a.primitive, &b.primitive)))
+            && a.eqns().iter().zip(b.eqns()).all(|(a, b)| {
+                a.location == b.location && holds_same_programs(&a.primitive, &b.primitive)
+            }))
 }
 
-/// Whether the programs that two equal primitives hold are alike.
-fn holds_alike(a: &Arc<dyn Primitive>, b: &Arc<dyn Primitive>) -> bool {
+/// Returns true if the programs that two equal primitives hold are equal including locations.
+fn holds_same_programs(a: &Arc<dyn Primitive>, b: &Arc<dyn Primitive>) -> bool {
     Arc::ptr_eq(a, b)
         || match (a.as_higher_order(), b.as_higher_order()) {
             (Some(a), Some(b)) => {
                 let (a, b) = (a.programs(), b.programs());
-                a.iter().zip(&b).all(|((_, a), (_, b))| alike(a, b))
+                a.iter().zip(&b).all(|((_, a), (_, b))| is_same_program(a, b))
             }
             _ => true,
         }
@@ -95,24 +95,24 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_other_lines_have_answers_of_their_own() {
+    fn results_are_cached_by_program_location_and_parameters() {
         let memo = Memo::new();
-        let made = Cell::new(0);
-        let ask = |program: &Arc<Program>, question: u8| {
-            memo.get_or_derive(program, question, |program, question| {
-                made.set(made.get() + 1);
-                (program.eqns()[0].location, *question)
+        let computed = Cell::new(0);
+        let derive = |program: &Arc<Program>, parameter: u8| {
+            memo.get_or_derive(program, parameter, |program, parameter| {
+                computed.set(computed.get() + 1);
+                (program.eqns()[0].location, *parameter)
             })
         };
-        let here: fn(&Array) -> Array = |x| sin(x);
-        let (one, again) = (program(here), program(here));
-        let other = program(|x| sin(x));
-        assert_eq!(*one, *other, "structure alone does not tell them apart");
-        assert_eq!(ask(&one, 1), ask(&again, 1));
-        assert_eq!(made.get(), 1);
-        assert_ne!(ask(&one, 1).0, ask(&other, 1).0);
-        assert_eq!(made.get(), 2);
-        assert_eq!(ask(&again, 2).1, 2);
-        assert_eq!(made.get(), 3);
+        let sine: fn(&Array) -> Array = |x| sin(x);
+        let (first, second) = (program(sine), program(sine));
+        let other_line = program(|x| sin(x));
+        assert_eq!(*first, *other_line, "programs are equal without their locations");
+        assert_eq!(derive(&first, 1), derive(&second, 1));
+        assert_eq!(computed.get(), 1);
+        assert_ne!(derive(&first, 1).0, derive(&other_line, 1).0);
+        assert_eq!(computed.get(), 2);
+        assert_eq!(derive(&second, 2).1, 2);
+        assert_eq!(computed.get(), 3);
     }
 }

@@ -5,14 +5,16 @@ mod call;
 mod closure;
 mod cond;
 mod custom;
-mod derived;
+mod derive;
 mod fori_loop;
+mod groups;
 mod linear_solve;
 mod map;
-mod masked;
 mod memo;
-mod partial;
+mod parse;
+mod partial_eval;
 mod policy;
+mod pruning;
 mod reduce;
 mod remat;
 mod root;
@@ -28,21 +30,21 @@ pub use fori_loop::fori_loop;
 pub use linear_solve::{
     LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,
 };
-pub use map::{map, map_batched};
+pub use map::{MapOptions, map, map_with};
 pub use policy::Policy;
 pub use reduce::{Reduce, reduce};
-pub use remat::{Remat, remat, remat_with};
+pub use remat::{Remat, RematOptions, remat, remat_with};
 pub use root::{custom_root, custom_root_aux};
-pub use scan::{Scan, ScanOptions, scan, scan_with};
+pub use scan::{Scan, ScanOptions, Unroll, scan, scan_with};
 pub(crate) use shard_map::map_shards;
-pub use shard_map::{Mapping, ShardMap};
+pub use shard_map::{ShardMap, ShardMapping};
 pub use while_loop::{WhileLoop, while_loop};
 
 use crate::core::{Entry, Error, Program};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
-/// Every primitive that holds programs, sorted by name.
+/// The primitives that hold programs, sorted by name.
 pub const HOLDERS: &[Entry] = &[
     Entry::new("call", call::make, call::exemplars),
     Entry::new("cond", cond::make, cond::exemplars),
@@ -56,10 +58,10 @@ pub const HOLDERS: &[Entry] = &[
     Entry::new("while_loop", while_loop::make, while_loop::exemplars),
 ];
 
-/// Reads a program as it prints.
+/// Parses a program from its printed form.
 ///
 /// # Errors
-/// [`Error::Op`] with line and column where the text stops making sense.
+/// [`Error::Op`] with the line and column of the first error.
 ///
 /// ```
 /// use oxidax::prelude::*;

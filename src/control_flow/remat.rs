@@ -1,38 +1,40 @@
-//! `remat`: what the way back needs is computed again instead of being kept.
+//! `remat`: recomputes values in the backward pass instead of storing them.
 
-use super::call::{Call, expect_operands, prune_call};
-use super::derived::{self, batch_call, jvp_call, transpose_call};
-use super::policy::{Policy, hide_unsaved};
+use super::call::{Call, expect_operands};
+use super::derive::{batch_call, jvp_call, split_program, transpose_call};
+use super::parse;
+use super::policy::{Policy, recompute_unsaved};
+use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    SplitOperand, Tangent, bind, trace,
+    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
+    Split, SplitOperand, Tangent, Used, bind, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
-use crate::transforms::staging::{short_name, trace_function, trace_rules};
-use crate::tree::{Tree, leaves_of, rebuild};
+use crate::transforms::staging::{short_name, trace_call, trace_rules};
+use crate::tree::{Tree, rebuild};
 use serde::{Deserialize, Serialize};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Applies a program; differentiated, it keeps its operands and what the policy says, and computes the
-/// rest again on the way back.
+/// Applies a program. Its derivative stores the operands and what the policy selects, and recomputes
+/// the rest in the backward pass.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | those of the program |
 /// | results    | those of the program |
-/// | lowering   | a call of a private function; on the way back behind an `optimization_barrier`, so that the compiler does not find what it computed before |
-/// | derivative | that of the program, computed again |
+/// | lowering   | a call of a private function; in the backward pass after an `optimization_barrier`, so that the compiler does not reuse the values of the forward pass |
+/// | derivative | that of the program, recomputed |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[doc(alias = "checkpoint")]
 pub struct Remat {
-    /// The function's name, for reading.
+    /// The name of the function, for printing.
     pub name: String,
-    /// What is kept all the same.
+    /// Selects the values that are stored.
     pub policy: Policy,
-    /// Whether this is the way back, where the work is done a second time.
+    /// True in the backward pass, which repeats the work of the forward pass.
     pub again: bool,
     /// The program.
     #[serde(skip)]
@@ -40,7 +42,7 @@ pub struct Remat {
 }
 
 impl Remat {
-    fn of(&self, program: Arc<Program>) -> Remat {
+    fn with_program(&self, program: Arc<Program>) -> Remat {
         Remat { program, ..self.clone() }
     }
 }
@@ -55,7 +57,7 @@ impl Primitive for Remat {
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        Ok(jvp_call(&self.program, primals, tangents, |program| self.of(program)))
+        Ok(jvp_call(&self.program, primals, tangents, |program| self.with_program(program)))
     }
 
     fn batch(
@@ -64,7 +66,7 @@ impl Primitive for Remat {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        Ok(batch_call(&self.program, operands, axes, axis, |program| self.of(program)))
+        Ok(batch_call(&self.program, operands, axes, axis, |program| self.with_program(program)))
     }
 
     fn lower(
@@ -78,8 +80,8 @@ impl Primitive for Remat {
         }
         let types: Vec<_> = operands.iter().map(|value| value.ty().clone()).collect();
         let name = "stablehlo.optimization_barrier";
-        let held = ctx.op_full(name, operands, "", Vec::new(), &types);
-        ctx.call(&self.program, &self.name, &held)
+        let barrier = ctx.op_full(name, operands, "", Vec::new(), &types);
+        ctx.call(&self.program, &self.name, &barrier)
     }
 
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
@@ -93,7 +95,7 @@ impl Primitive for Remat {
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Ok(transpose_call(&self.program, cts, operands, |program| Remat {
             again: true,
-            ..self.of(program)
+            ..self.with_program(program)
         }))
     }
 
@@ -111,28 +113,29 @@ impl HigherOrder for Remat {
         vec![RunCount::Times(1)]
     }
 
-    /// The known half is the plain computation with what the policy keeps; the unknown half does the
-    /// work again from the operands and what was kept.
-    fn split(&self, known: &[bool]) -> Option<Split> {
-        let halves = derived::split(&self.program, known)?;
-        let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let hidden = hide_unsaved(&halves, &self.policy);
-        // The unknown half takes its own operands, all known ones, then what was kept.
+    /// The known half is the plain computation, which also returns the values to store. The unknown
+    /// half repeats the work from the operands and the stored values.
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+        let halves = split_program(&self.program, known)?;
+        let known_operands = known.positions();
+        let recomputed = recompute_unsaved(&halves, &self.policy);
+        // The unknown half takes its own operands, all known ones, then the stored values.
         let own = halves.sources.iter().filter(|source| matches!(source, SplitOperand::Operand(_)));
-        let given = known_operands.iter().map(|&at| SplitOperand::Operand(at));
-        let kept = (hidden.n_results..hidden.n_results + hidden.n_saved).map(SplitOperand::Known);
-        let unknown_operands = own.copied().chain(given).chain(kept).collect();
+        let inputs = known_operands.iter().map(|&index| SplitOperand::Operand(index));
+        let stored = (recomputed.n_results..recomputed.n_results + recomputed.n_stored)
+            .map(SplitOperand::Known);
+        let unknown_operands = own.copied().chain(inputs).chain(stored).collect();
         Some(Split {
-            known: Arc::new(Call { name: self.name.clone(), program: Arc::new(hidden.ahead) }),
+            known: Arc::new(Call { name: self.name.clone(), program: Arc::new(recomputed.known) }),
             known_operands,
-            unknown: Arc::new(self.of(Arc::new(hidden.unknown))),
+            unknown: Arc::new(self.with_program(Arc::new(recomputed.unknown))),
             unknown_operands,
             outputs: halves.outputs.clone(),
         })
     }
 
-    fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        prune_call(&self.program, used, |program| self.of(program))
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
+        prune_call(&self.program, used, |program, _| self.with_program(program))
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
@@ -140,10 +143,10 @@ impl HigherOrder for Remat {
     }
 }
 
-/// The function with its intermediate values not kept for the way back: reverse mode computes them again.
-/// Takes time to save memory; what it does to a gradient's value is nothing.
+/// Returns `f` with its intermediate values recomputed in the backward pass instead of stored. This
+/// saves memory, costs time, and does not change the gradient.
 ///
-/// Keeps the arguments and nothing else; [`remat_with`] keeps more.
+/// Only the arguments are stored; [`remat_with`] stores more.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -153,28 +156,39 @@ impl HigherOrder for Remat {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// Reference: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Chen et al., "Training
-/// deep nets with sublinear memory cost", arXiv:1604.06174.
+/// References: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Chen et al.,
+/// "Training deep nets with sublinear memory cost", arXiv:1604.06174.
 #[doc(alias = "checkpoint")]
 #[track_caller]
 pub fn remat<P: Tree, O: Tree>(f: impl Fn(&P) -> O) -> impl Fn(&P) -> O {
-    remat_with(Policy::Nothing, f)
+    remat_with(f, RematOptions::default())
 }
 
-/// As [`remat`], keeping what `policy` says.
+/// Options of [`remat_with`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RematOptions {
+    /// The values that are stored for the backward pass besides the arguments.
+    pub policy: Policy,
+}
+
+/// As [`remat`], with options.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let (w, x) = (ones([3, 3], DType::F32), ones([3], DType::F32));
-/// // The products are kept, the cheap functions of them are computed again.
-/// let layer = remat_with(Policy::Dots, |x: &Array| tanh(&x.matmul(&w)));
+/// // The products are stored, the cheap functions of them are recomputed.
+/// let options = RematOptions { policy: Policy::Dots };
+/// let layer = remat_with(|x: &Array| tanh(&x.matmul(&w)), options);
 /// let gradient = grad(|x: &Array| layer(x).sum())(&x);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn remat_with<P: Tree, O: Tree>(policy: Policy, f: impl Fn(&P) -> O) -> impl Fn(&P) -> O {
+pub fn remat_with<P: Tree, O: Tree>(
+    f: impl Fn(&P) -> O,
+    options: RematOptions,
+) -> impl Fn(&P) -> O {
     let location = Location::caller();
-    move |primals| apply(&policy, &f, primals, location)
+    move |primals| apply(&options.policy, &f, primals, location)
 }
 
 fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
@@ -183,20 +197,17 @@ fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
     primals: &P,
     location: &'static Location<'static>,
 ) -> O {
-    // With nothing under way that could ask for a derivative, the function is itself.
+    // Outside a trace no derivative can be taken.
     if !trace::is_tracing() {
         return f(primals);
     }
     let name = short_name::<F>();
-    let leaves = leaves_of(primals);
-    let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-    let traced =
-        trace_function(format!("remat({name})"), avals, |leaves| f(&rebuild(primals, leaves)));
-    let operands: Vec<&Array> = leaves.iter().chain(&traced.captures).collect();
-    let program = Arc::new(traced.program);
+    let call = trace_call(format!("remat({name})"), f, primals);
+    let program = Arc::new(call.program);
     let primitive = Remat { name, policy: policy.clone(), again: false, program };
+    let operands: Vec<&Array> = call.operands.iter().collect();
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
-    rebuild(&traced.template, outputs)
+    rebuild(&call.template, outputs)
 }
 
 pub(super) fn make(
@@ -204,19 +215,14 @@ pub(super) fn make(
     programs: Vec<Program>,
 ) -> RuleResult<Arc<dyn Primitive>> {
     #[derive(Deserialize)]
-    struct Params {
+    struct Parameters {
         name: String,
         policy: Policy,
         again: bool,
     }
-    let Params { name, policy, again } =
-        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
-    match <[Program; 1]>::try_from(programs) {
-        Ok([program]) => Ok(Arc::new(Remat { name, policy, again, program: Arc::new(program) })),
-        Err(programs) => {
-            Err(RuleError::value(format!("remat holds one program, got {}", programs.len())))
-        }
-    }
+    let Parameters { name, policy, again } = parse::parameters(params)?;
+    let [program] = parse::exact("remat", programs)?;
+    Ok(Arc::new(Remat { name, policy, again, program: Arc::new(program) }))
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {

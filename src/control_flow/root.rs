@@ -1,8 +1,10 @@
-//! `custom_root`: a root that a user's function finds, differentiated by the implicit function theorem.
+//! `custom_root`: a root computed by a user-defined function and differentiated by the implicit function
+//! theorem.
 
-use super::closure::{Caller, Closure, avals_of, close};
+use super::closure::{CallSite, Closure, close};
 use super::custom::custom_jvp;
-use super::custom::held::expect_types;
+use super::custom::held_function::expect_types;
+use super::derive::avals_of;
 use super::linear_solve::Solver;
 use crate::core::{Array, Program, Tangent, trace};
 use crate::passes;
@@ -14,14 +16,15 @@ use crate::tree::{Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The `x` with `f(x) = 0` that `solve` finds, starting from `initial_guess`.
+/// Returns the `x` with `f(x) = 0` that `solve` computes from `initial_guess`.
 ///
-/// `f` takes and gives a tree like the guess. It may capture arrays, and derivatives with respect to them
-/// are those of the root, by the implicit function theorem: `solve` is not differentiated, so that it may
-/// be a loop of unknown length. `tangent_solve` is given `f` linearized at the root, `g`, and a `y`, and gives
-/// the `x` with `g(x) = y`; it must itself be linear in `y` and differentiable. For a scalar that is
-/// `y / g(1)`; for a vector, [`custom_linear_solve`](super::custom_linear_solve) or a solve with the matrix
-/// that `jacfwd(g)` gives. The guess has no derivative.
+/// `f` maps a tree like the guess to another. It may capture arrays. Derivatives with respect to them
+/// are those of the root, by the implicit function theorem. `solve` is not differentiated, so it may be
+/// a loop of unknown length. The guess has no derivative.
+///
+/// `tangent_solve` takes `g`, which is `f` linearized at the root, and a `y`, and returns the `x` with
+/// `g(x) = y`. It must be linear in `y` and differentiable. For a scalar use `y / g(1)`. For a vector
+/// use [`custom_linear_solve`](super::custom_linear_solve), or a solve with the matrix `jacfwd(g)`.
 ///
 /// Throws `Tree` if a function changes a type, and whatever the functions throw.
 ///
@@ -49,13 +52,13 @@ pub fn custom_root<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> T {
-    let caller = Caller::of::<()>("custom_root", Location::caller());
+    let site = CallSite::new::<()>("custom_root", Location::caller());
     let solve = |f: &dyn Fn(&T) -> T, guess: &T| (solve(f, guess), ());
-    run(&caller, &f, initial_guess, &solve, &tangent_solve).0
+    run(&site, &f, initial_guess, &solve, &tangent_solve).0
 }
 
-/// As [`custom_root`], where `solve` gives something besides: how many steps it took. It comes back with the
-/// root and has no derivative.
+/// As [`custom_root`], for a `solve` that also returns auxiliary values such as the number of steps. They
+/// are returned with the root and have no derivative.
 #[track_caller]
 pub fn custom_root_aux<T: Tree, X: Tree>(
     f: impl Fn(&T) -> T,
@@ -63,24 +66,24 @@ pub fn custom_root_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> (T, X) {
-    let caller = Caller::of::<()>("custom_root_aux", Location::caller());
-    run(&caller, &f, initial_guess, &solve, &tangent_solve)
+    let site = CallSite::new::<()>("custom_root_aux", Location::caller());
+    run(&site, &f, initial_guess, &solve, &tangent_solve)
 }
 
-/// The user's functions as programs that take what they captured first.
+/// The user's functions as programs that take their captures first.
 struct Root {
-    /// From `x` to what is to vanish.
+    /// The function whose root is computed.
     f: Program,
-    /// From the guess to the root and auxiliary results.
+    /// Maps the guess to the root and auxiliary results.
     solve: Program,
-    /// From the root and a `y` to the `x` with `g(x) = y`.
+    /// Maps the root and a `y` to the `x` with `g(x) = y`.
     tangent_solve: Program,
-    /// How many leaves a root has.
+    /// The number of leaves of a root.
     n: usize,
 }
 
 fn run<T: Tree, X: Tree>(
-    caller: &Caller,
+    site: &CallSite,
     f: &dyn Fn(&T) -> T,
     guess: &T,
     solve: Solver<'_, T, (T, X)>,
@@ -88,26 +91,26 @@ fn run<T: Tree, X: Tree>(
 ) -> (T, X) {
     let leaves = leaves_of(guess);
     let (avals, n) = (avals_of(&leaves), leaves.len());
-    let expect = |name: &str, found: &T| {
-        if let Some(location) = caller.location {
-            let what = format!("{}: what `{name}` gives", caller.name);
-            expect_types(&what, guess, found, location);
+    let expect = |name: &str, result: &T| {
+        if let Some(location) = site.location {
+            let role = format!("{}: what `{name}` gives", site.name);
+            expect_types(&role, guess, result, location);
         }
     };
-    let scope = |name: &str| format!("{}({name})", caller.name);
+    let scope = |name: &str| format!("{}({name})", site.name);
     staged(|| {
-        let of_f: Closure<T> = close(scope("f"), avals.iter().cloned(), |leaves| {
+        let f_closure: Closure<T> = close(scope("f"), avals.clone(), |leaves| {
             let y = f(&rebuild(guess, leaves));
             expect("f", &y);
             y
         });
-        let of_solve = close(scope("solve"), avals.iter().cloned(), |leaves| {
-            let found = solve(f, &rebuild(guess, leaves));
-            expect("solve", &found.0);
-            found
+        let solve_closure = close(scope("solve"), avals.clone(), |leaves| {
+            let result = solve(f, &rebuild(guess, leaves));
+            expect("solve", &result.0);
+            result
         });
-        let both = avals.iter().chain(&avals).cloned();
-        let of_tangent: Closure<T> = close(scope("tangent_solve"), both, |mut leaves| {
+        let both = [&avals[..], &avals].concat();
+        let tangent_closure: Closure<T> = close(scope("tangent_solve"), both, |mut leaves| {
             let y = rebuild(guess, leaves.split_off(n));
             let (_, g) = linearize(f, &rebuild(guess, leaves));
             let x = tangent_solve(&|x: &T| g.apply(x), &y);
@@ -115,46 +118,68 @@ fn run<T: Tree, X: Tree>(
             x
         });
         let operands =
-            [&of_f.captures[..], &of_solve.captures, &of_tangent.captures, &leaves].concat();
-        let root =
-            Root { f: of_f.program, solve: of_solve.program, tangent_solve: of_tangent.program, n };
-        let found = trace::at_location(caller.location, || root_of(Arc::new(root), &operands));
-        rebuild(&of_solve.template, found)
+            [&f_closure.captures[..], &solve_closure.captures, &tangent_closure.captures, &leaves]
+                .concat();
+        let root = Root {
+            f: f_closure.program,
+            solve: solve_closure.program,
+            tangent_solve: tangent_closure.program,
+            n,
+        };
+        let outputs = trace::at_location(site.location, || find_root(Arc::new(root), &operands));
+        rebuild(&solve_closure.template, outputs)
     })
 }
 
-/// The root of equations without closures: the operands are what `f`, `solve` and `tangent_solve` captured,
-/// and the guess.
-fn root_of(root: Arc<Root>, operands: &Vec<Array>) -> Vec<Array> {
-    let Root { n, .. } = *root;
-    let counts = [
-        root.f.inputs().len() - n,
-        root.solve.inputs().len() - n,
-        root.tangent_solve.inputs().len() - 2 * n,
-    ];
-    let [in_f, in_solve, _] = counts;
-    let solving = root.clone();
-    let solved = move |operands: &Vec<Array>| {
-        let (captured, guess) = operands.split_at(counts.iter().sum());
-        let own = &captured[in_f..in_f + in_solve];
-        passes::eval(&solving.solve, &[own, guess].concat())
+/// The operands of a root in groups.
+struct OperandGroups<'a> {
+    f: &'a [Array],
+    solve: &'a [Array],
+    tangent_solve: &'a [Array],
+    guess: &'a [Array],
+}
+
+impl Root {
+    fn groups<'a>(&self, operands: &'a [Array]) -> OperandGroups<'a> {
+        let (f, rest) = operands.split_at(self.f.inputs().len() - self.n);
+        let (solve, rest) = rest.split_at(self.solve.inputs().len() - self.n);
+        let (tangent_solve, guess) = rest.split_at(self.tangent_solve.inputs().len() - 2 * self.n);
+        OperandGroups { f, solve, tangent_solve, guess }
+    }
+
+    /// Returns the tangents of the root `x`: those of the linearized equation `g(dx) = −df`.
+    fn tangents(&self, operands: &[Array], tangents: &[Array], x: &[Array]) -> Vec<Array> {
+        let groups = self.groups(operands);
+        let mut varying = Vec::with_capacity(groups.f.len() + self.n);
+        for (x, dx) in groups.f.iter().zip(tangents) {
+            varying.push(if x.dtype().is_inexact() {
+                Tangent::Dense(dx.clone())
+            } else {
+                Tangent::zero_like(x)
+            });
+        }
+        varying.extend(x.iter().map(Tangent::zero_like));
+        let (_, df) = jvp_program(&self.f, &[groups.f, x].concat(), &varying);
+        let df: Vec<Array> = df.iter().map(Tangent::to_dense).collect();
+        let solved = passes::eval(&self.tangent_solve, &[groups.tangent_solve, x, &df].concat());
+        solved.iter().map(neg).collect()
+    }
+}
+
+/// Computes the root of a system without closures. The operands are the captures of `f`, `solve` and
+/// `tangent_solve`, and the guess.
+fn find_root(root: Arc<Root>, operands: &Vec<Array>) -> Vec<Array> {
+    let solver = root.clone();
+    let solve = move |operands: &Vec<Array>| {
+        let groups = solver.groups(operands);
+        passes::eval(&solver.solve, &[groups.solve, groups.guess].concat())
     };
     let rule = move |operands: &Vec<Array>, tangents: &Vec<Array>| {
-        let found = root_of(root.clone(), operands);
-        let x = &found[..n];
-        let captured = &operands[..in_f];
-        let varied = captured.iter().zip(tangents).map(|(x, dx)| match x.dtype().is_inexact() {
-            true => Tangent::Dense(dx.clone()),
-            false => Tangent::zero_like(x),
-        });
-        let still = x.iter().map(Tangent::zero_like);
-        let tangents: Vec<Tangent> = varied.chain(still).collect();
-        let (_, moved) = jvp_program(&root.f, &[captured, x].concat(), &tangents);
-        let moved: Vec<Array> = moved.iter().map(crate::primitives::rules::dense).collect();
-        let own = &operands[in_f + in_solve..counts.iter().sum()];
-        let back = passes::eval(&root.tangent_solve, &[own, x, &moved].concat());
-        let dx = back.iter().map(neg).chain(found[n..].iter().map(zeros_like)).collect();
-        (found, dx)
+        let results = find_root(root.clone(), operands);
+        let (x, aux) = results.split_at(root.n);
+        let mut result_tangents = root.tangents(operands, tangents, x);
+        result_tangents.extend(aux.iter().map(zeros_like));
+        (results, result_tangents)
     };
-    custom_jvp(solved, rule)(operands)
+    custom_jvp(solve, rule)(operands)
 }

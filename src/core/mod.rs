@@ -29,6 +29,7 @@ pub use mesh::{
     Placement, ShardingRule, Varying,
 };
 pub(crate) use mesh::{leaf_error, sharding_rule, varying};
+pub(crate) use program::ProgramInput;
 pub(crate) use program::host_function;
 pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,

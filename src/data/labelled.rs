@@ -79,7 +79,7 @@ impl Labelled {
     /// ```no_run
     /// use oxidax::prelude::*;
     /// let digits = data::digits("examples/mlp/data/digits.csv.gz")?;
-    /// let order = random::permutation(random::key(1), digits.len()).to_vec::<i32>()?;
+    /// let order = random::permutation(random::key(1), digits.len() as i64).to_vec::<i32>()?;
     /// let shuffled = digits.select(order.iter().map(|&row| row as usize));
     /// # Ok::<(), oxidax::Error>(())
     /// ```

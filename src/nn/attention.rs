@@ -4,7 +4,7 @@ use super::Linear;
 use super::check::expect_features;
 use super::rotary::{Rotary, positions_from};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
-use crate::ops::{Attention, dot_product_attention, promote_types};
+use crate::ops::{AttentionOptions, dot_product_attention_with, promote_types};
 use crate::primitives::{
     broadcasted_iota, convert_element_type, dynamic_update_slice_in_dim, fill_of, full_like, le,
     reshape, where_, zeros,
@@ -33,7 +33,7 @@ use crate::tree::Tree;
 /// ```
 ///
 /// # Reference
-/// Vaswani et al., "Attention is all you need" (2017), section 3.2.2; Ainslie et al., "GQA:
+/// Vaswani et al., "AttentionOptions is all you need" (2017), section 3.2.2; Ainslie et al., "GQA:
 /// training generalized multi-query transformer models" (2023).
 #[derive(Clone, Debug, Tree)]
 #[doc(alias = "MultiHeadDotProductAttention")]
@@ -150,8 +150,11 @@ impl MultiHeadAttention {
             query = rotary.forward(&query, &positions(query.shape()[1]));
             key = rotary.forward(&key, &positions(key.shape()[1]));
         }
-        let options =
-            Attention { mask: mask.cloned(), is_causal: self.is_causal, ..Attention::default() };
+        let options = AttentionOptions {
+            mask: mask.cloned(),
+            is_causal: self.is_causal,
+            ..AttentionOptions::default()
+        };
         self.attend_heads(&query, &key, &value, &options)
     }
 
@@ -215,9 +218,9 @@ impl MultiHeadAttention {
         };
         let (keys, values) = (update(&cache.keys, &key), update(&cache.values, &value));
         let key_positions = broadcasted_iota(DType::I32, [1, 1, t, length], 3);
-        let options = Attention {
+        let options = AttentionOptions {
             mask: Some(le(key_positions, reshape(&positions, [1, 1, t, 1]))),
-            ..Attention::default()
+            ..AttentionOptions::default()
         };
         let y = self.attend_heads(&query, &keys, &values, &options);
         let next = &cache.position + t as i32;
@@ -273,13 +276,13 @@ impl MultiHeadAttention {
         query: &Array,
         key: &Array,
         value: &Array,
-        options: &Attention,
+        options: &AttentionOptions,
     ) -> Array {
         let [b, t, n, h] = query.dims();
         let dtypes = [key.dtype(), value.dtype()];
         let dtype = dtypes.into_iter().fold(query.dtype(), |a, b| promote_types(a, b).unwrap_or(a));
         let [query, key, value] = [query, key, value].map(|x| convert_element_type(x, dtype));
-        let heads = dot_product_attention(&query, &key, &value, options);
+        let heads = dot_product_attention_with(&query, &key, &value, options);
         self.out.forward(&reshape(&heads, [b, t, n * h]))
     }
 }

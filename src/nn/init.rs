@@ -232,7 +232,8 @@ pub fn orthogonal_with(
     }
     let n_columns = shape[axis as usize];
     let row_shape = shape.remove(axis as usize);
-    let matrix = random::semi_orthogonal(key, [], dtype, row_shape.size(), n_columns);
+    let options = random::OrthogonalOptions { m: Some(n_columns) };
+    let matrix = random::orthogonal_with(key, [], dtype, row_shape.size(), options);
     let weight = reshape(&matrix, row_shape.insert(row_shape.rank(), n_columns));
     mul(number(scale, dtype), moveaxis(&weight, -1, axis))
 }

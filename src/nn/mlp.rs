@@ -2,7 +2,7 @@
 
 use super::Linear;
 use crate::core::{Array, RuleError, throw_operands};
-use crate::ops::{gelu, gelu_exact, relu, sigmoid, silu};
+use crate::ops::{GeluOptions, gelu, gelu_with, relu, sigmoid, silu};
 use crate::primitives::tanh;
 use crate::random::{self, Key};
 use crate::tree::Tree;
@@ -32,7 +32,7 @@ impl Activation {
         match self {
             Activation::Relu => relu(x),
             Activation::Gelu => gelu(x),
-            Activation::GeluExact => gelu_exact(x),
+            Activation::GeluExact => gelu_with(x, GeluOptions { approximate: false }),
             Activation::Silu => silu(x),
             Activation::Sigmoid => sigmoid(x),
             Activation::Tanh => tanh(x),

@@ -1,4 +1,4 @@
-//! Convolution of vectors, as NumPy has it.
+//! Convolution and correlation of vectors.
 
 use crate::core::{Array, RuleError, promote, trace};
 use crate::primitives::{
@@ -6,15 +6,15 @@ use crate::primitives::{
     reshape, rev,
 };
 
-/// Which part of a convolution of vectors is wanted.
+/// Part of a convolution of vectors that is computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConvolveMode {
-    /// Everything, `n + m - 1` elements.
+    /// All `n + m - 1` elements.
     #[default]
     Full,
-    /// The middle, as long as the longer vector.
+    /// The elements in the middle, as many as the longer vector has.
     Same,
-    /// Where the vectors overlap completely, `max(n, m) - min(n, m) + 1` elements.
+    /// The `max(n, m) - min(n, m) + 1` elements for which the vectors overlap completely.
     Valid,
 }
 
@@ -22,7 +22,7 @@ pub enum ConvolveMode {
 fn vectors(name: &str, x: &Array, y: &Array) -> [Array; 2] {
     if x.rank() != 1 || y.rank() != 1 || x.size() == 0 || y.size() == 0 {
         let error = RuleError::shape(format!(
-            "needs two vectors that are not empty, got {} and {}",
+            "takes two vectors with at least one element, got {} and {}",
             x.aval(),
             y.aval()
         ));
@@ -38,27 +38,27 @@ fn vectors(name: &str, x: &Array, y: &Array) -> [Array; 2] {
     }
 }
 
-/// Products of `long` and the kernel `short` at all places that the mode wants.
+/// Returns the dot products of `long` and the kernel `short` at the offsets that `mode` selects.
 #[track_caller]
-fn slid(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
+fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
     let m = short.size() as isize;
     let pads = match mode {
         ConvolveMode::Full => (m - 1, m - 1),
         ConvolveMode::Same => (m / 2, m - m / 2 - 1),
         ConvolveMode::Valid => (0, 0),
     };
-    let how = ConvGeneralDilated {
+    let options = ConvGeneralDilated {
         padding: Padding::Explicit(vec![pads]),
         precision: [Precision::Highest; 2],
         ..ConvGeneralDilated::default()
     };
     let [long, short] = [long, short].map(|x| reshape(x, [1, 1, x.size()]));
-    let y = conv_general_dilated(&long, &short, how);
+    let y = conv_general_dilated(&long, &short, options);
     reshape(&y, [y.size()])
 }
 
-/// Convolution of two vectors, `z[k] = sum(x[i] * y[k - i])`, as far as `mode` wants it. Integers become
-/// floats.
+/// Returns the convolution of two vectors, `z[k] = sum(x[i] * y[k - i])`. Integers become floats.
+/// JAX's default mode is [`ConvolveMode::Full`].
 ///
 /// Throws `Op` (shape) unless both are vectors with at least one element.
 ///
@@ -73,19 +73,20 @@ fn slid(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
 pub fn convolve(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
     let [x, y] = vectors("convolve", x, y);
     let (long, short) = if x.size() < y.size() { (&y, &x) } else { (&x, &y) };
-    slid(long, &rev(short, &[0]), mode)
+    sliding_dot(long, &rev(short, &[0]), mode)
 }
 
-/// Correlation of two vectors, `z[k] = sum(x[i + k] * conj(y[i]))`, as far as `mode` wants it. Integers
-/// become floats.
+/// Returns the correlation of two vectors, `z[k] = sum(x[i + k] * conj(y[i]))`. Integers become
+/// floats. JAX's default mode is [`ConvolveMode::Valid`].
 ///
 /// Throws `Op` (shape) unless both are vectors with at least one element.
 #[track_caller]
 pub fn correlate(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
     let [x, y] = vectors("correlate", x, y);
     let y = if y.dtype().is_complex() { conj(&y) } else { y };
-    match x.size() < y.size() {
-        true => rev(&slid(&y, &x, mode), &[0]),
-        false => slid(&x, &y, mode),
+    if x.size() < y.size() {
+        rev(&sliding_dot(&y, &x, mode), &[0])
+    } else {
+        sliding_dot(&x, &y, mode)
     }
 }

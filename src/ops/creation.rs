@@ -1,15 +1,15 @@
-//! Arrays made from nothing: ranges, identities, grids, one-hot rows.
+//! Ranges, identity matrices, grids and one-hot encodings.
 
+use super::axis_slice::expect_axis;
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
-use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
     ArrayLike, Like, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota,
     concatenate, convert_element_type, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
     reshape, sign, sub,
 };
 
-/// `0, 1, …` up to but without `stop`: `i32` for an integer, `f32` for a float. Empty if `stop` is
-/// not positive. [`arange_step`] has a start and a step.
+/// Returns `0, 1, …` below `stop`: `i32` for an integer, `f32` for a float. The result is empty if
+/// `stop` is not positive. [`arange_step`] takes a start and a step.
 ///
 /// Throws `Op` (value) for a number that is not finite.
 ///
@@ -23,41 +23,60 @@ pub fn arange(stop: impl Into<Scalar>) -> Array {
     arange_step(0, stop, 1)
 }
 
-/// `num` numbers at equal distances from `start` to `stop`, both included, along a new first axis:
-/// `[num, …]` for operands of shape `[…]`. Integers become floats. One number is `start`.
-/// [`linspace_open`] leaves `stop` out.
+/// Options of [`linspace_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinspaceOptions {
+    /// Includes `stop` as the last number. The default is true.
+    pub endpoint: bool,
+}
+
+impl Default for LinspaceOptions {
+    fn default() -> Self {
+        LinspaceOptions { endpoint: true }
+    }
+}
+
+/// Returns `num` evenly spaced numbers from `start` to `stop`, both included, along a new first axis:
+/// `[num, …]` for operands of shape `[…]`. Integers become floats. A single number is `start`.
 ///
 /// Throws `Op` for operands that do not broadcast.
 #[track_caller]
 pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
+    linspace_with(start, stop, num, LinspaceOptions::default())
+}
+
+/// Returns evenly spaced numbers, as [`linspace`]. With `endpoint: false` `stop` is not included: it
+/// would be the next number.
+///
+/// Throws `Op` for operands that do not broadcast.
+#[track_caller]
+pub fn linspace_with(
+    start: impl ArrayLike,
+    stop: impl ArrayLike,
+    num: usize,
+    options: LinspaceOptions,
+) -> Array {
     let [start, stop] = strong_ends(start.like(), stop.like());
+    if !options.endpoint {
+        return spread(&start, &stop, num, num);
+    }
     if num < 2 {
         let inner: Vec<usize> = (1..=start.rank()).collect();
         return broadcast_in_dim(&start, start.shape().insert(0, num), &inner);
     }
-    // The last one is put there as it is, without rounding.
+    // The last number is `stop` itself, without rounding.
     let open = spread(&start, &stop, num - 1, num - 1);
     concatenate(&[&open, &reshape(&stop, stop.shape().insert(0, 1))], 0)
 }
 
-/// `num` numbers at equal distances from `start` towards `stop`, which would be the next, along a
-/// new first axis. Integers become floats.
-///
-/// Throws `Op` for operands that do not broadcast.
-#[track_caller]
-pub fn linspace_open(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    let [start, stop] = strong_ends(start.like(), stop.like());
-    spread(&start, &stop, num, num)
-}
-
-/// Both ends in one float dtype that does not give way.
+/// Converts both ends to one float dtype that is not weak.
 #[track_caller]
 fn strong_ends(start: Like<'_>, stop: Like<'_>) -> [Array; 2] {
     let [start, stop] = promote_inexact("linspace", [start, stop]);
     [convert_element_type(&start, start.dtype()), convert_element_type(&stop, stop.dtype())]
 }
 
-/// `start + i/parts · (stop - start)` for the first `num` values of `i`.
+/// Returns `start + i/parts · (stop - start)` for `i` in `0..num`.
 #[track_caller]
 fn spread(start: &Array, stop: &Array, num: usize, parts: usize) -> Array {
     let shape = start.shape().insert(0, num);
@@ -67,39 +86,62 @@ fn spread(start: &Array, stop: &Array, num: usize, parts: usize) -> Array {
     let share = div(&steps, Scalar::Float(parts as f64));
     let share = convert_element_type(&broadcast_in_dim(&share, shape.clone(), &[0]), start.dtype());
     let rest = sub(fill_of(Scalar::Int(1), share.aval()), &share);
-    // Both ends are weighted, so that neither is lost beside a much larger one.
+    // Both ends are weighted, so that a small one keeps its precision beside a much larger one.
     let low = mul(broadcast_in_dim(start, shape.clone(), &inner), rest);
     let high = mul(broadcast_in_dim(stop, shape, &inner), share);
     add(low, high)
 }
 
-/// `num` numbers from `base^start` to `base^stop`, both included, whose logarithms lie at equal
-/// distances: `[num, …]` for operands of shape `[…]`. NumPy's base is 10.
+/// Options of [`logspace_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct LogspaceOptions<'a> {
+    /// The base of the powers. The default is 10.
+    pub base: Like<'a>,
+    /// Includes `base^stop` as the last number. The default is true.
+    pub endpoint: bool,
+}
+
+impl Default for LogspaceOptions<'_> {
+    fn default() -> Self {
+        LogspaceOptions { base: Like::Scalar(Scalar::Float(10.0)), endpoint: true }
+    }
+}
+
+/// Returns `num` numbers from `10^start` to `10^stop`, both included, with evenly spaced logarithms:
+/// `[num, …]` for operands of shape `[…]`.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// assert_eq!(eval_shape(|| logspace(0.0, 3.0, 4, 10.0), ())?.aval().to_string(), "f32[4]");
+/// assert_eq!(eval_shape(|| logspace(0.0, 3.0, 4), ())?.aval().to_string(), "f32[4]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn logspace(
+pub fn logspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
+    logspace_with(start, stop, num, LogspaceOptions::default())
+}
+
+/// Returns powers with evenly spaced exponents, as [`logspace`], of another base or without the last.
+#[track_caller]
+pub fn logspace_with(
     start: impl ArrayLike,
     stop: impl ArrayLike,
     num: usize,
-    base: impl ArrayLike,
+    options: LogspaceOptions<'_>,
 ) -> Array {
-    pow(base, linspace(start, stop, num))
+    let endpoint = options.endpoint;
+    pow(options.base, linspace_with(start, stop, num, LinspaceOptions { endpoint }))
 }
 
-/// `num` numbers from `start` to `stop`, both included, each the same multiple of the one before:
-/// `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are 0.
+/// Returns `num` numbers from `start` to `stop`, both included, each the same multiple of the previous
+/// one: `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are 0.
 #[track_caller]
 pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
     let [start, stop] = promote_inexact("geomspace", [start.like(), stop.like()]);
-    // Between negative numbers the logarithms are those of their magnitudes.
-    let sign = match start.dtype().is_complex() {
-        true => div(&start, convert_element_type(&abs(&start), start.dtype())),
-        false => sign(&start),
+    // Negative operands are spaced by their magnitudes.
+    let sign = if start.dtype().is_complex() {
+        div(&start, convert_element_type(&abs(&start), start.dtype()))
+    } else {
+        sign(&start)
     };
     let (low, high) = (div(&start, &sign), div(&stop, &sign));
     let inner = exp(&linspace(log(&low), log(&high), num));
@@ -107,66 +149,111 @@ pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arr
     if num < 2 {
         return middle;
     }
-    // Both ends as they are, without rounding.
+    // Both ends are the operands themselves, without rounding.
     let between = super::axis_slice::slice_axis(&middle, 0, 1, num - 1);
     let first = reshape(&start, start.shape().insert(0, 1));
     let last = reshape(&stop, stop.shape().insert(0, 1));
     concatenate(&[&first, &between, &last], 0)
 }
 
-/// The identity matrix of shape `[n, n]`.
+/// Options of [`eye_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EyeOptions {
+    /// Number of columns; the number of rows if `None`.
+    pub columns: Option<usize>,
+    /// The diagonal: 0 is the main one, positive ones are above it. The default is 0.
+    pub offset: isize,
+}
+
+/// Returns the identity matrix of shape `[n, n]`.
 #[doc(alias = "identity")]
 #[track_caller]
 pub fn eye(n: usize, dtype: DType) -> Array {
-    eye_offset(n, n, 0, dtype)
+    eye_with(n, dtype, EyeOptions::default())
 }
 
-/// A matrix of shape `[rows, columns]` with ones on diagonal `offset` (0 is the main one, positive
-/// ones lie above it) and zeros elsewhere.
+/// Returns a matrix of `rows` rows with ones on one diagonal and zeros elsewhere.
 #[track_caller]
-pub fn eye_offset(rows: usize, columns: usize, offset: isize, dtype: DType) -> Array {
+pub fn eye_with(rows: usize, dtype: DType, options: EyeOptions) -> Array {
+    let (columns, offset) = (options.columns.unwrap_or(rows), options.offset);
     let row = iota(DType::I32, [rows, columns], 0);
     let column = iota(DType::I32, [rows, columns], 1);
     convert_element_type(&eq(sub(&column, &row), offset as i32), dtype)
 }
 
-/// How [`meshgrid`] orders the first two axes.
+/// Order of the first two axes of [`meshgrid`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indexing {
-    /// Axis `i` of the results is that of vector `i`: matrix indices.
+    /// Cartesian coordinates: the first vector varies along axis 1, the second along axis 0.
     #[default]
-    Ij,
-    /// The first two are exchanged: Cartesian coordinates, as NumPy does by default.
     Xy,
+    /// Matrix indices: vector `i` varies along axis `i`.
+    Ij,
 }
 
-/// Coordinate arrays of the grid that `vectors` span: result `i` has the elements of vector `i`
-/// along its axis and repeats along the others. Throws `Op` (shape) for an operand that is not a
+/// Options of [`meshgrid_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeshgridOptions {
+    /// The order of the first two axes. The default is [`Indexing::Xy`].
+    pub indexing: Indexing,
+}
+
+/// Returns the coordinate arrays of the grid that `vectors` span: result `i` varies like vector `i`
+/// along one axis and is constant along the others. Throws `Op` (shape) for an operand that is not a
 /// vector.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, y) = (Aval::new(DType::F32, [3]), Aval::new(DType::F32, [2]));
+/// let grid = eval_shape(|x: Array, y: Array| meshgrid([&x, &y]), (x, y))?;
+/// assert_eq!(grid[0].aval().to_string(), "f32[2,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[track_caller]
-pub fn meshgrid<'a>(vectors: impl AsRef<[&'a Array]>, indexing: Indexing) -> Vec<Array> {
+pub fn meshgrid<'a>(vectors: impl AsRef<[&'a Array]>) -> Vec<Array> {
+    meshgrid_with(vectors, MeshgridOptions::default())
+}
+
+/// Returns the coordinate arrays of a grid, as [`meshgrid`], with another order of axes.
+#[track_caller]
+pub fn meshgrid_with<'a>(vectors: impl AsRef<[&'a Array]>, options: MeshgridOptions) -> Vec<Array> {
     let vectors = vectors.as_ref();
     if let Some(other) = vectors.iter().find(|x| x.rank() != 1) {
         let message = format!("takes vectors, got {}", other.aval());
         trace::throw_operands("meshgrid", RuleError::shape(message), vectors);
     }
-    let place = |index: usize| match indexing {
+    let axis_of = |index: usize| match options.indexing {
         Indexing::Xy if index < 2 && vectors.len() > 1 => 1 - index,
         _ => index,
     };
     let mut shape = vec![0; vectors.len()];
     for (index, x) in vectors.iter().enumerate() {
-        shape[place(index)] = x.size();
+        shape[axis_of(index)] = x.size();
     }
     let mut grids = Vec::with_capacity(vectors.len());
     for (index, x) in vectors.iter().enumerate() {
-        grids.push(broadcast_in_dim(x, shape.as_slice(), &[place(index)]));
+        grids.push(broadcast_in_dim(x, shape.as_slice(), &[axis_of(index)]));
     }
     grids
 }
 
-/// For each class index in `x` a row of `num_classes` numbers along a new last axis: 1 at the
-/// index, 0 elsewhere, and all 0 for an index out of range. `f32`; see [`one_hot_axis`].
+/// Options of [`one_hot_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneHotOptions {
+    /// The new axis of the result. The default is -1.
+    pub axis: isize,
+    /// The dtype of the result. The default is `f32`.
+    pub dtype: DType,
+}
+
+impl Default for OneHotOptions {
+    fn default() -> Self {
+        OneHotOptions { axis: -1, dtype: DType::F32 }
+    }
+}
+
+/// Returns, for each class index in `x`, `num_classes` numbers along a new last axis: 1 at the index
+/// and 0 elsewhere. For an index out of range all are 0.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -176,25 +263,22 @@ pub fn meshgrid<'a>(vectors: impl AsRef<[&'a Array]>, indexing: Indexing) -> Vec
 /// ```
 #[track_caller]
 pub fn one_hot(x: &Array, num_classes: usize) -> Array {
-    one_hot_axis(x, num_classes, -1, DType::F32)
+    one_hot_with(x, num_classes, OneHotOptions::default())
 }
 
-/// As [`one_hot`], with the new axis at position `axis` of the result and of another dtype. Throws
-/// `Op` (shape) for an axis out of range.
+/// Returns a one-hot encoding, as [`one_hot`], along another axis or of another dtype. Throws `Op`
+/// (shape) for an axis out of range.
 #[track_caller]
-pub fn one_hot_axis(x: &Array, num_classes: usize, axis: isize, dtype: DType) -> Array {
-    let axis = match resolve_axis(axis, x.rank() + 1) {
-        Ok(axis) => axis,
-        Err(error) => trace::throw_operands("one_hot", error, &[x]),
-    };
-    // Class numbers may not fit into a narrow integer.
+pub fn one_hot_with(x: &Array, num_classes: usize, options: OneHotOptions) -> Array {
+    let axis = expect_axis("one_hot", options.axis, x.rank() + 1, x);
+    // Class indices may not fit into a narrow integer.
     let wide = match x.dtype() {
         narrow if narrow.is_bool() || narrow.is_integer() && narrow.bits() < 32 => DType::I32,
         other => other,
     };
     let shape: Shape = x.shape().insert(axis, num_classes);
-    let own: Vec<usize> = (0..=x.rank()).filter(|&other| other != axis).collect();
+    let axes: Vec<usize> = (0..=x.rank()).filter(|&other| other != axis).collect();
     let classes = iota(wide, shape.clone(), axis);
-    let x = broadcast_in_dim(&convert_element_type(x, wide), shape, &own);
-    convert_element_type(&eq(x, classes), dtype)
+    let x = broadcast_in_dim(&convert_element_type(x, wide), shape, &axes);
+    convert_element_type(&eq(x, classes), options.dtype)
 }

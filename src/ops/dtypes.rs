@@ -1,10 +1,10 @@
-//! Questions about dtypes: what they promote to, what they hold, what kind they are.
+//! Promotion, limits and kinds of dtypes.
 
 use crate::core::{DType, RuleError, promote, trace};
 use crate::primitives::Like;
 
-/// The dtype that arrays of two dtypes promote to, `None` where JAX refuses: an 8-bit float with another
-/// float, `i4` with another narrow integer.
+/// Returns the dtype that arrays of two dtypes promote to. Like JAX, returns `None` for an 8-bit float
+/// with another float, and for `i4` with another narrow integer.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -15,8 +15,8 @@ pub fn promote_types(a: DType, b: DType) -> Option<DType> {
     promote((a, false), (b, false)).map(|(dtype, _)| dtype)
 }
 
-/// The dtype that operands, arrays and numbers, promote to together. Throws `Op` (dtype) if they do
-/// not, and `Op` (value) if there is none.
+/// Returns the dtype that arrays and numbers promote to together. Throws `Op` (dtype) if they do not
+/// promote, and `Op` (value) if there are no operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -56,8 +56,8 @@ pub fn result_type<'a>(operands: impl AsRef<[Like<'a>]>) -> DType {
     joint.0
 }
 
-/// Bits of the fraction and of the exponent of a float dtype, and the binary logarithm of its smallest
-/// normal number.
+/// Returns the bits of the fraction and of the exponent of a float dtype, and the binary logarithm of
+/// its smallest normal number.
 fn float_layout(dtype: DType) -> (u32, u32, i32) {
     match dtype.real() {
         DType::F4E2M1FN => (1, 2, 0),
@@ -75,8 +75,8 @@ fn float_layout(dtype: DType) -> (u32, u32, i32) {
     }
 }
 
-/// Whether every value of `from` is one of `to`, as NumPy's "safe" casts: `i16` fits `f32`, `i32` does
-/// not. As there, 64-bit integers are let through to `f64`.
+/// Returns true if every value of `from` is a value of `to`, as in NumPy's "safe" casts: `i16` fits
+/// `f32`, `i32` does not. As in NumPy, 64-bit integers may be cast to `f64`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -110,7 +110,7 @@ pub fn can_cast(from: DType, to: DType) -> bool {
     }
 }
 
-/// A kind of dtypes, for [`isdtype`].
+/// Kind of dtypes, for [`isdtype`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DTypeKind {
     /// `bool`.
@@ -121,17 +121,17 @@ pub enum DTypeKind {
     UnsignedInteger,
     /// Integers of both kinds.
     Integral,
-    /// Real floats, 4 and 8 bit ones included.
+    /// Real floats, including those of 4 and 8 bits.
     RealFloating,
     /// Complex numbers.
     ComplexFloating,
     /// Real floats and complex numbers.
     Inexact,
-    /// Everything but `bool`.
+    /// All dtypes except `bool`.
     Numeric,
 }
 
-/// Whether a dtype is of a kind.
+/// Returns true if a dtype is of a kind.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -152,7 +152,7 @@ pub fn isdtype(dtype: DType, kind: DTypeKind) -> bool {
     }
 }
 
-/// What a float dtype can hold; of a complex one, its parts. All numbers are exact in `f64`.
+/// Limits of a float dtype, or of the parts of a complex dtype. All numbers are exact in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(alias = "finfo")]
 pub struct FInfo {
@@ -162,9 +162,9 @@ pub struct FInfo {
     pub eps: f64,
     /// Largest finite number.
     pub max: f64,
-    /// Smallest finite number: `-max`, but for a dtype without sign its least power of two.
+    /// Smallest finite number: `-max`, or the smallest power of two for a dtype without sign.
     pub min: f64,
-    /// Smallest positive number with all its digits.
+    /// Smallest positive normal number.
     pub smallest_normal: f64,
     /// Smallest positive number.
     pub smallest_subnormal: f64,
@@ -174,7 +174,7 @@ pub struct FInfo {
     pub nexp: u32,
 }
 
-/// What a float or complex dtype can hold; `None` for the others.
+/// Returns the limits of a float or complex dtype, and `None` for other dtypes.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -200,7 +200,7 @@ pub fn finfo(dtype: DType) -> Option<FInfo> {
     })
 }
 
-/// What an integer dtype can hold.
+/// Limits of an integer dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "iinfo")]
 pub struct IInfo {
@@ -212,7 +212,7 @@ pub struct IInfo {
     pub max: i128,
 }
 
-/// What an integer dtype can hold; `None` for the others.
+/// Returns the limits of an integer dtype, and `None` for other dtypes.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn safe_casts_are_those_of_numpy() {
+    fn can_cast_agrees_with_numpy() {
         let safe = [
             (DType::Bool, DType::I8),
             (DType::I8, DType::BF16),
@@ -238,7 +238,7 @@ mod tests {
             (DType::F32, DType::C64),
             (DType::F8E5M2, DType::F16),
         ];
-        let unsafe_ones = [
+        let not_safe = [
             (DType::I8, DType::U8),
             (DType::I32, DType::F32),
             (DType::F32, DType::I64),
@@ -251,7 +251,7 @@ mod tests {
         for (from, to) in safe {
             assert!(can_cast(from, to), "{from} to {to}");
         }
-        for (from, to) in unsafe_ones {
+        for (from, to) in not_safe {
             assert!(!can_cast(from, to), "{from} to {to}");
         }
     }

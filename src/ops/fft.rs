@@ -1,7 +1,8 @@
-//! Discrete Fourier transforms, as NumPy names them.
+//! Discrete Fourier transforms, as in `jax.numpy.fft`.
 //!
-//! Real input becomes complex; `f16` and `bf16` are refused, integers become `f32`. `n` is the length of the
-//! signal: it is cut off or padded with zeros at the end.
+//! Real input becomes complex and integers become `f32`; `f16` and `bf16` are rejected. `fft(&x)`
+//! transforms the last axis as a whole, and [`fft_with`] takes a length, an axis and a normalization.
+//! A signal longer than the length is cut off, and a shorter one is padded with zeros.
 
 use super::axis_slice::expect_axis;
 use super::roll;
@@ -10,113 +11,89 @@ use crate::primitives::{
     self, FftType, concatenate, conj, convert_element_type, inexact, moveaxis, resize_axis,
 };
 
-/// Where the factor of a transform and its inverse stands.
+/// Normalization of a transform and its inverse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Norm {
-    /// The inverse has `1/n`.
+pub enum FftNorm {
+    /// The inverse is scaled by `1/n`.
     #[default]
     Backward,
-    /// Both have `1/√n`.
+    /// Both are scaled by `1/√n`.
     Ortho,
-    /// The forward transform has `1/n`.
+    /// The forward transform is scaled by `1/n`.
     Forward,
 }
 
-impl Norm {
-    /// The factors of a transform and its inverse exchanged.
-    fn swapped(self) -> Norm {
+impl FftNorm {
+    /// Exchanges the factors of a transform and its inverse.
+    fn swapped(self) -> FftNorm {
         match self {
-            Norm::Backward => Norm::Forward,
-            Norm::Ortho => Norm::Ortho,
-            Norm::Forward => Norm::Backward,
+            FftNorm::Backward => FftNorm::Forward,
+            FftNorm::Ortho => FftNorm::Ortho,
+            FftNorm::Forward => FftNorm::Backward,
         }
     }
 
-    /// What a transform over `n` elements is multiplied by, beyond the `1/n` that an inverse has of itself.
-    fn factor(self, inverse: bool, n: usize) -> f64 {
+    /// Returns the factor of a transform of `n` elements. An inverse primitive includes `1/n` already.
+    fn factor(self, kind: FftType, n: usize) -> f64 {
         let n = n as f64;
-        match (self, inverse) {
-            (Norm::Backward, _) => 1.0,
-            (Norm::Ortho, false) => 1.0 / n.sqrt(),
-            (Norm::Ortho, true) => n.sqrt(),
-            (Norm::Forward, false) => 1.0 / n,
-            (Norm::Forward, true) => n,
+        let is_inverse = matches!(kind, FftType::Ifft | FftType::Irfft);
+        match (self, is_inverse) {
+            (FftNorm::Backward, _) => 1.0,
+            (FftNorm::Ortho, false) => 1.0 / n.sqrt(),
+            (FftNorm::Ortho, true) => n.sqrt(),
+            (FftNorm::Forward, false) => 1.0 / n,
+            (FftNorm::Forward, true) => n,
+        }
+    }
+}
+
+/// Options of transforms along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FftOptions {
+    /// Length of the signal; the size of the axis if `None`.
+    pub n: Option<usize>,
+    /// The axis to transform. The default is -1.
+    pub axis: isize,
+    /// The normalization. The default is [`FftNorm::Backward`].
+    pub norm: FftNorm,
+}
+
+impl Default for FftOptions {
+    fn default() -> Self {
+        FftOptions { n: None, axis: -1, norm: FftNorm::Backward }
+    }
+}
+
+/// Options of transforms along several axes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FftnOptions {
+    /// Lengths of the signal along the axes; their sizes if `None`.
+    pub s: Option<Vec<usize>>,
+    /// The axes to transform. If `None`, the last ones, as many as there are lengths, or all axes; the
+    /// last two for `fft2` and its variants.
+    pub axes: Option<Vec<isize>>,
+    /// The normalization. The default is [`FftNorm::Backward`].
+    pub norm: FftNorm,
+}
+
+#[track_caller]
+fn to_complex(x: &Array) -> Array {
+    let x = inexact(x);
+    if x.dtype().is_complex() {
+        return x;
+    }
+    match x.dtype().complex() {
+        Some(dtype) => convert_element_type(&x, dtype),
+        None => {
+            let message = format!("transforms f32, f64, c64 and c128, got {}", x.dtype());
+            let error = RuleError::dtype(message).help("convert it with `astype(DType::F32)`");
+            throw_operands("fft", error, &[&x])
         }
     }
 }
 
 #[track_caller]
-fn complex_of(x: &Array) -> Array {
-    let x = inexact(x);
-    match x.dtype().is_complex() {
-        true => x,
-        false => match x.dtype().complex() {
-            Some(dtype) => convert_element_type(&x, dtype),
-            None => throw_operands("fft", refuse(&x), &[&x]),
-        },
-    }
-}
-
-fn refuse(x: &Array) -> RuleError {
-    RuleError::dtype(format!("transforms f32, f64, c64 and c128, got {}", x.dtype()))
-        .help("convert it with `astype(DType::F32)`")
-}
-
-/// One transform along one axis.
-#[track_caller]
-fn along(name: &str, x: &Array, kind: FftType, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let axis = expect_axis(name, axis, x.rank(), x);
-    let size = x.shape()[axis];
-    let n = n.unwrap_or(match kind {
-        FftType::Irfft => 2 * size.saturating_sub(1),
-        _ => size,
-    });
-    if n == 0 {
-        let message =
-            format!("{name} needs at least one element, got {} along axis {axis}", x.aval());
-        throw_operands(name, RuleError::shape(message), &[x]);
-    }
-    let taken = if kind == FftType::Irfft { n / 2 + 1 } else { n };
-    let x = resize_axis(x, axis, taken);
-    let last = x.rank() as isize - 1;
-    let y = primitives::fft(&moveaxis(&x, axis as isize, last), kind, &[n]);
-    let y = moveaxis(&y, last, axis as isize);
-    let factor = norm.factor(matches!(kind, FftType::Ifft | FftType::Irfft), n);
-    if factor == 1.0 { y } else { y * factor }
-}
-
-/// The Fourier transform of `x` along `axis`: `Σⱼ xⱼ exp(−2πi jk/n)`.
-///
-/// Throws `Op` for an axis that is not there, an empty one, or a 16-bit dtype.
-///
-/// ```no_run
-/// use oxidax::prelude::*;
-/// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [4])?;
-/// let y = fft::fft(&x, None, -1, fft::Norm::Backward);
-/// assert_eq!(real(&y).to_vec::<f32>()?, [10.0, -2.0, -2.0, -2.0]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn fft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    along("fft", &complex_of(x), FftType::Fft, n, axis, norm)
-}
-
-/// The inverse of [`fft()`]: `1/n Σₖ xₖ exp(2πi jk/n)`.
-#[track_caller]
-pub fn ifft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    along("ifft", &complex_of(x), FftType::Ifft, n, axis, norm)
-}
-
-/// The first `n/2 + 1` elements of the transform of real `x`; the others are their conjugates.
-///
-/// Throws `Op` if `x` is complex, besides what [`fft()`] throws.
-#[track_caller]
-pub fn rfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    along("rfft", &real_of("rfft", x), FftType::Rfft, n, axis, norm)
-}
-
-#[track_caller]
-fn real_of(name: &str, x: &Array) -> Array {
+fn expect_real(name: &str, x: &Array) -> Array {
     let x = inexact(x);
     if !matches!(x.dtype(), DType::F32 | DType::F64) {
         let error = RuleError::dtype(format!("needs real f32 or f64, got {}", x.dtype()));
@@ -125,116 +102,256 @@ fn real_of(name: &str, x: &Array) -> Array {
     x
 }
 
-/// The inverse of [`rfft`]: `n` real elements, `2 (m − 1)` of `m` without `n`.
+/// Transforms `x` along one axis.
 #[track_caller]
-pub fn irfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    along("irfft", &complex_of(x), FftType::Irfft, n, axis, norm)
+fn transform(name: &str, x: &Array, kind: FftType, options: FftOptions) -> Array {
+    let axis = expect_axis(name, options.axis, x.rank(), x);
+    let size = x.shape()[axis];
+    let n = options.n.unwrap_or(match kind {
+        FftType::Irfft => 2 * size.saturating_sub(1),
+        _ => size,
+    });
+    if n == 0 {
+        let message =
+            format!("{name} needs at least one element, got {} along axis {axis}", x.aval());
+        throw_operands(name, RuleError::shape(message), &[x]);
+    }
+    let used = if kind == FftType::Irfft { n / 2 + 1 } else { n };
+    let x = resize_axis(x, axis, used);
+    let last = x.rank() as isize - 1;
+    let y = primitives::fft(&moveaxis(&x, axis as isize, last), kind, &[n]);
+    let y = moveaxis(&y, last, axis as isize);
+    let factor = options.norm.factor(kind, n);
+    if factor == 1.0 { y } else { y * factor }
 }
 
-/// The real transform of a signal that equals its own conjugate reversed, of which `x` is the first half.
+/// Returns the Fourier transform of `x` along the last axis: `Σⱼ xⱼ exp(−2πi jk/n)`.
+///
+/// Throws `Op` for an empty axis, an axis out of range, or a 16-bit dtype.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [4])?;
+/// assert_eq!(real(&fft::fft(&x)).to_vec::<f32>()?, [10.0, -2.0, -2.0, -2.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[track_caller]
-pub fn hfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    let at = expect_axis("hfft", axis, x.rank(), x);
-    let n = n.unwrap_or(2 * x.shape()[at].saturating_sub(1));
-    irfft(&conj(&complex_of(x)), Some(n), axis, norm.swapped())
+pub fn fft(x: &Array) -> Array {
+    fft_with(x, FftOptions::default())
 }
 
-/// The inverse of [`hfft`].
+/// Returns [`fft()`] with options.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let first = fft::FftOptions { axis: 0, ..Default::default() };
+/// let y = eval_shape(move |x: Array| fft::fft_with(&x, first), Aval::new(DType::F32, [4, 3]))?;
+/// assert_eq!(y.aval().to_string(), "c64[4,3]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[track_caller]
-pub fn ihfft(x: &Array, n: Option<usize>, axis: isize, norm: Norm) -> Array {
-    conj(&rfft(x, n, axis, norm.swapped()))
+pub fn fft_with(x: &Array, options: FftOptions) -> Array {
+    transform("fft", &to_complex(x), FftType::Fft, options)
 }
 
-/// The axes of a transform of several, and its sizes along them.
+/// Returns the inverse of [`fft()`]: `1/n Σₖ xₖ exp(2πi jk/n)`.
 #[track_caller]
-fn several(
+pub fn ifft(x: &Array) -> Array {
+    ifft_with(x, FftOptions::default())
+}
+
+/// Returns [`ifft`] with options.
+#[track_caller]
+pub fn ifft_with(x: &Array, options: FftOptions) -> Array {
+    transform("ifft", &to_complex(x), FftType::Ifft, options)
+}
+
+/// Returns the first `n/2 + 1` elements of the transform of real `x`. The others are their conjugates.
+///
+/// Throws `Op` if `x` is complex, and in the cases of [`fft()`].
+#[track_caller]
+pub fn rfft(x: &Array) -> Array {
+    rfft_with(x, FftOptions::default())
+}
+
+/// Returns [`rfft`] with options.
+#[track_caller]
+pub fn rfft_with(x: &Array, options: FftOptions) -> Array {
+    transform("rfft", &expect_real("rfft", x), FftType::Rfft, options)
+}
+
+/// Returns the inverse of [`rfft`]: `2 (m − 1)` real elements for `m` complex ones.
+#[track_caller]
+pub fn irfft(x: &Array) -> Array {
+    irfft_with(x, FftOptions::default())
+}
+
+/// Returns [`irfft`] with options. `n` is the length of the result.
+#[track_caller]
+pub fn irfft_with(x: &Array, options: FftOptions) -> Array {
+    transform("irfft", &to_complex(x), FftType::Irfft, options)
+}
+
+/// Returns the real transform of a Hermitian signal, of which `x` is the first half.
+#[track_caller]
+pub fn hfft(x: &Array) -> Array {
+    hfft_with(x, FftOptions::default())
+}
+
+/// Returns [`hfft`] with options. `n` is the length of the result.
+#[track_caller]
+pub fn hfft_with(x: &Array, options: FftOptions) -> Array {
+    let axis = expect_axis("hfft", options.axis, x.rank(), x);
+    let n = options.n.unwrap_or(2 * x.shape()[axis].saturating_sub(1));
+    let swapped = FftOptions { n: Some(n), norm: options.norm.swapped(), ..options };
+    irfft_with(&conj(&to_complex(x)), swapped)
+}
+
+/// Returns the inverse of [`hfft`].
+#[track_caller]
+pub fn ihfft(x: &Array) -> Array {
+    ihfft_with(x, FftOptions::default())
+}
+
+/// Returns [`ihfft`] with options.
+#[track_caller]
+pub fn ihfft_with(x: &Array, options: FftOptions) -> Array {
+    conj(&rfft_with(x, FftOptions { norm: options.norm.swapped(), ..options }))
+}
+
+/// Returns the options of each axis of a transform along several.
+#[track_caller]
+fn per_axis(name: &str, x: &Array, options: &FftnOptions) -> Vec<FftOptions> {
+    let axes: Vec<isize> = match (&options.axes, &options.s) {
+        (Some(axes), _) => axes.clone(),
+        (None, Some(s)) => (0..s.len() as isize).map(|axis| axis - s.len() as isize).collect(),
+        (None, None) => (0..x.rank() as isize).collect(),
+    };
+    if let Some(s) = &options.s
+        && s.len() != axes.len()
+    {
+        let message = format!("{} lengths for {} axes", s.len(), axes.len());
+        throw_operands(name, RuleError::shape(message), &[x]);
+    }
+    let length = |index: usize| options.s.as_ref().map(|s| s[index]);
+    let axes = axes.into_iter().enumerate();
+    axes.map(|(index, axis)| FftOptions { n: length(index), axis, norm: options.norm }).collect()
+}
+
+/// Transforms `x` along each axis in turn.
+#[track_caller]
+fn transform_all<'a>(
+    name: &str,
+    x: Array,
+    kind: FftType,
+    axes: impl Iterator<Item = &'a FftOptions>,
+) -> Array {
+    let mut x = x;
+    for &options in axes {
+        x = transform(name, &x, kind, options);
+    }
+    x
+}
+
+#[track_caller]
+fn expect_last<'a>(
     name: &str,
     x: &Array,
-    s: Option<&[usize]>,
-    axes: &[isize],
-) -> (Vec<isize>, Vec<Option<usize>>) {
-    let axes: Vec<isize> = match (axes, s) {
-        ([], Some(s)) => (0..s.len() as isize).map(|at| at - s.len() as isize).collect(),
-        ([], None) => (0..x.rank() as isize).collect(),
-        (axes, _) => axes.to_vec(),
-    };
-    let sizes = match s {
-        Some(s) if s.len() != axes.len() => {
-            let message = format!("{} sizes for {} axes", s.len(), axes.len());
-            throw_operands(name, RuleError::shape(message), &[x])
-        }
-        Some(s) => s.iter().copied().map(Some).collect(),
-        None => vec![None; axes.len()],
-    };
-    (axes, sizes)
+    axes: &'a [FftOptions],
+) -> (&'a FftOptions, &'a [FftOptions]) {
+    match axes.split_last() {
+        Some(last) => last,
+        None => throw_operands(name, RuleError::shape("needs at least one axis"), &[x]),
+    }
 }
 
-/// [`fft()`] along several axes: all of them if `axes` is empty; `s` are the lengths.
+/// Returns [`fft()`] along all axes.
 #[track_caller]
-pub fn fftn(x: &Array, s: Option<&[usize]>, axes: &[isize], norm: Norm) -> Array {
-    let (axes, sizes) = several("fftn", x, s, axes);
-    let steps = axes.iter().zip(sizes).rev();
-    steps.fold(complex_of(x), |x, (&axis, n)| along("fftn", &x, FftType::Fft, n, axis, norm))
+pub fn fftn(x: &Array) -> Array {
+    fftn_with(x, &FftnOptions::default())
 }
 
-/// [`ifft`] along several axes.
+/// Returns [`fftn`] with options.
 #[track_caller]
-pub fn ifftn(x: &Array, s: Option<&[usize]>, axes: &[isize], norm: Norm) -> Array {
-    let (axes, sizes) = several("ifftn", x, s, axes);
-    let steps = axes.iter().zip(sizes).rev();
-    steps.fold(complex_of(x), |x, (&axis, n)| along("ifftn", &x, FftType::Ifft, n, axis, norm))
+pub fn fftn_with(x: &Array, options: &FftnOptions) -> Array {
+    let axes = per_axis("fftn", x, options);
+    transform_all("fftn", to_complex(x), FftType::Fft, axes.iter().rev())
 }
 
-/// [`rfft`] along the last of several axes, then [`fft()`] along the others.
+/// Returns [`ifft`] along all axes.
 #[track_caller]
-pub fn rfftn(x: &Array, s: Option<&[usize]>, axes: &[isize], norm: Norm) -> Array {
-    let (axes, sizes) = several("rfftn", x, s, axes);
-    let Some((&last, others)) = axes.split_last() else {
-        throw_operands("rfftn", RuleError::shape("needs at least one axis"), &[x]);
-    };
-    let half = rfft(x, sizes[others.len()], last, norm);
-    let steps = others.iter().zip(&sizes).rev();
-    steps.fold(half, |x, (&axis, &n)| along("rfftn", &x, FftType::Fft, n, axis, norm))
+pub fn ifftn(x: &Array) -> Array {
+    ifftn_with(x, &FftnOptions::default())
 }
 
-/// The inverse of [`rfftn`].
+/// Returns [`ifftn`] with options.
 #[track_caller]
-pub fn irfftn(x: &Array, s: Option<&[usize]>, axes: &[isize], norm: Norm) -> Array {
-    let (axes, sizes) = several("irfftn", x, s, axes);
-    let Some((&last, others)) = axes.split_last() else {
-        throw_operands("irfftn", RuleError::shape("needs at least one axis"), &[x]);
-    };
-    let steps = others.iter().zip(&sizes);
-    let x = steps
-        .fold(complex_of(x), |x, (&axis, &n)| along("irfftn", &x, FftType::Ifft, n, axis, norm));
-    irfft(&x, sizes[others.len()], last, norm)
+pub fn ifftn_with(x: &Array, options: &FftnOptions) -> Array {
+    let axes = per_axis("ifftn", x, options);
+    transform_all("ifftn", to_complex(x), FftType::Ifft, axes.iter().rev())
 }
 
-/// [`fftn`] along the last two axes.
+/// Returns [`rfft`] along the last axis, then [`fft()`] along the other axes.
 #[track_caller]
-pub fn fft2(x: &Array, s: Option<[usize; 2]>, norm: Norm) -> Array {
-    fftn(x, s.as_ref().map(|s| &s[..]), &[-2, -1], norm)
+pub fn rfftn(x: &Array) -> Array {
+    rfftn_with(x, &FftnOptions::default())
 }
 
-/// [`ifftn`] along the last two axes.
+/// Returns [`rfftn`] with options.
 #[track_caller]
-pub fn ifft2(x: &Array, s: Option<[usize; 2]>, norm: Norm) -> Array {
-    ifftn(x, s.as_ref().map(|s| &s[..]), &[-2, -1], norm)
+pub fn rfftn_with(x: &Array, options: &FftnOptions) -> Array {
+    let axes = per_axis("rfftn", x, options);
+    let (&last, others) = expect_last("rfftn", x, &axes);
+    let half = rfft_with(x, last);
+    transform_all("rfftn", half, FftType::Fft, others.iter().rev())
 }
 
-/// [`rfftn`] along the last two axes.
+/// Returns the inverse of [`rfftn`].
 #[track_caller]
-pub fn rfft2(x: &Array, s: Option<[usize; 2]>, norm: Norm) -> Array {
-    rfftn(x, s.as_ref().map(|s| &s[..]), &[-2, -1], norm)
+pub fn irfftn(x: &Array) -> Array {
+    irfftn_with(x, &FftnOptions::default())
 }
 
-/// [`irfftn`] along the last two axes.
+/// Returns [`irfftn`] with options.
 #[track_caller]
-pub fn irfft2(x: &Array, s: Option<[usize; 2]>, norm: Norm) -> Array {
-    irfftn(x, s.as_ref().map(|s| &s[..]), &[-2, -1], norm)
+pub fn irfftn_with(x: &Array, options: &FftnOptions) -> Array {
+    let axes = per_axis("irfftn", x, options);
+    let (&last, others) = expect_last("irfftn", x, &axes);
+    let x = transform_all("irfftn", to_complex(x), FftType::Ifft, others.iter());
+    irfft_with(&x, last)
 }
 
-/// The frequencies of [`fft()`]'s results, in cycles per unit of the spacing `d`: `[0, 1, …, −1] / (n d)`.
+/// Returns options for the last two axes.
+fn last_two() -> FftnOptions {
+    FftnOptions { axes: Some(vec![-2, -1]), ..FftnOptions::default() }
+}
+
+/// Returns [`fftn`] along the last two axes.
+#[track_caller]
+pub fn fft2(x: &Array) -> Array {
+    fftn_with(x, &last_two())
+}
+
+/// Returns [`ifftn`] along the last two axes.
+#[track_caller]
+pub fn ifft2(x: &Array) -> Array {
+    ifftn_with(x, &last_two())
+}
+
+/// Returns [`rfftn`] along the last two axes.
+#[track_caller]
+pub fn rfft2(x: &Array) -> Array {
+    rfftn_with(x, &last_two())
+}
+
+/// Returns [`irfftn`] along the last two axes.
+#[track_caller]
+pub fn irfft2(x: &Array) -> Array {
+    irfftn_with(x, &last_two())
+}
+
+/// Returns the frequencies of the elements of [`fft()`], in cycles per unit of the sample spacing `d`:
+/// `[0, 1, …, −1] / (n d)`.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -248,30 +365,33 @@ pub fn fftfreq(n: usize, d: f64, dtype: DType) -> Array {
     concatenate(&[positive, negative - (n / 2) as f64], 0) * (1.0 / (n as f64 * d))
 }
 
-/// The frequencies of [`rfft`]'s results, in cycles per unit of the spacing `d`: `[0, 1, …, n/2] / (n d)`.
+/// Returns the frequencies of the elements of [`rfft`], in cycles per unit of the sample spacing `d`:
+/// `[0, 1, …, n/2] / (n d)`.
 #[track_caller]
 pub fn rfftfreq(n: usize, d: f64, dtype: DType) -> Array {
     convert_element_type(&primitives::iota(DType::I32, n / 2 + 1), dtype) * (1.0 / (n as f64 * d))
 }
 
-/// Frequency 0 moved to the middle, along `axes`, all if empty.
+/// Moves frequency 0 to the middle along `axes`, or along all axes if there are none.
 #[track_caller]
 pub fn fftshift(x: &Array, axes: &[isize]) -> Array {
-    rolled("fftshift", x, axes, |n| n / 2)
+    shifted("fftshift", x, axes, |n| n / 2)
 }
 
-/// The inverse of [`fftshift`].
+/// Returns the inverse of [`fftshift`].
 #[track_caller]
 pub fn ifftshift(x: &Array, axes: &[isize]) -> Array {
-    rolled("ifftshift", x, axes, |n| n - n / 2)
+    shifted("ifftshift", x, axes, |n| n - n / 2)
 }
 
 #[track_caller]
-fn rolled(name: &str, x: &Array, axes: &[isize], by: impl Fn(usize) -> usize) -> Array {
+fn shifted(name: &str, x: &Array, axes: &[isize], shift: impl Fn(usize) -> usize) -> Array {
     let all: Vec<isize> = (0..x.rank() as isize).collect();
     let axes = if axes.is_empty() { &all } else { axes };
-    axes.iter().fold(x.clone(), |y, &axis| {
+    let mut y = x.clone();
+    for &axis in axes {
         let size = x.shape()[expect_axis(name, axis, x.rank(), x)];
-        roll(&y, by(size) as isize, axis)
-    })
+        y = roll(&y, shift(size) as isize, axis);
+    }
+    y
 }

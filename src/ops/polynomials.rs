@@ -1,6 +1,7 @@
 //! Polynomials as vectors of coefficients, the highest power first: `[2, 0, 1]` is `2x² + 1`.
 
 use super::joining::append;
+use super::linalg::{LstsqOptions, eigvals, lstsq_with};
 use super::{take, unstack};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
@@ -98,7 +99,7 @@ pub fn roots(p: &Array) -> Array {
         let below = eq(&i, &j + 1) & lt(&i, sub(&last, &used));
         let companion = where_(&eq(&i, 0), broadcast_in_dim(&row, [n, n], &[1]), 0);
         let companion = &companion + convert_element_type(&below, p.dtype());
-        let w = super::linalg::eigvals(&companion);
+        let w = eigvals(&companion);
         let there = lt(iota(DType::I32, n), sub(n as i32, &used));
         where_(&there, &w, full_like(&w, Scalar::Complex(f64::NAN, f64::NAN)))
     })
@@ -237,9 +238,10 @@ pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
     let powers = super::vander(&inexact(x), degree + 1);
     let scale = sqrt(&mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
     let rcond = x.size() as f64 * powers.dtype().epsilon();
-    let found = super::linalg::lstsq(&div(&powers, &scale), y, Some(rcond)).x;
+    let options = LstsqOptions { rcond: Some(rcond) };
+    let solution = lstsq_with(&div(&powers, &scale), y, options).x;
     match y.rank() {
-        1 => div(found, reshape(&scale, [degree + 1])),
-        _ => div(found, reshape(&scale, [degree + 1, 1])),
+        1 => div(solution, reshape(&scale, [degree + 1])),
+        _ => div(solution, reshape(&scale, [degree + 1, 1])),
     }
 }

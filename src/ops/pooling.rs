@@ -6,92 +6,113 @@ use crate::primitives::{
     reduce_window_sum,
 };
 
-/// The window over all axes, of size 1 along the first and the last.
+/// Returns the window over all axes, of size 1 along the first and the last.
 #[track_caller]
-fn spatial(name: &str, x: &Array, window: &[usize], strides: &[usize], padding: Padding) -> Window {
+fn spatial_window(
+    name: &str,
+    x: &Array,
+    window: &[usize],
+    strides: &[usize],
+    padding: Padding,
+) -> Window {
     let n = window.len();
     let fits = x.rank() == n + 2 && (strides.is_empty() || strides.len() == n);
     if !fits {
         let error = RuleError::shape(format!(
-            "a window over {n} axes with {} strides needs an operand [n, {n} spatial axes, channels], got {}",
+            "a window over {n} axes with {} strides needs an operand with axes batch, {n} spatial \
+             ones and channels, got {}",
             strides.len(),
             x.aval()
         ));
         trace::throw_operands(name, error, &[x]);
     }
-    let framed = |list: &[usize]| -> Vec<usize> {
+    let extended = |list: &[usize]| -> Vec<usize> {
         let inner = if list.is_empty() { vec![1; n] } else { list.to_vec() };
         std::iter::once(1).chain(inner).chain([1]).collect()
     };
     let padding = match padding {
         Padding::Explicit(pads) => {
-            let frame = std::iter::once((0, 0));
-            Padding::Explicit(frame.clone().chain(pads).chain(frame).collect())
+            let unpadded = std::iter::once((0, 0));
+            Padding::Explicit(unpadded.clone().chain(pads).chain(unpadded).collect())
         }
         other => other,
     };
-    Window { dimensions: framed(window), strides: framed(strides), padding, ..Window::default() }
+    Window {
+        dimensions: extended(window),
+        strides: extended(strides),
+        padding,
+        ..Window::default()
+    }
 }
 
-/// Largest element in each window over the spatial axes of `x`, `[n, spatial…, channels]`. `window` and
-/// `strides` (empty for ones) have one entry per spatial axis; padding is never the largest.
+/// Returns the largest element in each window over the spatial axes of `x`, `[n, spatial…, channels]`.
+/// `window` and `strides` have one entry per spatial axis; empty `strides` are ones. Padding is never
+/// the largest element.
 ///
 /// Throws `Op` (shape) if they do not fit.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let half = |x: Array| max_pool(&x, &[2, 2], &[2, 2], Padding::Valid);
-/// let y = eval_shape(half, Aval::new(DType::F32, [8, 28, 28, 3]))?;
+/// let halve = |x: Array| max_pool(&x, &[2, 2], &[2, 2], Padding::Valid);
+/// let y = eval_shape(halve, Aval::new(DType::F32, [8, 28, 28, 3]))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,14,14,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
 pub fn max_pool(x: &Array, window: &[usize], strides: &[usize], padding: Padding) -> Array {
-    reduce_window_max(x, &spatial("max_pool", x, window, strides, padding))
+    reduce_window_max(x, &spatial_window("max_pool", x, window, strides, padding))
 }
 
-/// Smallest element in each window over the spatial axes of `x`; otherwise as [`max_pool`].
+/// Returns the smallest element in each window over the spatial axes of `x`, as [`max_pool`].
 #[track_caller]
 pub fn min_pool(x: &Array, window: &[usize], strides: &[usize], padding: Padding) -> Array {
-    reduce_window_min(x, &spatial("min_pool", x, window, strides, padding))
+    reduce_window_min(x, &spatial_window("min_pool", x, window, strides, padding))
 }
 
-/// What the mean over a window divides by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AverageOver {
-    /// The size of the window, padding counted as zeros.
-    #[default]
-    Window,
-    /// How many elements of the operand the window meets.
-    Elements,
+/// Options of [`avg_pool_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AvgPoolOptions {
+    /// Counts padding as zeros. Otherwise the mean is over the elements of the operand alone. The
+    /// default is true, as in Flax.
+    pub count_include_pad: bool,
 }
 
-/// Mean of each window over the spatial axes of `x`, a float array; otherwise as [`max_pool`]. `over` says
-/// whether padding counts.
+impl Default for AvgPoolOptions {
+    fn default() -> Self {
+        AvgPoolOptions { count_include_pad: true }
+    }
+}
+
+/// Returns the mean of each window over the spatial axes of `x`, a float array, as [`max_pool`].
+/// Padding counts as zeros.
 ///
-/// Throws `Op` (dtype) for operands without a mean of their own dtype.
+/// Throws `Op` (dtype) for integers and booleans.
 #[track_caller]
-pub fn avg_pool(
+pub fn avg_pool(x: &Array, window: &[usize], strides: &[usize], padding: Padding) -> Array {
+    avg_pool_with(x, window, strides, padding, AvgPoolOptions::default())
+}
+
+/// Returns the mean of each window, as [`avg_pool`], with options.
+#[track_caller]
+pub fn avg_pool_with(
     x: &Array,
     window: &[usize],
     strides: &[usize],
     padding: Padding,
-    over: AverageOver,
+    options: AvgPoolOptions,
 ) -> Array {
     if !x.dtype().is_inexact() {
         let error =
             RuleError::dtype(format!("needs a float or complex operand, got {}", x.dtype()));
         trace::throw_operands("avg_pool", error, &[x]);
     }
-    let all = spatial("avg_pool", x, window, strides, padding);
+    let all = spatial_window("avg_pool", x, window, strides, padding);
     let sum = reduce_window_sum(x, &all);
-    match over {
-        AverageOver::Window => div(sum, window.iter().product::<usize>() as f64),
-        AverageOver::Elements => {
-            let mut dims = x.shape().to_vec();
-            (dims[0], dims[x.rank() - 1]) = (1, 1);
-            let count = reduce_window_sum(&ones(dims, DType::F32), &all);
-            div(sum, convert_element_type(&count, x.dtype()))
-        }
+    if options.count_include_pad {
+        return div(sum, window.iter().product::<usize>() as f64);
     }
+    let mut dims = x.shape().to_vec();
+    (dims[0], dims[x.rank() - 1]) = (1, 1);
+    let count = reduce_window_sum(&ones(dims, DType::F32), &all);
+    div(sum, convert_element_type(&count, x.dtype()))
 }

@@ -156,6 +156,7 @@ fn spread(x: &Array, sizes: &Array, ragged: usize, outer: &[usize]) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::DotGeneral;
 /// // The sum of outer products of the rows in each group.
 /// let how = RaggedDot {
 ///     dot: DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default() },

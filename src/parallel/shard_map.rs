@@ -1,7 +1,7 @@
 //! [`shard_map`]: runs a function on every device of a mesh, on that device's shards.
 
 use super::per_argument::PerArgument;
-use crate::control_flow::{Mapping, map_shards};
+use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
     Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
@@ -199,7 +199,7 @@ impl MapRegion<'_> {
                 throw_for(&format!("result {}", rooted(path)), error);
             }
         }
-        let mapping = Mapping {
+        let mapping = ShardMapping {
             name: self.name.clone(),
             mesh: self.mesh.clone(),
             axes: self.axes.clone(),

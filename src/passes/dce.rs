@@ -1,6 +1,6 @@
 //! Dead code elimination.
 
-use crate::core::{Effects, Eqn, Program};
+use crate::core::{Effects, Eqn, Marks, Program, Used};
 use std::borrow::Cow;
 
 /// The program without equations whose results nobody uses and which have no side effect, inside the
@@ -12,8 +12,8 @@ pub fn dce(program: &Program) -> Program {
     }
     let mut kept = Vec::with_capacity(program.eqns().len());
     for eqn in program.eqns().iter().rev() {
-        let used: Vec<bool> = eqn.results.iter().map(|&var| live[var as usize]).collect();
-        if used.contains(&true) || eqn.primitive.effects() != Effects::None {
+        let used: Marks<Used> = Marks::of(&eqn.results, |&var| live[var as usize]);
+        if used.any() || eqn.primitive.effects() != Effects::None {
             let eqn = pruned(eqn, &used);
             for &var in &eqn.operands {
                 live[var as usize] = true;
@@ -26,7 +26,7 @@ pub fn dce(program: &Program) -> Program {
 }
 
 /// The equation without what only unused results need.
-fn pruned<'a>(eqn: &'a Eqn, used: &[bool]) -> Cow<'a, Eqn> {
+fn pruned<'a>(eqn: &'a Eqn, used: &Marks<Used>) -> Cow<'a, Eqn> {
     match eqn.primitive.as_higher_order().and_then(|holder| holder.prune(used)) {
         None => Cow::Borrowed(eqn),
         Some(pruned) => Cow::Owned(Eqn {

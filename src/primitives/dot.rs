@@ -436,6 +436,7 @@ impl Analysis for DotGeneral {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::DotGeneral;
 /// let x = Aval::new(DType::BF16, [8, 32, 64]);
 /// let y = Aval::new(DType::BF16, [8, 64, 16]);
 /// let how = DotGeneral {

@@ -174,6 +174,7 @@ impl Primitive for Fft {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::FftType;
 /// let y = eval_shape(|x: Array| fft(&x, FftType::Rfft, &[8]), Aval::new(DType::F32, [3, 8]))?;
 /// assert_eq!(y.aval().to_string(), "c64[3,5]");
 /// # Ok::<(), oxidax::Error>(())

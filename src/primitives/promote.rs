@@ -32,6 +32,12 @@ impl ArrayLike for Array {
     }
 }
 
+impl ArrayLike for Like<'_> {
+    fn like(&self) -> Like<'_> {
+        *self
+    }
+}
+
 impl<T: ArrayLike + ?Sized> ArrayLike for &T {
     fn like(&self) -> Like<'_> {
         (**self).like()

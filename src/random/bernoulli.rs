@@ -1,4 +1,4 @@
-//! Coin flips: as they fall, as signs, and how many it takes.
+//! Bernoulli, Rademacher and geometric samplers.
 
 use super::gumbel::RandomMode;
 use super::key::Key;
@@ -11,36 +11,43 @@ use crate::primitives::{
     ArrayLike, div, eq, floor, inexact, log, log1p, lt, neg, reshape, slice, where_,
 };
 
-/// Coin flips: `true` with probability `p`.
+/// Options of [`bernoulli_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BernoulliOptions {
+    /// The number of random bits per element. [`RandomMode::High`] is exact for `p` far below 2⁻²³.
+    pub mode: RandomMode,
+}
+
+/// Returns booleans that are true with probability `p`.
 ///
-/// `p` is a number or a float array that broadcasts to `shape`, or gives it where `shape` is `..`; its
-/// dtype says how finely it is resolved (2⁻²³ for a number, which counts as `f32`).
+/// `p` is a number or a float array. It broadcasts to `shape`, or determines it if `shape` is `..`. Its
+/// dtype determines the resolution of the probability: 2⁻²³ for a number, which counts as `f32`.
 ///
-/// Throws `Op` if `p` is no float, or does not broadcast.
+/// Throws `Op` if `p` is not a float or does not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// let kept = random::bernoulli(random::key(0), [128, 512], 0.9);
-/// assert_eq!(kept.dtype(), DType::Bool);
+/// let mask = random::bernoulli(random::key(0), [128, 512], 0.9);
+/// assert_eq!(mask.dtype(), DType::Bool);
 /// ```
 #[track_caller]
 pub fn bernoulli(key: Key, shape: impl SampleShape, p: impl ArrayLike) -> Array {
-    bernoulli_mode(key, shape, p, RandomMode::Low)
+    bernoulli_with(key, shape, p, BernoulliOptions::default())
 }
 
-/// As [`bernoulli`], with a choice of how many bits a flip takes: [`RandomMode::High`] takes twice as many, and is
-/// right for `p` far below 2⁻²³.
+/// Returns random booleans, as [`bernoulli`], with options.
 ///
-/// Throws `Op` as [`bernoulli`] does, and for [`RandomMode::Highest`].
+/// Throws `Op` in the cases of [`bernoulli`], and for [`RandomMode::Highest`].
 #[track_caller]
-pub fn bernoulli_mode(
+pub fn bernoulli_with(
     key: Key,
     shape: impl SampleShape,
     p: impl ArrayLike,
-    mode: RandomMode,
+    options: BernoulliOptions,
 ) -> Array {
+    let BernoulliOptions { mode } = options;
     if mode == RandomMode::Highest {
-        let error = RuleError::value("has the modes Low and High, not Highest");
+        let error = RuleError::value("supports the modes Low and High, not Highest");
         throw_operands("bernoulli", error, &[]);
     }
     let p = parameter(p.like(), DType::F32);
@@ -55,26 +62,26 @@ pub fn bernoulli_mode(
     })
 }
 
-/// The two arrays of `shape` that are stacked in `both`.
+/// Splits an array with a first axis of size 2 into two arrays of `shape`.
 #[track_caller]
 pub(super) fn halves(both: &Array, shape: &Shape) -> [Array; 2] {
     let mut limit = both.shape().to_vec();
     let mut start = vec![0; limit.len()];
-    [0, 1].map(|at| {
-        (start[0], limit[0]) = (at, at + 1);
+    [0, 1].map(|index| {
+        (start[0], limit[0]) = (index, index + 1);
         reshape(&slice(both, &start, &limit, &vec![1; start.len()]), shape)
     })
 }
 
-/// The distance of the uniform numbers of a dtype.
+/// Returns the spacing of the uniform numbers of a dtype.
 pub(super) fn resolution(dtype: DType) -> f64 {
     finfo(dtype).map_or(0.0, |info| 0.5f64.powi(info.nmant as i32))
 }
 
-/// Signs: 1 or -1, each with probability ½.
+/// Returns 1 or -1, each with probability ½.
 ///
-/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 or complex; of an unsigned one, -1 is the
-/// largest number.
+/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex. In unsigned integers -1
+/// wraps to the largest number.
 ///
 /// Throws `Op` (dtype) for another dtype.
 ///
@@ -86,15 +93,16 @@ pub(super) fn resolution(dtype: DType) -> f64 {
 /// ```
 #[track_caller]
 pub fn rademacher(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    match dtype.is_inexact() {
-        true => expect_float("rademacher", dtype.real()),
-        false => expect_integer("rademacher", dtype),
+    if dtype.is_inexact() {
+        expect_float("rademacher", dtype.real());
+    } else {
+        expect_integer("rademacher", dtype);
     }
     let (shape, words) = (shape.into(), key.words("rademacher"));
     draw(|| raw_signs(&words, &shape, dtype))
 }
 
-/// Signs under the words of a key, inside a sampler.
+/// Draws signs with the words of a key.
 #[track_caller]
 pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let half = constant(0.5, number_dtype(dtype));
@@ -102,18 +110,18 @@ pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array 
     2 * cast(&heads, dtype) - 1
 }
 
-/// How many flips it takes until the first `true` of probability `p`, that one included: 1 or more.
+/// Returns the number of trials up to and including the first success of probability `p`: 1 or more.
 ///
-/// `dtype` is an integer of 8 to 64 bits. `p`, in `0..1`, is a number or an array that broadcasts to
-/// `shape`, or gives it where `shape` is `..`; its dtype says how finely it is resolved (a number counts
-/// as `f32`, and as `f64` where `dtype` has 64 bits).
+/// `dtype` is an integer of 8 to 64 bits. `p`, in `0..1`, is a number or an array. It broadcasts to
+/// `shape`, or determines it if `shape` is `..`. Its dtype determines the resolution: a number counts as
+/// `f32`, or as `f64` if `dtype` has 64 bits.
 ///
 /// Throws `Op` for another dtype, and if `p` does not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// let flips = random::geometric(random::key(0), [1000], DType::I32, 0.25);
-/// assert!(flips.to_vec::<i32>()?.iter().all(|&n| n >= 1));
+/// let trials = random::geometric(random::key(0), [1000], DType::I32, 0.25);
+/// assert!(trials.to_vec::<i32>()?.iter().all(|&n| n >= 1));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -127,9 +135,9 @@ pub fn geometric(key: Key, shape: impl SampleShape, dtype: DType, p: impl ArrayL
     draw(|| {
         let p = inexact(&p);
         let unit = raw_unit(&words, &shape, p.dtype());
-        // The logarithm of 0 would be a wait without end.
+        // The logarithm of 0 would give an infinite number of trials.
         let unit = where_(&eq(&unit, 0), 1, &unit);
-        let flips = floor(&div(log(&unit), log1p(&neg(&p)))) + 1;
-        cast(&flips, dtype)
+        let trials = floor(&div(log(&unit), log1p(&neg(&p)))) + 1;
+        cast(&trials, dtype)
     })
 }

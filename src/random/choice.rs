@@ -1,10 +1,10 @@
-//! Random choices: among elements, and among classes.
+//! Random choices of elements and of classes.
 
 use super::gumbel::{RandomMode, raw_gumbel};
 use super::key::Key;
 use super::parameters::batch_shape;
 use super::permutation::{axis_of, raw_permuted};
-use super::randint::raw_positions;
+use super::randint::raw_indices;
 use super::sampler::{draw, expect_float};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
@@ -14,31 +14,30 @@ use crate::primitives::{
     slice_in_dim, sub, top_k,
 };
 
-/// How [`choice_with`] chooses.
+/// Options of [`choice_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct ChoiceOptions<'a> {
-    /// Whether an element can be chosen again.
+    /// Allows an element to be chosen several times. The default is true.
     pub replace: bool,
-    /// The probability of each element, `[n]`; all alike if `None`. They should sum up to 1.
+    /// The probability of each element, `[n]`, which sum to 1; uniform if `None`.
     pub p: Option<&'a Array>,
-    /// The axis along which slices are chosen.
+    /// The axis along which slices are chosen. The default is 0.
     pub axis: isize,
-    /// How many random bits an element takes; counts with `p` and without replacement.
+    /// The number of random bits per element. Used with `p` and without replacement.
     pub mode: RandomMode,
 }
 
 impl Default for ChoiceOptions<'_> {
-    /// With replacement, all alike, along the first axis.
     fn default() -> Self {
         ChoiceOptions { replace: true, p: None, axis: 0, mode: RandomMode::Low }
     }
 }
 
-/// Elements of `a` by chance, each as likely as any other and possible again: an array of shape `shape` of the
-/// slices of `a` along its first axis, or, where `a` is a number `n`, of the numbers `0..n` as `i32`.
-/// [`choice_with`] has probabilities, other axes, and choices without replacement.
+/// Returns elements of `a` chosen uniformly with replacement: an array of shape `shape` of slices of `a`
+/// along its first axis, or of the numbers `0..n`, `i32`, if `a` is a number `n`. [`choice_with`] takes
+/// probabilities and another axis, and chooses without replacement.
 ///
-/// Throws `Op` if there is nothing to choose from.
+/// Throws `Op` if there are no elements to choose from.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -51,11 +50,11 @@ pub fn choice(key: Key, shape: impl Into<Shape>, a: impl ArrayLike) -> Array {
     choice_with(key, shape, a, ChoiceOptions::default())
 }
 
-/// As [`choice`], with [`ChoiceOptions`]. Along `axis` the result has the axes of `shape`, and otherwise those
-/// of `a`.
+/// Returns random elements, as [`choice`], with options. In the result the axes of `shape` replace the
+/// axis of `a`.
 ///
-/// Throws `Op` if there is nothing to choose from, if more is to be chosen than there is, without replacement,
-/// and if `p` is not a float vector of the axis' size.
+/// Throws `Op` if there are no elements to choose from, if `shape` exceeds their number without
+/// replacement, and if `p` is not a float vector of the axis' size.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -94,13 +93,13 @@ pub fn choice_with(
         }
     };
     let operands: Vec<&Array> = array.into_iter().chain(options.p).collect();
-    if let Some(error) = refused(n, shape.size(), &options) {
+    if let Some(error) = choice_error(n, shape.size(), &options) {
         throw_operands(NAME, error, &operands);
     }
     let count = shape.size();
     draw(|| {
-        let positions = match (options.p.filter(|_| n > 0), options.replace) {
-            (None, true) => raw_positions(&words, &shape, n),
+        let indices = match (options.p.filter(|_| n > 0), options.replace) {
+            (None, true) => raw_indices(&words, &shape, n),
             (None, false) => {
                 let all = array.cloned().unwrap_or_else(|| iota(DType::I32, n));
                 let chosen = slice_in_dim(
@@ -110,7 +109,7 @@ pub fn choice_with(
                     1,
                     axis as isize,
                 );
-                return shaped(&chosen, axis, &shape);
+                return unflatten_axis(&chosen, axis, &shape);
             }
             (Some(p), true) => {
                 let totals = cumsum(&inexact(p), 0, false);
@@ -125,14 +124,16 @@ pub fn choice_with(
             }
         };
         match array {
-            Some(x) => shaped(&take(x, &reshape(&positions, [count]), axis as isize), axis, &shape),
-            None => reshape(&positions, &shape),
+            Some(x) => {
+                unflatten_axis(&take(x, &reshape(&indices, [count]), axis as isize), axis, &shape)
+            }
+            None => reshape(&indices, &shape),
         }
     })
 }
 
-/// What is wrong with a choice of `count` of `n`.
-fn refused(n: usize, count: usize, options: &ChoiceOptions<'_>) -> Option<RuleError> {
+/// Returns the error of choosing `count` of `n` elements, if there is one.
+fn choice_error(n: usize, count: usize, options: &ChoiceOptions<'_>) -> Option<RuleError> {
     if let Some(p) = options.p
         && (p.shape().dims() != [n] || !p.dtype().is_float())
     {
@@ -140,7 +141,9 @@ fn refused(n: usize, count: usize, options: &ChoiceOptions<'_>) -> Option<RuleEr
         return Some(RuleError::shape(message));
     }
     if n == 0 && count > 0 {
-        return Some(RuleError::value(format!("there is nothing to choose {count} elements from")));
+        return Some(RuleError::value(format!(
+            "cannot choose {count} elements from an empty array"
+        )));
     }
     if !options.replace && count > n {
         let message = format!("cannot choose {count} of {n} elements without replacement");
@@ -149,77 +152,70 @@ fn refused(n: usize, count: usize, options: &ChoiceOptions<'_>) -> Option<RuleEr
     None
 }
 
-/// `x` with its axis `axis` in the shape `shape`.
+/// Replaces axis `axis` of `x` by the axes of `shape`.
 #[track_caller]
-fn shaped(x: &Array, axis: usize, shape: &Shape) -> Array {
+fn unflatten_axis(x: &Array, axis: usize, shape: &Shape) -> Array {
     let dims = x.shape();
     let all: Shape =
         dims[..axis].iter().chain(shape.iter()).chain(&dims[axis + 1..]).copied().collect();
     reshape(x, all)
 }
 
-/// How [`categorical_with`] chooses.
+/// Options of [`categorical_with`].
 #[derive(Clone, Debug)]
 pub struct CategoricalOptions {
-    /// The axis of the classes.
+    /// The axis of the classes. The default is -1.
     pub axis: isize,
-    /// The shape of the result; that of the distributions if `None`.
+    /// The shape of the result; the shape of `logits` without `axis` if `None`. That shape broadcasts
+    /// to its last axes.
     pub shape: Option<Shape>,
-    /// Whether one distribution's draws may be alike.
+    /// Allows a class to be drawn several times from one distribution. The default is true.
     pub replace: bool,
-    /// How many random bits a class takes.
+    /// The number of random bits per class.
     pub mode: RandomMode,
 }
 
 impl Default for CategoricalOptions {
-    /// One draw each, along the last axis.
     fn default() -> Self {
         CategoricalOptions { axis: -1, shape: None, replace: true, mode: RandomMode::Low }
     }
 }
 
-/// Random classes by their unnormalized log-probabilities (in nats) along `axis`: `i32` of the shape
-/// of `logits` without that axis.
+/// Returns random classes with unnormalized log-probabilities `logits`, in nats, along the last axis:
+/// `i32` of the shape of `logits` without that axis.
 ///
-/// `logits` is `f16`, `bf16`, `f32` or `f64`; a logit of negative infinity is never drawn unless all
-/// are.
+/// `logits` is `f16`, `bf16`, `f32` or `f64`. A class with a logit of negative infinity is never drawn
+/// unless all are.
 ///
-/// Throws `Op` for another dtype or axis.
+/// Throws `Op` (dtype) for other dtypes and `Op` (shape) for a scalar.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let logits = zeros([4, 10], DType::F32);
-/// let classes = random::categorical(random::key(0), &logits, -1);
+/// let classes = random::categorical(random::key(0), &logits);
 /// assert_eq!(classes.shape().dims(), [4]);
 /// ```
 ///
 /// # Reference
-/// Gumbel: Statistical theory of extreme values (1954); the maximum of logits and Gumbel noise.
+/// Gumbel: Statistical theory of extreme values (1954). The class is the argmax of logits and Gumbel
+/// noise.
 #[track_caller]
-pub fn categorical(key: Key, logits: &Array, axis: isize) -> Array {
-    categorical_with(key, logits, CategoricalOptions { axis, ..Default::default() })
+pub fn categorical(key: Key, logits: &Array) -> Array {
+    categorical_with(key, logits, CategoricalOptions::default())
 }
 
-/// As [`categorical`], many draws at once: `i32` of shape `shape`, to the last axes of which the shape of
-/// `logits` without `axis` broadcasts.
+/// Returns random classes, as [`categorical`], along another axis, of another shape, or without
+/// replacement: the draws of one distribution are then different classes, and the shape must end with
+/// the shape of `logits` without the axis.
 ///
-/// Throws `Op` for another dtype, axis or shape.
-#[track_caller]
-pub fn categorical_shape(key: Key, logits: &Array, axis: isize, shape: impl Into<Shape>) -> Array {
-    let shape = Some(shape.into());
-    categorical_with(key, logits, CategoricalOptions { axis, shape, ..Default::default() })
-}
-
-/// As [`categorical_shape`], with [`CategoricalOptions`]. Without replacement the draws of one distribution are
-/// different classes; the shape must then end with that of `logits` without the axis.
-///
-/// Throws `Op` for another dtype, axis or shape, and for more draws than classes, without replacement.
+/// Throws `Op` for another dtype, axis or shape, and for more draws than classes without replacement.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// use oxidax::random::CategoricalOptions;
 /// let logits = zeros([4, 10], DType::F32);
-/// let options = CategoricalOptions { shape: Some([3, 4].into()), replace: false, ..Default::default() };
+/// let options =
+///     CategoricalOptions { shape: Some([3, 4].into()), replace: false, ..Default::default() };
 /// let beam = random::categorical_with(random::key(0), &logits, options);
 /// assert_eq!(beam.shape().dims(), [3, 4]);
 /// ```
@@ -227,33 +223,33 @@ pub fn categorical_shape(key: Key, logits: &Array, axis: isize, shape: impl Into
 pub fn categorical_with(key: Key, logits: &Array, options: CategoricalOptions) -> Array {
     const NAME: &str = "categorical";
     let CategoricalOptions { axis, shape, replace, mode } = options;
-    let at = axis_of(NAME, logits, axis);
+    let axis = axis_of(NAME, logits, axis);
     expect_float(NAME, logits.dtype());
-    let batch = logits.shape().remove(at);
+    let batch = logits.shape().remove(axis);
     let shape = match shape {
         Some(shape) => batch_shape(NAME, shape, std::slice::from_ref(&batch), &[logits]),
         None => batch.clone(),
     };
-    let (many, each) = shape.split_at(shape.rank() - batch.rank());
-    let n = logits.shape()[at];
+    let (draws, rest) = shape.split_at(shape.rank() - batch.rank());
+    let n = logits.shape()[axis];
     let words = key.words(NAME);
     if !replace {
-        let count = many.iter().product();
-        if count > n || *each != *batch {
+        let count = draws.iter().product();
+        if count > n || *rest != *batch {
             let message = format!("cannot draw {shape} of {n} classes without replacement");
             let error = RuleError::shape(format!("{message}, from distributions {batch}"));
             throw_operands(NAME, error, &[logits]);
         }
         return draw(|| {
             let noisy = add(logits, raw_gumbel(&words, logits.shape(), logits.dtype(), mode));
-            let classes = top_k(&moveaxis(&noisy, at as isize, -1), count, -1).1;
+            let classes = top_k(&moveaxis(&noisy, axis as isize, -1), count, -1).1;
             reshape(&moveaxis(&classes, -1, 0), &shape)
         });
     }
-    let from_the_back = logits.rank() - at;
-    let drawn = shape.insert(shape.rank() + 1 - from_the_back, n);
+    let from_end = logits.rank() - axis;
+    let noise_shape = shape.insert(shape.rank() + 1 - from_end, n);
     draw(|| {
-        let noise = raw_gumbel(&words, &drawn, logits.dtype(), mode);
-        argmax(&add(noise, broadcast_to(logits, &drawn)), -(from_the_back as isize))
+        let noise = raw_gumbel(&words, &noise_shape, logits.dtype(), mode);
+        argmax(&add(noise, broadcast_to(logits, &noise_shape)), -(from_end as isize))
     })
 }

@@ -1,4 +1,4 @@
-//! Gumbel numbers, at three resolutions.
+//! The Gumbel sampler, at three resolutions.
 
 use super::bernoulli::{halves, resolution};
 use super::bits::raw;
@@ -12,47 +12,61 @@ use crate::primitives::{
     count_leading_zeros, eq, ge, log, log1p, lt, neg, shift_left, shift_right_logical, sub, where_,
 };
 
-/// How many random bits a number takes where rare events count.
+/// Number of random bits per element, for samplers in which rare events matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RandomMode {
-    /// As many as the dtype's fraction has.
+    /// As many as the fraction of the dtype.
     #[default]
     Low,
-    /// Twice as many, so that small probabilities come as small as they are.
+    /// Twice as many, so that small probabilities are exact.
     High,
-    /// Twice the dtype's width, without gaps in either tail, for `f32`; as [`RandomMode::High`] for others.
+    /// For `f32`, twice its width, without gaps in either tail; [`RandomMode::High`] for other dtypes.
     Highest,
 }
 
-/// Numbers with the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
-///
-/// `dtype` as in [`uniform`](super::uniform()). The largest that can come has the digits of `u` left:
-/// about 16 in `f32`; [`gumbel_mode`] has larger ones.
-#[track_caller]
-pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    gumbel_mode(key, shape, dtype, RandomMode::Low)
+/// Options of [`gumbel_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GumbelOptions {
+    /// The number of random bits per element.
+    pub mode: RandomMode,
 }
 
-/// As [`gumbel`], with a choice of how many bits a number takes.
+/// Returns numbers of the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
+///
+/// `dtype` is that of [`uniform`](super::uniform()). The resolution of `u` limits the largest number,
+/// to about 16 in `f32`; other modes of [`gumbel_with`] reach larger ones.
+#[track_caller]
+pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
+    gumbel_with(key, shape, dtype, GumbelOptions::default())
+}
+
+/// Returns Gumbel numbers, as [`gumbel`], with options.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// let x = random::gumbel_mode(random::key(0), [8], DType::F32, random::RandomMode::High);
+/// let options = random::GumbelOptions { mode: random::RandomMode::High };
+/// let x = random::gumbel_with(random::key(0), [8], DType::F32, options);
 /// ```
 #[track_caller]
-pub fn gumbel_mode(key: Key, shape: impl Into<Shape>, dtype: DType, mode: RandomMode) -> Array {
+pub fn gumbel_with(
+    key: Key,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    options: GumbelOptions,
+) -> Array {
+    let GumbelOptions { mode } = options;
     expect_float("gumbel", dtype);
     let shape = shape.into();
     let words = key.words("gumbel");
     draw(|| raw_gumbel(&words, &shape, dtype, mode))
 }
 
-/// The least number of a dtype that has all its digits.
+/// Returns the smallest normal number of a dtype.
 pub(super) fn tiny(dtype: DType) -> f64 {
     finfo(dtype).map_or(0.0, |info| info.smallest_normal)
 }
 
-/// Gumbel numbers under the words of a key, inside a sampler.
+/// Draws Gumbel numbers with the words of a key.
 #[track_caller]
 pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: RandomMode) -> Array {
     match (mode, dtype) {
@@ -70,13 +84,13 @@ pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: Ra
     }
 }
 
-/// Gumbel numbers of 64 bits each. The lower half of `0..1` is taken as it is, and the upper one by its
-/// distance from 1, so that both tails have the digits of small floats.
+/// Draws Gumbel numbers from 64 bits each. Uniform numbers above ½ are represented by their distance
+/// from 1, so that both tails have the precision of small floats.
 #[track_caller]
 fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
     let [high, low] = halves(&raw(key, &shape.insert(0, 2), DType::U32), shape);
     let below = lt(&high, 1u32 << 31);
-    // The negative of the pair, as one word of 64 bits.
+    // The two's complement of the pair as one word of 64 bits.
     let carry = convert_element_type(&eq(&low, 0u32), DType::U32);
     let mirrored = [add(bitwise_not(&high), carry), add(bitwise_not(&low), 1u32)];
     let high = where_(&below, &high, &mirrored[0]);
@@ -86,7 +100,7 @@ fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
     where_(&below, lower, neg(&log(&neg(&log(&unit)))))
 }
 
-/// The fraction `(high, low) · 2⁻⁶⁴` of less than ½ as `f32`, cut off after its digits.
+/// Converts the fraction `(high, low) · 2⁻⁶⁴`, below ½, to `f32`, rounding towards zero.
 #[track_caller]
 fn fraction(high: &Array, low: &Array) -> Array {
     let zeros = [count_leading_zeros(high), count_leading_zeros(low)];

@@ -53,27 +53,20 @@ mod resample;
 mod sampler;
 mod uniform;
 
-pub use bernoulli::{bernoulli, bernoulli_mode, geometric, rademacher};
-pub use binomial::{binomial, multinomial};
-pub use bits::bits;
-pub use choice::{
-    CategoricalOptions, ChoiceOptions, categorical, categorical_shape, categorical_with, choice,
-    choice_with,
-};
-pub use from_gamma::{ball, beta, chisquare, dirichlet, f, generalized_normal, t};
-pub use from_normal::{double_sided_maxwell, lognormal, maxwell, wald};
-pub use gamma::{gamma, loggamma};
-pub use gumbel::{RandomMode, gumbel, gumbel_mode};
-pub use inverse_cdf::{
-    cauchy, exponential, laplace, logistic, pareto, rayleigh, triangular, weibull_min,
-};
-pub use key::{Key, fold_in, key, split, split_batch};
-pub use multivariate::{
-    CovarianceRoot, multivariate_normal, multivariate_normal_by, orthogonal, semi_orthogonal,
-};
-pub use normal::{normal, truncated_normal};
-pub use parameters::SampleShape;
-pub use permutation::{permutation, permute, permute_independent};
-pub use poisson::poisson;
-pub use randint::randint;
-pub use uniform::uniform;
+pub use bernoulli::*;
+pub use binomial::*;
+pub use bits::*;
+pub use choice::*;
+pub use from_gamma::*;
+pub use from_normal::*;
+pub use gamma::*;
+pub use gumbel::*;
+pub use inverse_cdf::*;
+pub use key::*;
+pub use multivariate::*;
+pub use normal::*;
+pub use parameters::*;
+pub use permutation::*;
+pub use poisson::*;
+pub use randint::*;
+pub use uniform::*;

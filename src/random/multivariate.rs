@@ -1,4 +1,4 @@
-//! Random vectors and matrices made with linear algebra.
+//! Samplers of multivariate normal vectors and orthogonal matrices.
 
 use super::key::Key;
 use super::normal::{raw_any_normal, raw_normal};
@@ -8,26 +8,34 @@ use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::{DiagonalOptions, diagonal_with, einsum, linalg, result_type};
 use crate::primitives::{ArrayLike, add, inexact, mul, sign, sqrt};
 
-/// How [`multivariate_normal_by`] finds a square root of a covariance matrix.
+/// Method by which [`multivariate_normal_with`] factorizes a covariance matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CovarianceRoot {
-    /// The triangular factor: the fastest, and NaN of a singular matrix.
+    /// The Cholesky factor: the fastest method, NaN for a singular matrix.
     #[default]
     Cholesky,
-    /// Eigenvectors by the roots of eigenvalues; right for singular matrices too.
+    /// Eigenvectors scaled by the roots of eigenvalues. Works for singular matrices.
     Eigh,
-    /// Singular vectors by the roots of singular values; right for singular matrices too.
+    /// Singular vectors scaled by the roots of singular values. Works for singular matrices.
     Svd,
 }
 
-/// Normal vectors of mean `mean` and covariance `cov`.
+/// Options of [`multivariate_normal_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MultivariateNormalOptions {
+    /// The factorization of the covariance. Different methods return different numbers of the same
+    /// distribution.
+    pub method: CovarianceRoot,
+}
+
+/// Returns normal vectors with mean `mean` and covariance `cov`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`; `mean` is `[…, n]`, `cov` symmetric `[…, n, n]` and positive
-/// definite. The result is `[shape…, n]`; the axes of `mean` and of `cov` in front broadcast to `shape`, or
-/// give it where that is `..`. It has derivatives by both. Linear algebra is done in `f32` or `f64`: in the
-/// dtype that `mean` and `cov` promote to.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean` is `[…, n]`, `cov` is `[…, n, n]`, symmetric and
+/// positive definite. The result is `[shape…, n]`: the leading axes of `mean` and `cov` broadcast to
+/// `shape`, or determine it if that is `..`. It is differentiable with respect to both. Linear algebra
+/// is done in `f32` or `f64`, the dtype that `mean` and `cov` promote to.
 ///
-/// Throws `Op` for another dtype, for shapes that do not fit, and for `mean` or `cov` of a wider dtype.
+/// Throws `Op` for other dtypes, for shapes that do not fit, and if `mean` or `cov` has a wider dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -45,19 +53,19 @@ pub fn multivariate_normal(
     mean: &Array,
     cov: &Array,
 ) -> Array {
-    multivariate_normal_by(key, shape, dtype, mean, cov, CovarianceRoot::Cholesky)
+    let options = MultivariateNormalOptions::default();
+    multivariate_normal_with(key, shape, dtype, mean, cov, options)
 }
 
-/// As [`multivariate_normal`], with a choice of the root of `cov`: other roots give other numbers of the same
-/// distribution.
+/// Returns normal vectors, as [`multivariate_normal`], with options.
 #[track_caller]
-pub fn multivariate_normal_by(
+pub fn multivariate_normal_with(
     key: Key,
     shape: impl SampleShape,
     dtype: DType,
     mean: &Array,
     cov: &Array,
-    root: CovarianceRoot,
+    options: MultivariateNormalOptions,
 ) -> Array {
     const NAME: &str = "multivariate_normal";
     expect_float(NAME, dtype);
@@ -78,7 +86,7 @@ pub fn multivariate_normal_by(
     draw(|| {
         let joint = result_type([mean.like(), cov.like()]);
         let [mean, cov] = [mean, cov].map(|x| inexact(&cast(x, joint)));
-        let factor = match root {
+        let factor = match options.method {
             CovarianceRoot::Cholesky => linalg::cholesky(&cov),
             CovarianceRoot::Eigh => {
                 let eigh = linalg::eigh(&cov);
@@ -94,9 +102,17 @@ pub fn multivariate_normal_by(
     })
 }
 
-/// Orthogonal matrices, all alike probable: `[shape…, n, n]`.
+/// Options of [`orthogonal_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrthogonalOptions {
+    /// The number of columns; `n` if `None`.
+    pub m: Option<usize>,
+}
+
+/// Returns uniformly distributed orthogonal matrices: `[shape…, n, n]`.
 ///
-/// `dtype` is `f32`, `f64`, `c64` or `c128`; complex ones are unitary. Throws `Op` (dtype) for another.
+/// `dtype` is `f32`, `f64`, `c64` or `c128`; complex matrices are unitary. Throws `Op` (dtype) for
+/// other dtypes.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -108,26 +124,27 @@ pub fn multivariate_normal_by(
 /// Mezzadri: How to generate random matrices from the classical compact groups (2007).
 #[track_caller]
 pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, n: usize) -> Array {
-    semi_orthogonal(key, shape, dtype, n, n)
+    orthogonal_with(key, shape, dtype, n, OrthogonalOptions::default())
 }
 
-/// Matrices `[shape…, n, m]` with orthonormal columns, or with orthonormal rows where `n` is below `m`, all
-/// alike probable. Dtypes and errors as for [`orthogonal`].
+/// Returns uniformly distributed matrices `[shape…, n, m]` with orthonormal columns, or with
+/// orthonormal rows if `n` is below `m`. The dtypes are those of [`orthogonal`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// let q = random::semi_orthogonal(random::key(0), [], DType::F32, 2, 3);
+/// let wide = random::OrthogonalOptions { m: Some(3) };
+/// let q = random::orthogonal_with(random::key(0), [], DType::F32, 2, wide);
 /// let identity = q.matmul(&q.swapaxes(0, 1));
 /// ```
-#[doc(alias = "orthogonal")]
 #[track_caller]
-pub fn semi_orthogonal(
+pub fn orthogonal_with(
     key: Key,
     shape: impl Into<Shape>,
     dtype: DType,
     n: usize,
-    m: usize,
+    options: OrthogonalOptions,
 ) -> Array {
+    let m = options.m.unwrap_or(n);
     if !matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) {
         let error = RuleError::dtype(format!("draws f32, f64, c64 or c128, not {dtype}"));
         throw_operands("orthogonal", error, &[]);
@@ -135,8 +152,9 @@ pub fn semi_orthogonal(
     let (mut dims, words) = (shape.into().to_vec(), key.words("orthogonal"));
     dims.extend([n.max(m), n.min(m)]);
     draw(|| {
-        let linalg::Qr { q, r } = linalg::qr(&raw_any_normal(&words, &Shape::new(&dims), dtype));
-        // A decomposition is free in the signs of the diagonal; a fair one has none.
+        let linalg::QrResult { q, r } =
+            linalg::qr(&raw_any_normal(&words, &Shape::new(&dims), dtype));
+        // The signs of the diagonal are arbitrary; removing them makes the distribution uniform.
         let tall = mul(q, sign(&diagonal_with(&r, DiagonalOptions::LAST_AXES)).expand_dims(-2));
         if n < m { tall.swapaxes(-1, -2) } else { tall }
     })

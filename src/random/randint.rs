@@ -50,7 +50,7 @@ pub fn randint(
 
 /// The positions of `draws` of `n`, inside a sampler: integers of `0..n`, `i32`.
 #[track_caller]
-pub(super) fn raw_positions(key: &[Array; 2], shape: &Shape, n: usize) -> Array {
+pub(super) fn raw_indices(key: &[Array; 2], shape: &Shape, n: usize) -> Array {
     let (least, most) = DType::I32.int_range();
     let end = |at: usize| End::new(Like::Scalar(Scalar::from(at)), DType::I32, (least, most));
     raw_integers(key, shape, DType::I32, &end(0), &end(n))

@@ -229,8 +229,7 @@ impl Roofline {
         let devices = mesh.map_or(1, |mesh| mesh.devices().len() as u64);
         let layout = Layout::of(&region, arguments, devices);
         let parts = layout.parts(&region);
-        let used = region.inputs.iter().zip(program.used_inputs()).filter(|(_, used)| *used);
-        let arguments: Vec<usize> = used.map(|(&value, _)| value).collect();
+        let arguments: Vec<usize> = program.used_inputs().select(&region.inputs);
         let bytes = |values: &[usize]| values.iter().map(|&value| region.bytes(value)).sum();
         let held = |value: &usize| parts.held(*value, region.bytes(*value));
         let mut roofline = Roofline {

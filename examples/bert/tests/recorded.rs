@@ -65,7 +65,7 @@ fn pooled(model: &Bert, hidden: &Array) -> Array {
 /// reaches the pooler's leaves.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);
-    let (anchors, others) = (vectors.index(i![by(.., 2)]), vectors.index(i![by(1.., 2)]));
+    let (anchors, others) = (vectors.index(i![strided(.., 2)]), vectors.index(i![strided(1.., 2)]));
     let scores = anchors.matmul(&others.swapaxes(0, 1)) * scale;
     let right = iota(DType::I32, scores.shape()[0]);
     let pooled = pooled(model, &model.forward(texts));

@@ -2,11 +2,13 @@
 
 use super::Cond;
 use crate::control_flow::closure::{
-    Closure, apart, avals_of, close, expect_no_collectives, levelled, throw_tree,
+    Closure, close, expect_no_collectives, throw_tree, vary_inputs, vary_outputs,
 };
+use crate::control_flow::derive::avals_of;
 use crate::core::trace::same_value;
 use crate::core::{
-    Array, Aval, DType, Effects, Loc, OpErrorKind, Primitive, Program, RuleError, Scalar, trace,
+    Array, Aval, DType, Effects, Loc, OpErrorKind, Primitive, Program, ProgramInput, RuleError,
+    Scalar, trace,
 };
 use crate::primitives::{clamp, convert_to, ne};
 use crate::transforms::staging::short_name;
@@ -14,16 +16,16 @@ use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// `true_fun` of the operand if `pred` is true, `false_fun` of it if not. Only one of them runs.
+/// Applies `true_fun` to the operand if `pred` is true, otherwise `false_fun`. Only one of them runs.
 ///
 /// `pred` is a scalar; a number is true if it is not 0. Both functions take the operand as an owned
-/// tree, may capture anything, and give trees of one structure, whose leaves have the same shapes and
-/// dtypes. Several operands are a tuple, none is `()`.
+/// tree, may capture anything, and return trees of one structure, whose leaves have the same shapes
+/// and dtypes. Pass several operands as a tuple, none as `()`.
 ///
-/// Derivatives go through in both directions. Under `vmap` over `pred` both functions run, and
+/// Both forward and reverse derivatives are supported. Under `vmap` over `pred` both functions run and
 /// results are selected. To choose element by element, use [`where_`](crate::primitives::where_).
 ///
-/// Throws `Op` (shape) if `pred` is no scalar, `Tree`, naming the leaf, if the results differ in
+/// Throws `Op` (shape) if `pred` is not a scalar, `Tree`, naming the leaf, if the results differ in
 /// type, and whatever the functions throw.
 ///
 /// ```
@@ -53,32 +55,39 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
         );
     }
     if trace::jit_disabled() && !trace::is_tracing() {
-        let taken = trace::at_location(location, || ne(pred, 0)).item::<bool>();
+        let is_true = trace::at_location(location, || ne(pred, 0)).item::<bool>();
         let operand = operand.tree();
         let operand = rebuild(operand, leaves_of(operand));
-        return match taken.unwrap_or_else(|error| trace::throw(error)) {
-            true => true_fun(operand),
-            false => false_fun(operand),
+        return if is_true.unwrap_or_else(|error| trace::throw(error)) {
+            true_fun(operand)
+        } else {
+            false_fun(operand)
         };
     }
     let index = trace::at_location(location, || {
         let pred = if pred.dtype().is_bool() { pred.clone() } else { ne(pred, 0) };
         convert_to(&pred, DType::I32, false)
     });
-    let names = [format!("cond({})", short_name::<F>()), format!("cond({})", short_name::<T>())];
-    let branches: [&dyn Fn(A) -> O; 2] = [&false_fun, &true_fun];
-    let label = |number: usize| ["`false_fun`", "`true_fun`"][number].to_string();
-    choose("cond", &index, &names, &branches, label, operand.tree(), location)
+    let names = [short_name::<F>(), short_name::<T>()];
+    let choice = Choice {
+        name: "cond",
+        index: &index,
+        scopes: names.map(|name| format!("cond({name})")).to_vec(),
+        labels: vec!["`false_fun`".into(), "`true_fun`".into()],
+        reference: 1,
+        location,
+    };
+    choice.apply(&[&false_fun, &true_fun], operand.tree())
 }
 
-/// The branch of the operand that `index` says, counted from 0; an index beyond the ends is taken as
-/// the nearest there is. Only that one runs.
+/// Applies branch number `index` to the operand. An index out of range is clamped. Only that branch
+/// runs.
 ///
-/// Branches take the operand as an owned tree and give trees of one structure and one type, as the
+/// Branches take the operand as an owned tree and return trees of one structure and one type, as the
 /// functions of [`cond`] do.
 ///
-/// Throws `Op` if there is no branch or `index` is no integer scalar, `Tree`, naming the leaf, if
-/// results differ in type, and whatever the branches throw.
+/// Throws `Op` if there are no branches or `index` is not an integer scalar, `Tree`, naming the leaf,
+/// if results differ in type, and whatever the branches throw.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -95,139 +104,163 @@ pub fn switch<A: Tree, O: Tree>(
     branches: &[&dyn Fn(A) -> O],
     operand: impl Arg<A>,
 ) -> O {
-    let location = Location::caller();
-    let (place, operand) = (Some(location), operand.tree());
+    let location = Some(Location::caller());
+    let operand = operand.tree();
     if branches.is_empty() {
         let message = "there must be at least one branch, got none".into();
-        trace::throw_op(OpErrorKind::Value, "switch", message, place);
+        trace::throw_op(OpErrorKind::Value, "switch", message, location);
     }
     if index.rank() != 0 || !index.dtype().is_integer() {
         let message = format!("the index must be an integer scalar, got {}", index.aval());
-        trace::throw_rule("switch", RuleError::dtype(message), &[index.aval().clone()], place);
+        trace::throw_rule("switch", RuleError::dtype(message), &[index.aval().clone()], location);
     }
     if let [only] = branches {
         return only(rebuild(operand, leaves_of(operand)));
     }
-    let index = trace::at_location(place, || clamped(index, branches.len()));
+    let index = trace::at_location(location, || clamped(index, branches.len()));
     if trace::jit_disabled() && !trace::is_tracing() {
         let number = index.item::<i32>().unwrap_or_else(|error| trace::throw(error));
         return branches[number as usize](rebuild(operand, leaves_of(operand)));
     }
-    let names: Vec<String> = (0..branches.len()).map(|at| format!("switch[{at}]")).collect();
-    let label = |number: usize| format!("branch {number}");
-    choose("switch", &index, &names, branches, label, operand, place)
-}
-
-/// The index as `i32`, within the number of branches.
-fn clamped(index: &Array, n: usize) -> Array {
-    let last = Scalar::Int((n - 1) as i128);
-    let (_, most) = index.dtype().int_range();
-    let within = match most < (n - 1) as i128 {
-        // A dtype too narrow for the last branch cannot pass it.
-        true => clamp(0, index, Scalar::Int(most)),
-        false => clamp(0, index, last),
+    let numbers = 0..branches.len();
+    let choice = Choice {
+        name: "switch",
+        index: &index,
+        scopes: numbers.clone().map(|number| format!("switch[{number}]")).collect(),
+        labels: numbers.map(|number| format!("branch {number}")).collect(),
+        reference: 0,
+        location,
     };
-    convert_to(&within, DType::I32, false)
+    choice.apply(branches, operand)
 }
 
-/// Traces the branches and binds the choice.
-fn choose<A: Tree, O: Tree>(
-    name: &str,
-    index: &Array,
-    scopes: &[String],
-    branches: &[&dyn Fn(A) -> O],
-    label: impl Fn(usize) -> String,
-    operand: &A,
+/// Converts an index to `i32`, clamped to the number of branches.
+fn clamped(index: &Array, n_branches: usize) -> Array {
+    // A narrow dtype may not be able to represent the last branch.
+    let (_, largest) = index.dtype().int_range();
+    let last = largest.min((n_branches - 1) as i128);
+    convert_to(&clamp(0, index, Scalar::Int(last)), DType::I32, false)
+}
+
+/// A call of `cond` or `switch`.
+struct Choice<'a> {
+    /// The function that was called.
+    name: &'static str,
+    index: &'a Array,
+    /// The entry of each branch in the path of transforms.
+    scopes: Vec<String>,
+    /// The name of each branch in errors.
+    labels: Vec<String>,
+    /// The branch that the results of the others are compared with.
+    reference: usize,
     location: Loc,
-) -> O {
-    let leaves = leaves_of(operand);
-    let mut closures: Vec<Closure<O>> = branches
-        .iter()
-        .zip(scopes)
-        .map(|(branch, scope)| {
-            close(scope.clone(), avals_of(&leaves), |leaves| branch(rebuild(operand, leaves)))
-        })
-        .collect();
-    // The first branch that the user wrote is what the others are measured by.
-    let first = if name == "cond" { 1 } else { 0 };
-    for (number, closure) in closures.iter().enumerate().filter(|(number, _)| *number != first) {
-        expect_same_results(
-            name,
-            (&label(first), &closures[first].template),
-            (&label(number), &closure.template),
-            location,
-        );
-    }
-    // Every branch takes what any of them captures.
-    let mut captures: Vec<Array> = Vec::new();
-    for capture in closures.iter().flat_map(|closure| &closure.captures) {
-        if !captures.iter().any(|other| same_value(other, capture)) {
-            captures.push(capture.clone());
-        }
-    }
-    let over = &index.aval().varying;
-    let programs =
-        closures.iter().map(|closure| apart(with_all(closure, &captures, leaves.len()), over));
-    let programs: Vec<Program> = programs.collect();
-    let results = programs.iter().map(Program::avals_out);
-    let joint = results.reduce(|mut a, b| {
-        a.iter_mut().zip(&b).for_each(|(a, b)| a.varying = a.varying.and(&b.varying));
-        a
-    });
-    let joint = joint.unwrap_or_default();
-    let programs: Vec<Program> =
-        programs.into_iter().map(|program| levelled(program, &joint)).collect();
-    expect_no_collectives(name, &programs, over, location);
-    let chosen = Cond::of(programs);
-    let operands: Vec<&Array> = std::iter::once(index).chain(&captures).chain(&leaves).collect();
-    let found = match chosen.n_out() == 0 && chosen.effects() == Effects::None {
-        true => Vec::new(),
-        false => {
-            let chosen: Arc<dyn Primitive> = Arc::new(chosen);
-            trace::bind_at(&chosen, &operands, location)
-        }
-    };
-    rebuild(&closures.swap_remove(0).template, found)
 }
 
-/// The closure's program with everything that is captured by any branch as inputs, then its own.
-fn with_all<O>(closure: &Closure<O>, captures: &[Array], n_own: usize) -> Program {
-    let captured = captures.iter().map(|capture| {
-        let mine = closure.captures.iter().position(|own| same_value(own, capture));
-        mine.ok_or_else(|| capture.aval().clone())
-    });
-    let first_own = closure.captures.len();
-    let own = (first_own..first_own + n_own).map(Ok::<usize, Aval>);
-    closure.program.with_inputs(&captured.chain(own).collect::<Vec<_>>())
+impl Choice<'_> {
+    /// Traces the branches and binds the conditional.
+    fn apply<A: Tree, O: Tree>(&self, branches: &[&dyn Fn(A) -> O], operand: &A) -> O {
+        let leaves = leaves_of(operand);
+        let mut closures: Vec<Closure<O>> = Vec::with_capacity(branches.len());
+        for (branch, scope) in branches.iter().zip(&self.scopes) {
+            closures.push(close(scope.clone(), avals_of(&leaves), |leaves| {
+                branch(rebuild(operand, leaves))
+            }));
+        }
+        let reference = &closures[self.reference].template;
+        for (number, closure) in closures.iter().enumerate() {
+            if number != self.reference {
+                self.expect_same_results(reference, number, &closure.template);
+            }
+        }
+        let branches: Vec<Branch<'_>> = closures
+            .iter()
+            .map(|closure| Branch { program: &closure.program, captures: &closure.captures })
+            .collect();
+        let results = self.bind(&branches, &leaves);
+        rebuild(&closures[0].template, results)
+    }
+
+    fn bind(&self, branches: &[Branch<'_>], leaves: &[Array]) -> Vec<Array> {
+        // Every branch takes the captures of all branches.
+        let mut captures: Vec<Array> = Vec::new();
+        for capture in branches.iter().flat_map(|branch| branch.captures) {
+            if !captures.iter().any(|other| same_value(other, capture)) {
+                captures.push(capture.clone());
+            }
+        }
+        let axes = &self.index.aval().varying;
+        let mut programs: Vec<Program> = Vec::with_capacity(branches.len());
+        for branch in branches {
+            programs.push(vary_inputs(branch.with_captures(&captures, leaves.len()), axes));
+        }
+        let mut outputs = programs[0].avals_out();
+        for program in &programs[1..] {
+            for (output, other) in outputs.iter_mut().zip(program.avals_out()) {
+                output.varying = output.varying.and(&other.varying);
+            }
+        }
+        let programs: Vec<Program> =
+            programs.into_iter().map(|program| vary_outputs(program, &outputs)).collect();
+        expect_no_collectives(self.name, &programs, axes, self.location);
+        let cond = Cond::new(programs);
+        if cond.n_outputs() == 0 && cond.effects() == Effects::None {
+            return Vec::new();
+        }
+        let operands: Vec<&Array> =
+            std::iter::once(self.index).chain(&captures).chain(leaves).collect();
+        let cond: Arc<dyn Primitive> = Arc::new(cond);
+        trace::bind_at(&cond, &operands, self.location)
+    }
+
+    /// Throws `Tree` if branch `number` does not return the types of the reference branch.
+    fn expect_same_results<O: Tree>(&self, reference: &O, number: usize, result: &O) {
+        let (name, first, second) = (self.name, &self.labels[self.reference], &self.labels[number]);
+        let structure = TreeDef::of(reference);
+        if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(result)) {
+            let message = format!(
+                "{name}: the results differ in structure: {first} gives {a} here, {second} {b}"
+            );
+            let help = "build the results of all branches the same way".into();
+            throw_tree(&place, message, Some(help), self.location);
+        }
+        let (a, b) = (avals_of(&leaves_of(reference)), avals_of(&leaves_of(result)));
+        let pairs = structure.paths().iter().zip(a.iter().zip(&b));
+        let different: Vec<(&String, (&Aval, &Aval))> =
+            pairs.filter(|(_, (a, b))| !a.same_type(b)).collect();
+        let Some((path, (a, b))) = different.first() else { return };
+        let mut message =
+            format!("{name}: the results differ in type: {first} gives {a} here, {second} {b}");
+        for (path, (a, b)) in &different[1..] {
+            message.push_str(&format!("; {a} and {b} at {}", rooted(path)));
+        }
+        let help = if a.shape == b.shape {
+            format!("convert one of them: `astype(DType::{:?})`", a.dtype)
+        } else {
+            "give arrays of one shape from all branches".into()
+        };
+        throw_tree(path, message, Some(help), self.location);
+    }
 }
 
-fn expect_same_results<O: Tree>(
-    name: &str,
-    (first, a): (&str, &O),
-    (second, b): (&str, &O),
-    location: Loc,
-) {
-    let structure = TreeDef::of(a);
-    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(b)) {
-        let message = format!(
-            "{name}: the results differ in structure: {first} gives {a} here, {second} {b}"
-        );
-        let help = "build the results of all branches the same way".into();
-        throw_tree(&place, message, Some(help), location);
+/// A traced branch, which takes its captures and then the operands.
+struct Branch<'a> {
+    program: &'a Program,
+    captures: &'a [Array],
+}
+
+impl Branch<'_> {
+    /// Returns the program that takes the captures of all branches, then the operands.
+    fn with_captures(&self, captures: &[Array], n_operands: usize) -> Program {
+        let mut inputs = Vec::with_capacity(captures.len() + n_operands);
+        for capture in captures {
+            let position = self.captures.iter().position(|own| same_value(own, capture));
+            inputs.push(match position {
+                Some(position) => ProgramInput::Existing(position),
+                None => ProgramInput::Unused(capture.aval().clone()),
+            });
+        }
+        let first = self.captures.len();
+        inputs.extend((first..first + n_operands).map(ProgramInput::Existing));
+        self.program.with_inputs(&inputs)
     }
-    let (a, b) = (avals_of(&leaves_of(a)), avals_of(&leaves_of(b)));
-    let pairs = structure.paths().iter().zip(a.iter().zip(&b));
-    let wrong: Vec<(&String, (&Aval, &Aval))> =
-        pairs.filter(|(_, (a, b))| !a.same_type(b)).collect();
-    let Some((path, (a, b))) = wrong.first() else { return };
-    let mut message =
-        format!("{name}: the results differ in type: {first} gives {a} here, {second} {b}");
-    for (path, (a, b)) in &wrong[1..] {
-        message.push_str(&format!("; {a} and {b} at {}", rooted(path)));
-    }
-    let help = match a.shape == b.shape {
-        true => format!("convert one of them: `astype(DType::{:?})`", a.dtype),
-        false => "give arrays of one shape from all branches".into(),
-    };
-    throw_tree(path, message, Some(help), location);
 }

@@ -1,4 +1,4 @@
-//! `cond`: one of several programs, chosen by a number.
+//! `cond`: one of several programs, selected by a number.
 
 mod exemplars;
 mod function;
@@ -7,19 +7,19 @@ mod split;
 pub(super) use exemplars::exemplars;
 pub use function::{cond, switch};
 
-use super::masked::{
-    Derived, batch_of, jvp_of, same_size, tangents_of, transpose_of, with_kept_inputs,
-    with_used_outputs,
+use super::derive::{
+    Derived, avals_of, batch_front, front_axes, jvp_of, mapped_of, operand_cotangents,
+    transpose_of, with_front_axes,
 };
-use super::scan::grow;
+use super::pruning::Live;
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, LowerCtx,
-    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
-    Varying, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, Known,
+    LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split,
+    Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
-use crate::primitives::rules::{batch_at, move_axis};
+use crate::primitives::rules::{batch_at_front, move_axis};
 use crate::primitives::{broadcast_in_dim, eq, select};
 use crate::stablehlo::{TensorType, Value};
 use crate::transforms::batch::batch_program;
@@ -27,15 +27,15 @@ use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Applies the program whose number is given; only that one runs.
+/// Applies the program with the given number. Only that program runs.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | `index: i32[]`, then what every branch takes |
-/// | results    | those of the chosen branch; all branches give the same types. A number that no branch has chooses the last |
+/// | operands   | `index: i32[]`, then the operands of every branch |
+/// | results    | those of the selected branch; all branches return the same types. A number out of range selects the last |
 /// | lowering   | [`stablehlo.case`](https://openxla.org/stablehlo/spec#case) |
 /// | batching   | over `index`: all branches run and results are selected |
-/// | derivative | a choice among the branches' derivatives; what the chosen one keeps for the way back stands beside zeros for the others |
+/// | derivative | a conditional over the branches' derivatives; a branch that has no residual where another one has returns zeros |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[doc(alias = "case")]
 pub struct Cond {
@@ -45,31 +45,59 @@ pub struct Cond {
 }
 
 impl Cond {
-    fn of<P: Into<Arc<Program>>>(branches: impl IntoIterator<Item = P>) -> Cond {
+    fn new<P: Into<Arc<Program>>>(branches: impl IntoIterator<Item = P>) -> Cond {
         Cond { branches: branches.into_iter().map(Into::into).collect() }
     }
 
-    fn n_out(&self) -> usize {
+    fn n_outputs(&self) -> usize {
         self.branches[0].outputs().len()
     }
 
-    /// Derives a program from each branch, where what one branch has something for, all must have.
-    fn derived(
+    /// Derives a program from each branch. A result that one branch computes is required of all.
+    fn derive<P>(
         &self,
-        n: usize,
-        derive: impl Fn(&Arc<Program>, &[bool]) -> Derived,
-    ) -> (Cond, Vec<bool>) {
-        let mut force = vec![false; n];
+        n_results: usize,
+        derive: impl Fn(&Arc<Program>, &Marks<P>) -> Derived<Marks<P>>,
+    ) -> (Cond, Marks<P>)
+    where
+        Marks<P>: Clone + PartialEq,
+    {
+        let mut required: Marks<P> = Marks::none(n_results);
         loop {
-            let branches: Vec<Derived> =
-                self.branches.iter().map(|branch| derive(branch, &force)).collect();
-            let grown = branches.iter().map(|branch| grow(&mut force, &branch.marks));
-            let grown = grown.filter(|grown| *grown).count() > 0;
-            // The first round finds out; if all branches agree there is no second.
-            if !grown || branches.iter().all(|branch| branch.marks == force) {
-                return (Cond::of(branches.into_iter().map(|branch| branch.program)), force);
+            let branches: Vec<Derived<Marks<P>>> =
+                self.branches.iter().map(|branch| derive(branch, &required)).collect();
+            for branch in &branches {
+                required.grow(&branch.results);
+            }
+            if branches.iter().all(|branch| branch.results == required) {
+                return (Cond::new(branches.into_iter().map(|branch| branch.program)), required);
             }
         }
+    }
+
+    /// Runs all branches on a batch, and selects for each example the results of its branch.
+    fn run_all_branches(
+        &self,
+        index: &Array,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> Vec<Array> {
+        let run = |branch: &Arc<Program>| {
+            let (outputs, axes) = batch_program(branch, operands, axes, axis);
+            batch_at_front(&outputs, &axes, axis)
+        };
+        let (last, others) = self.branches.split_last().expect("there is a branch");
+        let mut selected = run(last);
+        for (number, branch) in others.iter().enumerate() {
+            let outputs = run(branch);
+            let is_selected = eq(index, number as i32);
+            for (selected, output) in selected.iter_mut().zip(&outputs) {
+                let mask = broadcast_in_dim(&is_selected, output.shape(), &[0]);
+                *selected = select(&mask, output, selected);
+            }
+        }
+        selected
     }
 }
 
@@ -123,17 +151,15 @@ impl Primitive for Cond {
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let varies: Vec<bool> = tangents[1..].iter().map(|tangent| !tangent.is_zero()).collect();
-        let n_out = self.n_out();
-        let (derivative, marks) =
-            self.derived(n_out, |branch, force| jvp_of(branch, &varies, force));
+        let varying = Marks::of_tangents(&tangents[1..]);
+        let (derivative, results) =
+            self.derive(self.n_outputs(), |branch, required| jvp_of(branch, &varying, required));
         let dense = tangents.iter().filter_map(Tangent::array);
         let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut results = bind(derivative, &operands);
-        let tangents = results.split_off(n_out);
-        let avals: Vec<Aval> = results.iter().map(|array| array.aval().clone()).collect();
-        let tangents = tangents_of(&marks, avals, tangents);
-        Ok((results, tangents))
+        let mut outputs = bind(derivative, &operands);
+        let dense = outputs.split_off(self.n_outputs());
+        let tangents = results.tangents(avals_of(&outputs), dense);
+        Ok((outputs, tangents))
     }
 
     fn batch(
@@ -142,28 +168,25 @@ impl Primitive for Cond {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        if let Some(at) = axes[0] {
+        if let Some(index_axis) = axes[0] {
             if self.effects() != Effects::None {
                 return Err(RuleError::unsupported(
                     "has side effects in its branches, of which a batch of predicates runs all",
                 ));
             }
-            let index = move_axis(&operands[0], at, 0);
-            let outputs = self.selected(&index, &operands[1..], &axes[1..], axis);
+            let index = move_axis(&operands[0], index_axis, 0);
+            let outputs = self.run_all_branches(&index, &operands[1..], &axes[1..], axis);
             let axes = vec![Some(0); outputs.len()];
             return Ok(Batched { outputs, axes });
         }
-        let mapped: Vec<bool> = axes[1..].iter().map(Option::is_some).collect();
-        let (batched, marks) =
-            self.derived(self.n_out(), |branch, force| batch_of(branch, &mapped, force, axis));
-        let placed = operands.iter().zip(axes).map(|(x, &at)| match at {
-            Some(at) => move_axis(x, at, 0),
-            None => x.clone(),
+        let mapped = mapped_of(axes);
+        let inputs = mapped.slice(1..mapped.len());
+        let (batched, results) = self.derive(self.n_outputs(), |branch, required| {
+            batch_front(branch, &inputs, required, axis)
         });
-        let placed: Vec<Array> = placed.collect();
-        let outputs = bind(batched, &placed.iter().collect::<Vec<_>>());
-        let axes = marks.iter().map(|mark| mark.then_some(0)).collect();
-        Ok(Batched { outputs, axes })
+        let operands = with_front_axes(operands, axes, &mapped, axis);
+        let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
+        Ok(Batched { outputs, axes: front_axes(&results) })
     }
 
     fn lower(
@@ -173,7 +196,7 @@ impl Primitive for Cond {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let mut types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
-        // Ordered effects of all branches begin with one token, and the choice gives the next.
+        // Ordered effects of all branches start from one token. The conditional returns the next.
         let token = (self.effects() == Effects::Ordered).then(|| ctx.token());
         types.extend(token.as_ref().map(|token| token.ty().clone()));
         let mut regions = Vec::with_capacity(self.branches.len());
@@ -197,16 +220,16 @@ impl Primitive for Cond {
         Ok(outputs)
     }
 
-    /// That of the most expensive branch, by each count.
+    /// Returns the maximum of the branches' costs, for each count separately.
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let costs = self.branches.iter().map(|branch| passes::cost(branch));
-        let most = costs.fold(Cost::default(), |a, b| Cost {
-            flops: a.flops.max(b.flops),
-            transcendentals: a.transcendentals.max(b.transcendentals),
-            bytes: a.bytes.max(b.bytes),
-            ..Cost::default()
-        });
-        most + Cost::movement(operands, results)
+        let mut cost = Cost::default();
+        for branch in &self.branches {
+            let branch = passes::cost(branch);
+            cost.flops = cost.flops.max(branch.flops);
+            cost.transcendentals = cost.transcendentals.max(branch.transcendentals);
+            cost.bytes = cost.bytes.max(branch.bytes);
+        }
+        cost + Cost::movement(operands, results)
     }
 
     fn effects(&self) -> Effects {
@@ -218,34 +241,24 @@ impl Primitive for Cond {
         let [Operand::Known(index), operands @ ..] = operands else {
             return Err(RuleError::not_linear("cond"));
         };
-        let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-        let there: Vec<bool> = cts.iter().map(|ct| !ct.is_zero()).collect();
-        let n_linear = linear.iter().filter(|linear| **linear).count();
-        let (transposed, marks) =
-            self.derived(n_linear, |branch, force| transpose_of(branch, &linear, &there, force));
-        let over = &index.aval().varying;
-        let mut names = transposed.branches.iter().flat_map(|branch| branch.axis_names());
-        if let Some(axis) = names.find(|axis| over.contains(axis)) {
-            return Err(RuleError::unsupported(format!(
-                "devices along `{axis}` choose differently, and the way back through a branch includes a sum over \
-                 `{axis}`, which all of them must come to"
-            ))
-            .help(format!(
-                "let what a loop in the branch shares with all devices differ before the choice: \
-                 `&w + axis_index(\"{axis}\").minimum(0)`"
-            )));
-        }
-        let known = operands.iter().filter_map(Operand::known);
-        let dense = cts.iter().filter_map(Tangent::array);
-        let arguments: Vec<&Array> = std::iter::once(index).chain(known).chain(dense).collect();
-        let found = match marks.contains(&true) {
-            true => bind(transposed, &arguments),
-            false => Vec::new(),
+        let known = Marks::of_operands(operands);
+        let dense_cts = Marks::of_tangents(cts);
+        let (transposed, results) = self.derive(known.count_unmarked(), |branch, required| {
+            transpose_of(branch, &known, &dense_cts, required)
+        });
+        transposed.expect_no_sum_over(&index.aval().varying)?;
+        let dense = if results.any() {
+            let values = operands.iter().filter_map(Operand::known);
+            let dense = cts.iter().filter_map(Tangent::array);
+            let arguments: Vec<&Array> =
+                std::iter::once(index).chain(values).chain(dense).collect();
+            bind(transposed, &arguments)
+        } else {
+            Vec::new()
         };
-        let avals = operands.iter().filter(|x| x.is_linear()).map(|x| x.aval().clone());
-        let mut found = tangents_of(&marks, avals, found).into_iter();
-        let ct = |linear: bool| linear.then(|| found.next().expect("one per linear operand"));
-        Ok(std::iter::once(None).chain(linear.iter().copied().map(ct)).collect())
+        let mut cts = operand_cotangents(operands, &results, dense);
+        cts.insert(0, None);
+        Ok(cts)
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -257,6 +270,22 @@ impl Primitive for Cond {
     }
 }
 
+impl Cond {
+    /// Checks transposed branches, which devices select differently along `axes`.
+    fn expect_no_sum_over(&self, axes: &Varying) -> RuleResult<()> {
+        let mut names = self.branches.iter().flat_map(|branch| branch.axis_names());
+        let Some(axis) = names.find(|axis| axes.contains(axis)) else { return Ok(()) };
+        Err(RuleError::unsupported(format!(
+            "devices along `{axis}` choose differently, and the way back through a branch includes \
+             a sum over `{axis}`, which all of them must come to"
+        ))
+        .help(format!(
+            "let what a loop in the branch shares with all devices differ before the choice: \
+             `&w + axis_index(\"{axis}\").minimum(0)`"
+        )))
+    }
+}
+
 impl Spmd for Cond {
     fn operand_varying(&self, operands: &[Aval]) -> Option<Vec<Varying>> {
         let index = operands.first().map(|index| index.varying.clone());
@@ -265,37 +294,12 @@ impl Spmd for Cond {
     }
 
     fn result_varying(&self, operands: &[Aval], results: &[Aval]) -> Option<Vec<Varying>> {
-        // Devices that choose differently get different results.
+        // Devices that select different branches get different results.
         let varying = |index: usize| {
             let outputs = self.branches.iter().map(|branch| branch.aval(branch.outputs()[index]));
             joint(outputs).and(&operands[0].varying)
         };
         Some((0..results.len()).map(varying).collect())
-    }
-}
-
-impl Cond {
-    /// All branches on a batch, and for each example the results of the one that its number names.
-    fn selected(
-        &self,
-        index: &Array,
-        operands: &[Array],
-        axes: &[Option<usize>],
-        axis: &BatchAxis,
-    ) -> Vec<Array> {
-        let mut each = self.branches.iter().map(|branch| {
-            let (outputs, axes) = batch_program(branch, operands, axes, axis);
-            let placed = outputs.iter().zip(axes).map(|(x, at)| batch_at(x, at, 0, axis));
-            placed.collect::<Vec<Array>>()
-        });
-        let last = each.next_back().expect("there is a branch");
-        each.enumerate().fold(last, |selected, (number, outputs)| {
-            let chosen = eq(index, number as i32);
-            let pairs = outputs.iter().zip(&selected);
-            pairs
-                .map(|(x, other)| select(&broadcast_in_dim(&chosen, x.shape(), &[0]), x, other))
-                .collect()
-        })
     }
 }
 
@@ -308,28 +312,28 @@ impl HigherOrder for Cond {
         vec![RunCount::Choice; self.branches.len()]
     }
 
-    fn split(&self, known: &[bool]) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
         split::split(self, known)
     }
 
-    fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        let each: Vec<(Program, Vec<bool>)> =
-            self.branches.iter().map(|branch| with_used_outputs(branch, used)).collect();
-        let mut kept = vec![false; self.branches[0].inputs().len()];
-        for (_, inputs) in &each {
-            grow(&mut kept, inputs);
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
+        let branches: Vec<Live> =
+            self.branches.iter().map(|branch| Live::of(branch, used)).collect();
+        let mut inputs = Marks::none(self.branches[0].inputs().len());
+        for branch in &branches {
+            inputs.grow(&branch.inputs);
         }
-        let sizes = each.iter().zip(&self.branches);
-        let unchanged = sizes.filter(|((now, _), before)| !same_size(now, before)).count() == 0;
-        if !used.contains(&false) && !kept.contains(&false) && unchanged {
+        let mut pairs = branches.iter().zip(&self.branches);
+        let keeps_sizes = pairs.all(|(live, branch)| live.has_size_of(branch));
+        if used.is_all() && inputs.is_all() && keeps_sizes {
             return None;
         }
-        let branches = each.iter().map(|(branch, _)| with_kept_inputs(branch, &kept));
-        let operands = (0..kept.len()).filter(|&at| kept[at]).map(|at| at + 1);
+        let operands = Marks::all(1).concat(&inputs);
+        let branches = branches.iter().map(|branch| branch.with_inputs(&inputs));
         Some(Pruned {
-            primitive: Arc::new(Cond::of(branches)),
-            operands: std::iter::once(0).chain(operands).collect(),
-            results: (0..used.len()).filter(|&at| used[at]).collect(),
+            primitive: Arc::new(Cond::new(branches)),
+            operands: operands.positions(),
+            results: used.positions(),
         })
     }
 
@@ -343,5 +347,5 @@ impl HigherOrder for Cond {
 
 pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
     ensure!(!programs.is_empty(), "cond holds at least one program, got none");
-    Ok(Arc::new(Cond::of(programs)))
+    Ok(Arc::new(Cond::new(programs)))
 }

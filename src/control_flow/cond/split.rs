@@ -1,167 +1,205 @@
-//! Splitting a choice into what is known ahead and the rest.
+//! Splitting a conditional into what known operands determine and the rest.
 
 use super::Cond;
-use crate::control_flow::masked::marked;
-use crate::control_flow::partial::{PartialEval, partial_eval};
-use crate::control_flow::scan::grow;
-use crate::core::{Aval, Half, Program, Split, SplitOperand};
+use crate::control_flow::partial_eval::{PartialEval, partial_eval};
+use crate::core::{Aval, Known, Marks, Program, ProgramInput, Split, SplitOperand, Used};
 use crate::passes;
 use crate::primitives::zeros_of;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
-/// Known is what is known in every branch. Residuals of different branches share a place if they
-/// are of one type; where the chosen branch has none, there are zeros.
-pub(super) fn split(cond: &Cond, known: &[bool]) -> Option<Split> {
-    let [true, known @ ..] = known else { return None };
-    let n_out = cond.n_out();
-    let mut unknown = vec![false; n_out];
+/// Implements `split`. A result is known if it is known in every branch. Residuals of different
+/// branches with equal types share a result of the known half; a branch without one returns zeros.
+pub(super) fn split(cond: &Cond, known: &Marks<Known>) -> Option<Split> {
+    if !known[0] {
+        return None;
+    }
+    let known = known.slice(1..known.len());
+    let mut allowed = Marks::all(cond.n_outputs());
     let halves: Vec<Arc<PartialEval>> = loop {
         let halves: Vec<Arc<PartialEval>> =
-            cond.branches.iter().map(|branch| partial_eval(branch, known, &unknown)).collect();
-        let found = |half: &PartialEval| -> Vec<bool> {
-            half.outputs.iter().map(Half::is_unknown).collect()
-        };
-        if halves.iter().filter(|half| grow(&mut unknown, &found(half))).count() == 0
-            || halves.iter().all(|half| found(half) == unknown)
-        {
+            cond.branches.iter().map(|branch| partial_eval(branch, &known, &allowed)).collect();
+        for half in &halves {
+            allowed.shrink(&half.known_outputs());
+        }
+        if halves.iter().all(|half| half.known_outputs() == allowed) {
             break halves;
         }
     };
-    if halves.iter().all(|half| half.is_idle()) {
+    if halves.iter().all(|half| half.is_trivial()) {
         return None;
     }
-    Some(Joined::of(&halves, known).split(&halves, known))
+    Some(CondHalves::new(&halves, &known).split())
 }
 
-/// What the halves of all branches have in common.
-struct Joined {
-    n_known: usize,
-    /// Known operands that some unknown half uses as they are.
-    handed_on: Vec<usize>,
-    /// The types of the places for residuals.
-    places: Vec<Aval>,
-    /// For each branch, which of its known half's outputs, behind the known results, stands where.
-    residuals: Vec<Vec<(usize, usize)>>,
+/// A residual of one branch.
+#[derive(Clone, Copy)]
+struct Residual {
+    /// The output of the branch's known half.
+    output: usize,
+    /// The position among the residuals of the conditional.
+    slot: usize,
 }
 
-impl Joined {
-    fn of(halves: &[Arc<PartialEval>], known: &[bool]) -> Joined {
-        let n_known = halves[0].outputs.iter().filter(|output| output.is_known()).count();
-        let mut joined =
-            Joined { n_known, handed_on: Vec::new(), places: Vec::new(), residuals: Vec::new() };
+/// The two halves of a conditional.
+struct CondHalves<'a> {
+    halves: &'a [Arc<PartialEval>],
+    known: &'a Marks<Known>,
+    n_known_outputs: usize,
+    /// Known operands that the unknown half of some branch takes.
+    passed_on: Vec<usize>,
+    /// The types of the residuals of the conditional.
+    slots: Vec<Aval>,
+    /// The residuals of each branch.
+    residuals: Vec<Vec<Residual>>,
+}
+
+impl<'a> CondHalves<'a> {
+    fn new(halves: &'a [Arc<PartialEval>], known: &'a Marks<Known>) -> CondHalves<'a> {
+        let mut cond = CondHalves {
+            halves,
+            known,
+            n_known_outputs: halves[0].known_outputs().count(),
+            passed_on: Vec::new(),
+            slots: Vec::new(),
+            residuals: Vec::new(),
+        };
         for half in halves {
-            let mut residuals: Vec<(usize, usize)> = Vec::new();
-            for source in &half.sources {
-                match *source {
-                    SplitOperand::Operand(at) if known[at] && !joined.handed_on.contains(&at) => {
-                        joined.handed_on.push(at);
-                    }
-                    SplitOperand::Known(at) if at >= n_known => {
-                        let aval = half.known.aval(half.known.outputs()[at]);
-                        let taken = |place: usize| residuals.iter().any(|&(_, p)| p == place);
-                        let free = (0..joined.places.len())
-                            .find(|&place| joined.places[place] == *aval && !taken(place));
-                        let place = free.unwrap_or_else(|| {
-                            joined.places.push(aval.clone());
-                            joined.places.len() - 1
-                        });
-                        residuals.push((at, place));
-                    }
-                    SplitOperand::Operand(_) | SplitOperand::Known(_) => {}
-                }
-            }
-            joined.residuals.push(residuals);
+            cond.add_branch(half);
         }
-        joined
+        cond
     }
 
-    /// The known half of a branch, with something in every place.
-    fn known_branch(&self, half: &PartialEval, residuals: &[(usize, usize)]) -> Program {
+    fn add_branch(&mut self, half: &PartialEval) {
+        let mut residuals: Vec<Residual> = Vec::new();
+        for source in &half.sources {
+            match *source {
+                SplitOperand::Operand(index) => {
+                    if self.known[index] && !self.passed_on.contains(&index) {
+                        self.passed_on.push(index);
+                    }
+                }
+                SplitOperand::Known(output) if output >= self.n_known_outputs => {
+                    let aval = half.known.aval(half.known.outputs()[output]);
+                    let is_free = |slot: &usize| {
+                        self.slots[*slot] == *aval
+                            && residuals.iter().all(|residual| residual.slot != *slot)
+                    };
+                    let slot = (0..self.slots.len()).find(is_free).unwrap_or_else(|| {
+                        self.slots.push(aval.clone());
+                        self.slots.len() - 1
+                    });
+                    residuals.push(Residual { output, slot });
+                }
+                // Known results serve as residuals too.
+                SplitOperand::Known(_) => {}
+            }
+        }
+        self.residuals.push(residuals);
+    }
+
+    /// Returns the known half of a branch with a value for every residual of the conditional.
+    fn known_branch(&self, half: &PartialEval, residuals: &[Residual]) -> Program {
         trace_rules(half.known.avals_in(), |inputs| {
-            let outputs = passes::eval(&half.known, inputs);
-            let in_place = |(place, aval): (usize, &Aval)| {
-                let mine = residuals.iter().find(|&&(_, other)| other == place);
-                mine.map_or_else(|| zeros_of(aval), |&(at, _)| outputs[at].clone())
-            };
-            let places = self.places.iter().enumerate().map(in_place);
-            outputs[..self.n_known].iter().cloned().chain(places).collect()
+            let mut outputs = passes::eval(&half.known, inputs);
+            let mut slots = Vec::with_capacity(self.slots.len());
+            for (slot, aval) in self.slots.iter().enumerate() {
+                let residual = residuals.iter().find(|residual| residual.slot == slot);
+                slots.push(match residual {
+                    Some(residual) => outputs[residual.output].clone(),
+                    None => zeros_of(aval),
+                });
+            }
+            outputs.truncate(self.n_known_outputs);
+            outputs.extend(slots);
+            outputs
         })
     }
 
-    fn split(&self, halves: &[Arc<PartialEval>], known: &[bool]) -> Split {
-        // What every unknown half takes, in order.
-        let sources: Vec<SplitOperand> = (0..known.len())
-            .filter(|&at| !known[at])
-            .chain(self.handed_on.iter().copied())
-            .map(SplitOperand::Operand)
-            .chain((0..self.n_known + self.places.len()).map(SplitOperand::Known))
-            .collect();
-        let places = halves.iter().zip(&self.residuals);
-        // Known results serve as residuals too, if a branch needs them.
-        let mut needed = vec![false; sources.len()];
-        let positions: Vec<Vec<usize>> = places
-            .clone()
-            .map(|(half, residuals)| {
-                let position = |source: &SplitOperand| {
-                    let placed = match *source {
-                        SplitOperand::Known(at) if at >= self.n_known => {
-                            let mine = residuals.iter().find(|&&(residual, _)| residual == at);
-                            let (_, place) = mine.expect("every residual has its place");
-                            SplitOperand::Known(self.n_known + place)
-                        }
-                        other => other,
-                    };
-                    let at = sources.iter().position(|&other| other == placed);
-                    at.expect("every source is among those of all branches")
-                };
-                half.sources.iter().map(position).collect()
-            })
-            .collect();
-        for &at in positions.iter().flatten() {
-            needed[at] = true;
-        }
-        let avals: Vec<Aval> = self.source_avals(halves, &positions, &needed);
-        let unknown = halves.iter().zip(&positions).map(|(half, positions)| {
-            let inputs = (0..sources.len()).filter(|&at| needed[at]).zip(&avals);
-            let inputs: Vec<Result<usize, Aval>> = inputs
-                .map(|(at, aval)| {
-                    positions.iter().position(|&other| other == at).ok_or_else(|| aval.clone())
-                })
-                .collect();
-            half.unknown.with_inputs(&inputs)
-        });
-        let unknown = Cond::of(unknown);
-        let ahead = places.map(|(half, residuals)| self.known_branch(half, residuals));
-        let shifted = |source: SplitOperand| match source {
-            SplitOperand::Operand(at) => SplitOperand::Operand(at + 1),
-            known => known,
-        };
-        let operands = marked(&sources, &needed).into_iter().map(shifted);
-        let known_operands = (0..known.len()).filter(|&at| known[at]).map(|at| at + 1);
-        Split {
-            known: Arc::new(Cond::of(ahead)),
-            known_operands: std::iter::once(0).chain(known_operands).collect(),
-            unknown: Arc::new(unknown),
-            unknown_operands: std::iter::once(SplitOperand::Operand(0)).chain(operands).collect(),
-            outputs: halves[0].outputs.clone(),
-        }
+    /// Returns every value that the unknown half of some branch may take: unknown operands, known
+    /// operands, known results, residuals.
+    fn all_sources(&self) -> Vec<SplitOperand> {
+        let operands = self.known.unmarked_positions().into_iter().chain(self.passed_on.clone());
+        let mut sources: Vec<SplitOperand> = operands.map(SplitOperand::Operand).collect();
+        let n_known_results = self.n_known_outputs + self.slots.len();
+        sources.extend((0..n_known_results).map(SplitOperand::Known));
+        sources
     }
 
-    /// The types of the needed sources, each as some branch takes it.
-    fn source_avals(
+    /// Returns the position in `sources` of each input of a branch's unknown half.
+    fn source_positions(
         &self,
-        halves: &[Arc<PartialEval>],
-        positions: &[Vec<usize>],
-        needed: &[bool],
-    ) -> Vec<Aval> {
-        let aval = |at: usize| {
-            halves.iter().zip(positions).find_map(|(half, positions)| {
-                let input = positions.iter().position(|&other| other == at)?;
-                Some(half.unknown.aval(half.unknown.inputs()[input]).clone())
-            })
-        };
-        let each = (0..needed.len()).filter(|&at| needed[at]);
-        each.map(|at| aval(at).expect("a needed source is taken by some branch")).collect()
+        half: &PartialEval,
+        residuals: &[Residual],
+        sources: &[SplitOperand],
+    ) -> Vec<usize> {
+        let mut positions = Vec::with_capacity(half.sources.len());
+        for source in &half.sources {
+            let source = match *source {
+                SplitOperand::Known(output) if output >= self.n_known_outputs => {
+                    let residual = residuals.iter().find(|residual| residual.output == output);
+                    let residual = residual.expect("every residual has a slot");
+                    SplitOperand::Known(self.n_known_outputs + residual.slot)
+                }
+                source => source,
+            };
+            let position = sources.iter().position(|&other| other == source);
+            positions.push(position.expect("every source is among those of all branches"));
+        }
+        positions
+    }
+
+    fn split(&self) -> Split {
+        let sources = self.all_sources();
+        let branches = || self.halves.iter().zip(&self.residuals);
+        let positions: Vec<Vec<usize>> = branches()
+            .map(|(half, residuals)| self.source_positions(half, residuals, &sources))
+            .collect();
+        let mut used: Marks<Used> = Marks::none(sources.len());
+        for &position in positions.iter().flatten() {
+            used.set(position);
+        }
+        let avals: Vec<Aval> = used
+            .positions()
+            .into_iter()
+            .map(|source| self.source_aval(source, &positions))
+            .collect();
+        let unknown = self.halves.iter().zip(&positions).map(|(half, positions)| {
+            let mut inputs = Vec::with_capacity(avals.len());
+            for (source, aval) in used.positions().into_iter().zip(&avals) {
+                inputs.push(match positions.iter().position(|&position| position == source) {
+                    Some(input) => ProgramInput::Existing(input),
+                    None => ProgramInput::Unused(aval.clone()),
+                });
+            }
+            half.unknown.with_inputs(&inputs)
+        });
+        let unknown = Cond::new(unknown);
+        let known = branches().map(|(half, residuals)| self.known_branch(half, residuals));
+        // The conditional's first operand is the index.
+        let mut unknown_operands = vec![SplitOperand::Operand(0)];
+        for source in used.select(&sources) {
+            unknown_operands.push(match source {
+                SplitOperand::Operand(index) => SplitOperand::Operand(index + 1),
+                SplitOperand::Known(index) => SplitOperand::Known(index),
+            });
+        }
+        Split {
+            known: Arc::new(Cond::new(known)),
+            known_operands: Marks::all(1).concat(self.known).positions(),
+            unknown: Arc::new(unknown),
+            unknown_operands,
+            outputs: self.halves[0].outputs.clone(),
+        }
+    }
+    /// Returns the type of a source, as some branch takes it. `positions` has the positions among the
+    /// sources of each branch's inputs.
+    fn source_aval(&self, source: usize, positions: &[Vec<usize>]) -> Aval {
+        let mut branches = self.halves.iter().zip(positions);
+        let aval = branches.find_map(|(half, positions)| {
+            let input = positions.iter().position(|&position| position == source)?;
+            Some(half.unknown.aval(half.unknown.inputs()[input]).clone())
+        });
+        aval.expect("a used source is taken by some branch")
     }
 }

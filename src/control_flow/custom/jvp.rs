@@ -1,41 +1,43 @@
-//! `custom_jvp`: a function with a forward derivative of the user's.
+//! `custom_jvp`: a function with a user-defined forward derivative.
 
-use super::held::{
-    Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
-    is_looking, logical, looking, own,
+use super::captures::{Captures, Rebinding, captured_tangent_error, is_tracing_rule, tracing_rule};
+use super::held_function::{
+    HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types, n_own, own,
 };
 use crate::control_flow::Call;
+use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    Spmd, Tangent, bind, trace,
+    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    Sample, Split, Spmd, Tangent, Used, bind, trace,
 };
-use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{short_name, template_of, trace_function, trace_rules};
+use crate::transforms::staging::{
+    Traced, short_name, template_of, trace_call, trace_function, trace_rules,
+};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Applies a program whose forward derivative the user wrote.
+/// Applies a program with a user-defined forward derivative.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | those of the function, what it captures, what its rule captures |
+/// | operands   | those of the function, its captures, the captures of its rule |
 /// | results    | those of the function |
 /// | lowering   | a call of a private function |
-/// | derivative | the user's rule, in the function's own operands |
+/// | derivative | the user's rule, with respect to the function's own operands |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct CustomJvp {
-    /// The function itself, from its own operands, which are the first, to its results.
+    /// The function itself. Its operands are the first of the equation's.
     #[serde(flatten)]
     pub function: Call,
-    /// How many operands the function was called with; the others were captured.
+    /// The number of operands that are arguments of the function; the others are captured.
     pub n_arguments: usize,
-    /// From all operands and the arguments' tangents to the results and their tangents.
-    rule: Held,
+    /// Maps all operands and the tangents of the arguments to the results and their tangents.
+    rule: HeldFunction,
 }
 
 impl Primitive for CustomJvp {
@@ -50,17 +52,20 @@ impl Primitive for CustomJvp {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
-            return Err(captured_varies("custom_jvp", &self.function.name));
+            return Err(captured_tangent_error("custom_jvp", &self.function.name));
         }
         let mut inputs = primals.to_vec();
-        inputs.extend(tangents.iter().map(dense));
+        inputs.extend(tangents.iter().map(Tangent::to_dense));
         let mut outputs = self.rule.run(&inputs);
         let tangents = outputs.split_off(outputs.len() / 2);
-        let tangents = tangents.into_iter().map(|tangent| match tangent.dtype().is_inexact() {
-            true => Tangent::Dense(tangent),
-            false => Tangent::zero_like(&tangent),
-        });
-        Ok((outputs, tangents.collect()))
+        let to_tangent = |tangent: Array| {
+            if tangent.dtype().is_inexact() {
+                Tangent::Dense(tangent)
+            } else {
+                Tangent::zero_like(&tangent)
+            }
+        };
+        Ok((outputs, tangents.into_iter().map(to_tangent).collect()))
     }
 
     fn batch(
@@ -71,7 +76,7 @@ impl Primitive for CustomJvp {
     ) -> RuleResult<Batched> {
         let function = batched_function(&self.function, operands, axes, axis);
         let n_outputs = self.function.program.outputs().len();
-        let mut avals = logical(operands, axes);
+        let mut avals = example_avals(operands, axes);
         avals.extend_from_within(..self.n_arguments);
         let mut in_axes = axes.to_vec();
         in_axes.extend_from_within(..self.n_arguments);
@@ -100,9 +105,9 @@ impl Primitive for CustomJvp {
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
-        pulled.resize(operands.len(), None);
-        Ok(pulled)
+        let mut operand_cts = self.function.transpose(cts, own(&self.function, operands))?;
+        operand_cts.resize(operands.len(), None);
+        Ok(operand_cts)
     }
 
     fn is_opaque(&self) -> bool {
@@ -133,14 +138,14 @@ impl HigherOrder for CustomJvp {
         self.function.run_counts(own(&self.function, operands), results)
     }
 
-    /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
-    /// stands for its program.
-    fn split(&self, known: &[bool]) -> Option<Split> {
-        self.function.split(own(&self.function, known))
+    /// Splits the plain program. Inside a rule of another function, the function may be applied to a
+    /// tangent, in which it is linear.
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+        self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
 
-    /// The user's rule gives all results.
-    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+    /// Returns `None`: the user's rule computes all results.
+    fn prune(&self, _: &Marks<Used>) -> Option<Pruned> {
         None
     }
 
@@ -149,21 +154,20 @@ impl HigherOrder for CustomJvp {
     }
 }
 
-/// Gives `f` a forward derivative of its own: `rule` takes the arguments and their tangents to the
-/// value of `f` and its tangent. Reverse mode transposes what the rule does with the tangents, which
-/// must be linear in them.
+/// Returns `f` with a user-defined forward derivative. `rule` maps the arguments and their tangents to
+/// the value of `f` and its tangent, which must be linear in the tangents. Reverse mode transposes it.
 ///
-/// Tangents are dense; those of integer leaves are zeros of the leaf's own dtype. The rule may call
-/// the function it belongs to, as higher derivatives often want. Both closures may capture arrays,
-/// traced ones too, but cannot be differentiated with respect to those. The rule is traced once at every
-/// call of the function, so that its mistakes show at once.
+/// Tangents are dense. Those of integer leaves are zeros of the leaf's dtype. The rule may call the
+/// function it belongs to, which higher derivatives often need. Both closures may capture arrays,
+/// including traced ones, but cannot be differentiated with respect to those. The rule is traced at
+/// every call of the function, so that errors in it are reported immediately.
 ///
-/// The function returned throws `Tree` if the rule's value or tangent has not the structure, shapes and
-/// dtypes of `f`'s, and whatever either closure throws.
+/// The returned function throws `Tree` if the rule's value or tangent does not have the structure,
+/// shapes and dtypes of the value of `f`, and whatever either closure throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// // log(1 + exp(x)), whose derivative does not overflow.
+/// // log(1 + exp(x)) with a derivative that does not overflow.
 /// fn log1pexp(x: &Array) -> Array {
 ///     let f = |x: &Array| log1p(&exp(x));
 ///     let rule = |x: &Array, dx: &Array| (log1pexp(x), dx * sigmoid(x));
@@ -193,37 +197,35 @@ where
     F: Fn(&P) -> O,
     R: Fn(&P, &P) -> (O, O) + Send + Sync + 'static,
 {
-    // With nothing under way that could ask for a derivative, the function is itself.
-    if !trace::is_tracing() || is_looking::<R>() {
+    // Outside a trace no derivative can be taken.
+    if !trace::is_tracing() || is_tracing_rule::<R>() {
         return f(primals);
     }
     let name = short_name::<F>();
-    let leaves = leaves_of(primals);
-    let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-    let traced = trace_function(name.clone(), avals, |leaves| f(&rebuild(primals, leaves)));
+    let call = trace_call(name.clone(), f, primals);
     let rule = UserRule {
         rule: rule.clone(),
         scope: format!("custom_jvp({name})"),
         primals: template_of(primals),
-        outputs: template_of(&traced.template),
+        outputs: template_of(&call.template),
         location,
     };
-    let found = looking::<R, _>(|| rule.trace());
-    let captured = Captured::of(found.captures);
-    let operands: Vec<&Array> =
-        leaves.iter().chain(&traced.captures).chain(&captured.operands).collect();
-    let structures = [TreeDef::of(primals), TreeDef::of(&traced.template)];
+    let traced_rule = tracing_rule::<R, _>(|| rule.trace());
+    let captures = Captures::of(traced_rule.captures);
+    let operands: Vec<&Array> = call.operands.iter().chain(&captures.operands).collect();
+    let structures = [TreeDef::of(primals), TreeDef::of(&call.template)];
+    let n_captures = call.n_captures();
     let primitive = CustomJvp {
-        function: Call { name, program: Arc::new(traced.program) },
-        n_arguments: leaves.len(),
-        rule: Held::new::<R>(structures, rule.flat(traced.captures.len(), captured.aliases()))
-            .speaking_of(found.program.axis_names()),
+        function: Call { name, program: Arc::new(call.program) },
+        n_arguments: call.n_arguments,
+        rule: HeldFunction::new::<R>(structures, rule.flat(n_captures, captures.rebinding()))
+            .with_axis_names(traced_rule.program.axis_names()),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
-    rebuild(&traced.template, outputs)
+    rebuild(&call.template, outputs)
 }
 
-/// The rule with what it takes to run it on flat arrays.
+/// The user's rule, which can be run on lists of arrays.
 struct UserRule<P, O, R> {
     rule: Arc<R>,
     scope: String,
@@ -238,14 +240,12 @@ where
     O: Tree,
     R: Fn(&P, &P) -> (O, O) + Send + Sync + 'static,
 {
-    /// Traces the rule on the arguments' types, and checks what it gives.
-    fn trace(&self) -> crate::transforms::staging::Traced<(O, O)> {
-        let avals: Vec<Aval> =
-            leaves_of(&self.primals).iter().map(|leaf| leaf.aval().clone()).collect();
-        let n = avals.len();
-        let both = avals.iter().chain(&avals).cloned().collect::<Vec<_>>();
-        trace_function(self.scope.clone(), both, |mut leaves| {
-            let tangents = leaves.split_off(n);
+    /// Traces the rule on the types of the arguments and checks its result.
+    fn trace(&self) -> Traced<(O, O)> {
+        let avals = avals_of(&leaves_of(&self.primals));
+        let inputs = [&avals[..], &avals].concat();
+        trace_function(self.scope.clone(), inputs, |mut leaves| {
+            let tangents = leaves.split_off(avals.len());
             let primals = rebuild(&self.primals, leaves);
             let (value, tangent) = (self.rule)(&primals, &rebuild(&self.primals, tangents));
             expect_types("custom_jvp: the rule's value", &self.outputs, &value, self.location);
@@ -254,19 +254,19 @@ where
         })
     }
 
-    /// Inputs: the arguments, what the function captured, what the rule captured, the tangents.
+    /// Returns the rule as a function of lists. Its inputs are the arguments, the captures of the
+    /// function, the captures of the rule, and the tangents.
     fn flat(
         self,
         n_captures: usize,
-        aliases: Aliases,
+        rebinding: Rebinding,
     ) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static {
         move |inputs| {
             let n = leaves_of(&self.primals).len();
             let (primals, rest) = inputs.split_at(n);
             let (captured, tangents) = rest.split_at(rest.len() - n);
-            aliases.with(&captured[n_captures..], || {
-                let arguments: Vec<Array> = primals.iter().chain(tangents).cloned().collect();
-                eval_traced(&self.trace(), &arguments)
+            rebinding.with(&captured[n_captures..], || {
+                eval_traced(&self.trace(), &[primals, tangents].concat())
             })
         }
     }
@@ -283,7 +283,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
     let aval = || Aval::new(DType::F64, [2, 3]);
     let program = trace_rules([aval(), aval()], |inputs| vec![&inputs[0] * &sin(&inputs[1])]);
     struct Exemplary;
-    let rule = Held::new::<Exemplary>([], |inputs| {
+    let rule = HeldFunction::new::<Exemplary>([], |inputs| {
         let [x, y, dx, dy] = inputs else { unreachable!("two operands and their tangents") };
         vec![x * &sin(y), dx * &sin(y) + x * &cos(y) * dy]
     });

@@ -1,6 +1,7 @@
-//! Functions whose derivatives the user wrote.
+//! Functions with user-defined derivatives.
 
-pub(super) mod held;
+mod captures;
+pub(super) mod held_function;
 pub(super) mod jvp;
 pub(super) mod tangent;
 pub(super) mod vjp;

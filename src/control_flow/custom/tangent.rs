@@ -1,47 +1,48 @@
-//! The tangent of a function that has a reverse rule only: it can be transposed, and nothing else.
+//! The tangent of a function that has a reverse rule only. It can be transposed but not evaluated.
 
-use super::held::{Held, OutAxis, logical};
+use super::held_function::{HeldFunction, OutAxis, example_avals};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, JvpResult, LowerCtx, Operand, Primitive, RuleError,
     RuleResult, Spmd, Tangent, bind,
 };
 use crate::ensure_shape;
-use crate::primitives::rules::{batch_at, dense};
+use crate::primitives::rules::batch_at_front;
+use crate::primitives::zeros_of;
 use crate::stablehlo::Value;
 use serde::Serialize;
 
-/// The derivative of a [`CustomVjp`](super::CustomVjp) along tangents, which nobody knows how to
-/// compute; its transpose is the user's backward rule.
+/// The derivative of a [`CustomVjp`](super::CustomVjp) along tangents. It cannot be computed; its
+/// transpose is the user's backward rule.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | residuals and what the rules captured; tangents of the inexact arguments |
+/// | operands   | residuals and captures of the rules, then tangents of the inexact arguments |
 /// | results    | tangents of the inexact results |
-/// | lowering   | refused: it would be forward mode |
+/// | lowering   | an error: forward mode is not supported |
 /// | derivative | linear in the tangents |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[doc(alias = "custom_lin")]
 pub struct CustomTangent {
-    /// The function's name, for reading.
+    /// The name of the function, for printing.
     pub name: String,
-    /// How many operands stand before the tangents.
+    /// The number of operands before the tangents.
     pub(super) n_known: usize,
     /// The types of all arguments of the function.
     #[serde(skip)]
     pub(super) arguments: Vec<Aval>,
-    /// The types of all its results.
+    /// The types of all results of the function.
     #[serde(skip)]
     pub(super) results: Vec<Aval>,
-    /// From the known operands and the results' cotangents to the arguments' cotangents.
-    pub(super) backward: Held,
+    /// Maps the known operands and the cotangents of the results to the cotangents of the arguments.
+    pub(super) backward: HeldFunction,
 }
 
-fn inexact(avals: &[Aval]) -> Vec<Aval> {
+fn inexact_avals(avals: &[Aval]) -> Vec<Aval> {
     avals.iter().filter(|aval| aval.dtype.is_inexact()).cloned().collect()
 }
 
 impl CustomTangent {
-    fn no_forward_mode(&self) -> RuleError {
+    fn forward_mode_error(&self) -> RuleError {
         RuleError::unsupported(format!(
             "`{}` has a reverse rule only (`custom_vjp`), so forward mode (`jvp`, `linearize`, \
              `jacfwd`) cannot pass through it",
@@ -57,7 +58,7 @@ impl Primitive for CustomTangent {
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        let varying = inexact(&self.arguments);
+        let varying = inexact_avals(&self.arguments);
         let tangents = operands.get(self.n_known..).unwrap_or_default();
         ensure_shape!(
             tangents.len() == varying.len()
@@ -65,17 +66,17 @@ impl Primitive for CustomTangent {
             "tangents of `{}` do not have its arguments' types",
             self.name
         );
-        Ok(inexact(&self.results))
+        Ok(inexact_avals(&self.results))
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         if tangents[..self.n_known].iter().any(|tangent| !tangent.is_zero()) {
-            return Err(self.no_forward_mode());
+            return Err(self.forward_mode_error());
         }
-        let varied: Vec<Array> = tangents[self.n_known..].iter().map(dense).collect();
-        let (known, _) = primals.split_at(self.n_known);
+        let dense: Vec<Array> = tangents[self.n_known..].iter().map(Tangent::to_dense).collect();
+        let known = &primals[..self.n_known];
         let outputs = bind(self.clone(), &primals.iter().collect::<Vec<_>>());
-        let tangents = bind(self.clone(), &known.iter().chain(&varied).collect::<Vec<_>>());
+        let tangents = bind(self.clone(), &known.iter().chain(&dense).collect::<Vec<_>>());
         Ok((outputs, tangents.into_iter().map(Tangent::Dense).collect()))
     }
 
@@ -87,7 +88,7 @@ impl Primitive for CustomTangent {
     ) -> RuleResult<Batched> {
         let (known, tangents) = operands.split_at(self.n_known);
         let (known_axes, tangent_axes) = axes.split_at(self.n_known);
-        let mut avals = logical(known, known_axes);
+        let mut avals = example_avals(known, known_axes);
         avals.extend(self.results.iter().cloned());
         let mut in_axes = known_axes.to_vec();
         in_axes.extend(vec![Some(0); self.results.len()]);
@@ -102,15 +103,14 @@ impl Primitive for CustomTangent {
             results: at_front(&self.results),
             backward: self.backward.batched(avals, in_axes, out_axes, axis),
         };
-        let tangents: Vec<Array> =
-            tangents.iter().zip(tangent_axes).map(|(x, &at)| batch_at(x, at, 0, axis)).collect();
+        let tangents: Vec<Array> = batch_at_front(tangents, tangent_axes, axis);
         let outputs = bind(batched, &known.iter().chain(&tangents).collect::<Vec<_>>());
         let axes = vec![Some(0); outputs.len()];
         Ok(Batched { outputs, axes })
     }
 
     fn lower(&self, _: &mut LowerCtx<'_>, _: &[Value], _: &[Aval]) -> RuleResult<Vec<Value>> {
-        Err(self.no_forward_mode())
+        Err(self.forward_mode_error())
     }
 
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -120,19 +120,22 @@ impl Primitive for CustomTangent {
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let (known, tangents) = operands.split_at(self.n_known);
         let known: Option<Vec<Array>> = known.iter().map(|x| x.known().cloned()).collect();
-        let mut inputs = known.ok_or_else(|| self.no_forward_mode())?;
-        let mut given = cts.iter();
-        inputs.extend(self.results.iter().map(|aval| match aval.dtype.is_inexact() {
-            true => dense(given.next().expect("one cotangent per inexact result")),
-            false => dense(&Tangent::Zero(aval.clone())),
-        }));
-        let pulled = self.backward.run(&inputs).into_iter();
-        let pulled = pulled.filter(|ct| ct.dtype().is_inexact());
-        let of_tangents = tangents
-            .iter()
-            .zip(pulled)
-            .map(|(operand, ct)| operand.is_linear().then_some(Tangent::Dense(ct)));
-        Ok(vec![None; self.n_known].into_iter().chain(of_tangents).collect())
+        let mut inputs = known.ok_or_else(|| self.forward_mode_error())?;
+        let mut cts = cts.iter();
+        for aval in &self.results {
+            inputs.push(if aval.dtype.is_inexact() {
+                cts.next().expect("one cotangent per inexact result").to_dense()
+            } else {
+                zeros_of(aval)
+            });
+        }
+        let mut argument_cts = self.backward.run(&inputs);
+        argument_cts.retain(|ct| ct.dtype().is_inexact());
+        let mut operand_cts = vec![None; self.n_known];
+        for (operand, ct) in tangents.iter().zip(argument_cts) {
+            operand_cts.push(operand.is_linear().then_some(Tangent::Dense(ct)));
+        }
+        Ok(operand_cts)
     }
 
     fn is_opaque(&self) -> bool {

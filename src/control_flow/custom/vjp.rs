@@ -1,54 +1,56 @@
-//! `custom_vjp`: a function with a reverse derivative of the user's.
+//! `custom_vjp`: a function with a user-defined reverse derivative.
 
-use super::held::{
-    Aliases, Captured, Held, OutAxis, batched_function, captured_varies, eval_traced, expect_types,
-    is_looking, logical, looking, own,
+use super::captures::{Captures, Rebinding, captured_tangent_error, is_tracing_rule, tracing_rule};
+use super::held_function::{
+    HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types, n_own, own,
 };
 use super::tangent::CustomTangent;
 use crate::control_flow::Call;
+use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Split,
-    Spmd, Tangent, bind, trace,
+    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    Sample, Split, Spmd, Tangent, Used, bind, trace,
 };
-use crate::primitives::rules::dense;
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{Traced, short_name, template_of, trace_function, trace_rules};
+use crate::transforms::staging::{
+    Traced, short_name, template_of, trace_call, trace_function, trace_rules,
+};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Applies a program whose reverse derivative the user wrote.
+/// Applies a program with a user-defined reverse derivative.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | those of the function, what it captures, what its rules capture |
+/// | operands   | those of the function, its captures, the captures of its rules |
 /// | results    | those of the function |
 /// | lowering   | a call of a private function |
-/// | derivative | the forward rule, and a [`CustomTangent`], which transposes to the backward rule |
+/// | derivative | the forward rule, and a [`CustomTangent`], whose transpose is the backward rule |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct CustomVjp {
-    /// The function itself, from its own operands, which are the first, to its results.
+    /// The function itself. Its operands are the first of the equation's.
     #[serde(flatten)]
     pub function: Call,
-    /// How many operands the function was called with.
+    /// The number of operands that are arguments of the function.
     pub n_arguments: usize,
-    /// How many its rules captured; they are the last.
+    /// The number of operands that the rules capture. They are the last.
     n_captured: usize,
-    /// How many arrays the forward rule hands to the backward rule.
+    /// The number of residuals, which the forward rule passes to the backward rule.
     n_residuals: usize,
-    /// From arguments and what the rules captured to the results, then the residuals.
-    forward: Held,
-    /// From residuals, what the rules captured and the results' cotangents to the arguments'
-    /// cotangents.
-    backward: Held,
+    /// Maps the arguments and the captures of the rules to the results, then the residuals.
+    forward: HeldFunction,
+    /// Maps the residuals, the captures of the rules and the cotangents of the results to the cotangents
+    /// of the arguments.
+    backward: HeldFunction,
 }
 
 impl CustomVjp {
-    /// The operands of the forward rule among those of the equation.
-    fn of_rules<T: Clone>(&self, operands: &[T]) -> Vec<T> {
+    /// Selects the operands of the forward rule among those of the equation.
+    fn rule_operands<T: Clone>(&self, operands: &[T]) -> Vec<T> {
         let captured = &operands[operands.len() - self.n_captured..];
         operands[..self.n_arguments].iter().chain(captured).cloned().collect()
     }
@@ -66,28 +68,28 @@ impl Primitive for CustomVjp {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (tangents, captured) = tangents.split_at(self.n_arguments);
         if captured.iter().any(|tangent| !tangent.is_zero()) {
-            return Err(captured_varies("custom_vjp", &self.function.name));
+            return Err(captured_tangent_error("custom_vjp", &self.function.name));
         }
-        let inputs = self.of_rules(primals);
+        let inputs = self.rule_operands(primals);
         let mut outputs = self.forward.run(&inputs);
-        let mut known = outputs.split_off(outputs.len() - self.n_residuals);
-        known.extend_from_slice(&inputs[self.n_arguments..]);
-        let varying: Vec<Array> =
-            tangents.iter().filter(|t| t.aval().dtype.is_inexact()).map(dense).collect();
+        let mut residuals = outputs.split_off(outputs.len() - self.n_residuals);
+        residuals.extend_from_slice(&inputs[self.n_arguments..]);
+        let varying: Vec<Array> = tangents
+            .iter()
+            .filter(|tangent| tangent.aval().dtype.is_inexact())
+            .map(Tangent::to_dense)
+            .collect();
         let primitive = CustomTangent {
             name: self.function.name.clone(),
-            n_known: known.len(),
+            n_known: residuals.len(),
             arguments: tangents.iter().map(|tangent| tangent.aval().clone()).collect(),
             results: outputs.iter().map(|output| output.aval().clone()).collect(),
             backward: self.backward.clone(),
         };
-        let operands: Vec<&Array> = known.iter().chain(&varying).collect();
-        let mut dense = bind(primitive, &operands).into_iter();
-        let tangents = outputs.iter().map(|output| match output.dtype().is_inexact() {
-            true => Tangent::Dense(dense.next().expect("one per inexact result")),
-            false => Tangent::zero_like(output),
-        });
-        let tangents = tangents.collect();
+        let operands: Vec<&Array> = residuals.iter().chain(&varying).collect();
+        let dense = bind(primitive, &operands);
+        let inexact = Marks::of(&outputs, |output| output.dtype().is_inexact());
+        let tangents = inexact.tangents(avals_of(&outputs), dense);
         Ok((outputs, tangents))
     }
 
@@ -99,23 +101,23 @@ impl Primitive for CustomVjp {
     ) -> RuleResult<Batched> {
         let function = batched_function(&self.function, operands, axes, axis);
         let n_outputs = self.function.program.outputs().len();
-        let logical = self.of_rules(&logical(operands, axes));
-        let rule_axes = self.of_rules(axes);
-        // Everything that the forward rule gives is batched at the front.
+        let rule_avals = self.rule_operands(&example_avals(operands, axes));
+        let rule_axes = self.rule_operands(axes);
+        // All outputs of the forward rule have their batch axis in front.
         let out_axes = vec![OutAxis::At(0); n_outputs + self.n_residuals];
-        let forward = self.forward.batched(logical.clone(), rule_axes.clone(), out_axes, axis);
-        let known = axis.in_scope(|| {
+        let forward = self.forward.batched(rule_avals.clone(), rule_axes.clone(), out_axes, axis);
+        let residuals = axis.in_scope(|| {
             let residuals = |inputs: &[Array]| self.forward.run(inputs).split_off(n_outputs);
-            trace_rules(logical.iter().cloned(), residuals)
+            trace_rules(rule_avals.iter().cloned(), residuals)
         });
-        let mut avals = known.avals_out();
-        avals.extend_from_slice(&logical[self.n_arguments..]);
+        let mut avals = residuals.avals_out();
+        avals.extend_from_slice(&rule_avals[self.n_arguments..]);
         avals.extend(self.function.program.avals_out());
         let mut in_axes = vec![Some(0); self.n_residuals];
         in_axes.extend_from_slice(&rule_axes[self.n_arguments..]);
         in_axes.extend(vec![Some(0); n_outputs]);
         let out_axes =
-            axes[..self.n_arguments].iter().map(|at| at.map_or(OutAxis::Sum, OutAxis::At));
+            axes[..self.n_arguments].iter().map(|axis| axis.map_or(OutAxis::Sum, OutAxis::At));
         let backward = self.backward.batched(avals, in_axes, out_axes.collect(), axis);
         let batched = CustomVjp { function, forward, backward, ..self.clone() };
         let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
@@ -140,9 +142,9 @@ impl Primitive for CustomVjp {
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        let mut pulled = self.function.transpose(cts, own(&self.function, operands))?;
-        pulled.resize(operands.len(), None);
-        Ok(pulled)
+        let mut operand_cts = self.function.transpose(cts, own(&self.function, operands))?;
+        operand_cts.resize(operands.len(), None);
+        Ok(operand_cts)
     }
 
     fn is_opaque(&self) -> bool {
@@ -174,14 +176,14 @@ impl HigherOrder for CustomVjp {
         self.function.run_counts(own(&self.function, operands), results)
     }
 
-    /// Inside a rule of another function's this one may be applied to a tangent. It is linear there, and
-    /// stands for its program.
-    fn split(&self, known: &[bool]) -> Option<Split> {
-        self.function.split(own(&self.function, known))
+    /// Splits the plain program. Inside a rule of another function, the function may be applied to a
+    /// tangent, in which it is linear.
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+        self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
 
-    /// The user's rule gives all results.
-    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+    /// Returns `None`: the user's rule computes all results.
+    fn prune(&self, _: &Marks<Used>) -> Option<Pruned> {
         None
     }
 
@@ -190,21 +192,22 @@ impl HigherOrder for CustomVjp {
     }
 }
 
-/// Gives `f` a reverse derivative of its own: `forward` takes the arguments to the value of `f` and
-/// whatever the way back needs (the *residuals*, any tree); `backward` takes the residuals and the
-/// value's cotangent to the arguments' cotangents.
+/// Returns `f` with a user-defined reverse derivative. `forward` maps the arguments to the value of `f`
+/// and the *residuals*, any tree that the backward pass needs. `backward` maps the residuals and the
+/// cotangent of the value to the cotangents of the arguments.
 ///
-/// Such a function has no forward mode: `jvp` of it is an error. Cotangents are dense; those of
-/// integer leaves are zeros, and what `backward` gives for integer arguments is not used. All closures may
-/// capture arrays, traced ones too, but cannot be differentiated with respect to those. The rules are
-/// traced once at every call of the function, so that their mistakes show at once.
+/// The function cannot be differentiated in forward mode. Cotangents are dense. Those of integer leaves
+/// are zeros, and the cotangents that `backward` returns for integer arguments are ignored. All
+/// closures may capture arrays, including traced ones, but cannot be differentiated with respect to
+/// those. The rules are traced at every call of the function, so that errors in them are reported
+/// immediately.
 ///
-/// The function returned throws `Tree` if a rule's result has not the structure, shapes and dtypes that
-/// it must have, and whatever the closures throw.
+/// The returned function throws `Tree` if the result of a rule does not have the required structure,
+/// shapes and dtypes, and whatever the closures throw.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// // The identity, whose gradient is clipped.
+/// // The identity with a clipped gradient.
 /// let clipped = custom_vjp(
 ///     |x: &Array| x.clone(),
 ///     |x: &Array| (x.clone(), ()),
@@ -246,54 +249,55 @@ where
     Fwd: Fn(&P) -> (O, R) + Send + Sync + 'static,
     Bwd: Fn(&R, &O) -> P + Send + Sync + 'static,
 {
-    // With nothing under way that could ask for a derivative, the function is itself.
-    if !trace::is_tracing() || is_looking::<(Fwd, Bwd)>() {
+    // Outside a trace no derivative can be taken.
+    if !trace::is_tracing() || is_tracing_rule::<(Fwd, Bwd)>() {
         return f(primals);
     }
     let name = short_name::<F>();
-    let leaves = leaves_of(primals);
-    let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-    let traced = trace_function(name.clone(), avals, |leaves| f(&rebuild(primals, leaves)));
+    let call = trace_call(name.clone(), f, primals);
     let forward = Forward {
         rule: forward.clone(),
         scope: format!("custom_vjp({name}), forward rule"),
         primals: template_of(primals),
-        outputs: template_of(&traced.template),
+        outputs: template_of(&call.template),
         location,
     };
-    let found = looking::<(Fwd, Bwd), _>(|| forward.trace());
-    let residuals = template_of(&found.template.1);
+    let traced_forward = tracing_rule::<(Fwd, Bwd), _>(|| forward.trace());
+    let residuals = template_of(&traced_forward.template.1);
     let backward = Backward {
         rule: backward.clone(),
         scope: format!("custom_vjp({name}), backward rule"),
         primals: template_of(primals),
-        outputs: template_of(&traced.template),
+        outputs: template_of(&call.template),
         residuals,
         location,
     };
-    let found_backward = looking::<(Fwd, Bwd), _>(|| backward.trace());
-    let captured = Captured::of(found.captures.into_iter().chain(found_backward.captures));
-    let operands: Vec<&Array> =
-        leaves.iter().chain(&traced.captures).chain(&captured.operands).collect();
+    let traced_backward = tracing_rule::<(Fwd, Bwd), _>(|| backward.trace());
+    let rule_captures = traced_forward.captures.into_iter().chain(traced_backward.captures);
+    let captures = Captures::of(rule_captures);
+    let operands: Vec<&Array> = call.operands.iter().chain(&captures.operands).collect();
     let n_residuals = leaves_of(&backward.residuals).len();
-    let structures = [TreeDef::of(primals), TreeDef::of(&traced.template)];
+    let structures = [TreeDef::of(primals), TreeDef::of(&call.template)];
     let backward_structures =
-        [TreeDef::of(&backward.residuals), TreeDef::of(primals), TreeDef::of(&traced.template)];
+        [TreeDef::of(&backward.residuals), TreeDef::of(primals), TreeDef::of(&call.template)];
     let primitive = CustomVjp {
-        function: Call { name, program: Arc::new(traced.program) },
-        n_arguments: leaves.len(),
-        n_captured: captured.operands.len(),
+        function: Call { name, program: Arc::new(call.program) },
+        n_arguments: call.n_arguments,
+        n_captured: captures.operands.len(),
         n_residuals,
-        forward: Held::new::<Fwd>(structures, forward.flat(captured.aliases()))
-            .speaking_of(found.program.axis_names()),
-        backward: Held::new::<Bwd>(backward_structures, backward.flat(captured.aliases()))
-            .speaking_of(found_backward.program.axis_names()),
+        forward: HeldFunction::new::<Fwd>(structures, forward.flat(captures.rebinding()))
+            .with_axis_names(traced_forward.program.axis_names()),
+        backward: HeldFunction::new::<Bwd>(
+            backward_structures,
+            backward.flat(captures.rebinding()),
+        )
+        .with_axis_names(traced_backward.program.axis_names()),
     };
     let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
-    rebuild(&traced.template, outputs)
+    rebuild(&call.template, outputs)
 }
 
-/// The forward rule with what it takes to run it on flat arrays.
+/// The forward rule, which can be run on lists of arrays.
 struct Forward<P, O, F> {
     rule: Arc<F>,
     scope: String,
@@ -314,28 +318,29 @@ where
         let avals = leaves_of(&self.primals).into_iter().map(|leaf| leaf.aval().clone());
         trace_function(self.scope.clone(), avals, |leaves| {
             let (value, residuals) = (self.rule)(&rebuild(&self.primals, leaves));
-            let what = "custom_vjp: the forward rule's value";
-            expect_types(what, &self.outputs, &value, self.location);
+            let role = "custom_vjp: the forward rule's value";
+            expect_types(role, &self.outputs, &value, self.location);
             (value, residuals)
         })
     }
 
-    /// Inputs: the arguments, what the rules captured.
+    /// Returns the rule as a function of lists. Its inputs are the arguments, then the captures of both
+    /// rules.
     fn flat<R: Tree>(
         self,
-        aliases: Aliases,
+        rebinding: Rebinding,
     ) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static
     where
         F: Fn(&P) -> (O, R) + Send + Sync + 'static,
     {
         move |inputs| {
             let (primals, captured) = inputs.split_at(leaves_of(&self.primals).len());
-            aliases.with(captured, || eval_traced(&self.trace(), primals))
+            rebinding.with(captured, || eval_traced(&self.trace(), primals))
         }
     }
 }
 
-/// The backward rule with what it takes to run it on flat arrays.
+/// The backward rule, which can be run on lists of arrays.
 struct Backward<P, O, R, B> {
     rule: Arc<B>,
     scope: String,
@@ -359,21 +364,19 @@ where
         trace_function(self.scope.clone(), avals, |mut leaves| {
             let cts = rebuild(&self.outputs, leaves.split_off(residuals.len()));
             let cts = (self.rule)(&rebuild(&self.residuals, leaves), &cts);
-            let what = "custom_vjp: the backward rule's cotangent";
-            expect_types(what, &self.primals, &cts, self.location);
+            let role = "custom_vjp: the backward rule's cotangent";
+            expect_types(role, &self.primals, &cts, self.location);
             cts
         })
     }
 
-    /// Inputs: the residuals, what the rules captured, the cotangents.
-    fn flat(self, aliases: Aliases) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static {
+    /// Returns the rule as a function of lists. Its inputs are the residuals, the captures of both rules,
+    /// and the cotangents.
+    fn flat(self, rebinding: Rebinding) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static {
         move |inputs| {
             let (residuals, rest) = inputs.split_at(leaves_of(&self.residuals).len());
             let (captured, cts) = rest.split_at(rest.len() - leaves_of(&self.outputs).len());
-            aliases.with(captured, || {
-                let arguments: Vec<Array> = residuals.iter().chain(cts).cloned().collect();
-                eval_traced(&self.trace(), &arguments)
-            })
+            rebinding.with(captured, || eval_traced(&self.trace(), &[residuals, cts].concat()))
         }
     }
 }
@@ -389,11 +392,11 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
     let aval = || Aval::new(DType::F64, [2, 3]);
     let program = trace_rules([aval(), aval()], |inputs| vec![&inputs[0] * &sin(&inputs[1])]);
     struct Exemplary;
-    let forward = Held::new::<Exemplary>([], |inputs| {
+    let forward = HeldFunction::new::<Exemplary>([], |inputs| {
         let [x, y] = inputs else { unreachable!("two operands") };
         vec![x * &sin(y), x.clone(), y.clone()]
     });
-    let backward = Held::new::<Exemplary>([], |inputs| {
+    let backward = HeldFunction::new::<Exemplary>([], |inputs| {
         let [x, y, ct] = inputs else { unreachable!("two residuals and a cotangent") };
         vec![ct * &sin(y), ct * x * &cos(y)]
     });
@@ -406,6 +409,6 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         backward,
     };
     let sample = || Sample::uniform(DType::F64, [2, 3], -2.0, 2.0);
-    // It has no forward mode, which the derivative laws ask for; tests/cpu/transforms has its reverse mode.
+    // The derivative laws need forward mode. tests/cpu/transforms covers its reverse mode.
     vec![Exemplar::new(custom, [sample(), sample()]).without_derivative()]
 }

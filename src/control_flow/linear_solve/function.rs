@@ -1,28 +1,29 @@
-//! The functions that bind `linear_solve`.
+//! The functions `custom_linear_solve` and `custom_linear_solve_aux`.
 
 use super::{LinearSolve, LinearSystem};
-use crate::control_flow::closure::{Caller, Closure, avals_of, close};
-use crate::control_flow::custom::held::expect_types;
-use crate::core::{Array, RuleError, trace};
+use crate::control_flow::closure::{CallSite, Closure, close};
+use crate::control_flow::custom::held_function::expect_types;
+use crate::control_flow::derive::avals_of;
+use crate::core::{Array, Program, RuleError, trace};
 use crate::transforms::linear_transpose;
 use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A function that solves: given a linear function and a right-hand side, the argument for which the function
-/// gives it, or that and something besides.
+/// A function that solves a system. It takes a function and a right-hand side, and returns the argument
+/// for which the function has that value, or a pair of that and auxiliary values.
 pub type Solver<'a, T, O = T> = &'a dyn Fn(&dyn Fn(&T) -> T, &T) -> O;
 
-/// How the transposed system is solved, which reverse mode does.
+/// The solver of the transposed system, which reverse mode uses.
 #[derive(Clone, Copy, Default)]
 pub enum TransposeSolve<'a, T> {
-    /// Not at all: reverse mode is refused.
+    /// None: reverse mode is an error.
     #[default]
     Unknown,
-    /// The system is its own transpose, and is solved as it is.
+    /// The solver of the system itself, which is symmetric.
     Symmetric,
-    /// By this function; the linear function that it is given is the transpose.
+    /// This function. The linear function that it receives is the transpose.
     By(Solver<'a, T>),
 }
 
@@ -36,20 +37,20 @@ impl<T> std::fmt::Debug for TransposeSolve<'_, T> {
     }
 }
 
-/// The `x` with `matvec(x) = b`, which `solve` finds, by whatever means: a loop that cannot be
-/// differentiated, an iteration that stops early.
+/// Returns the `x` with `matvec(x) = b` that `solve` computes. `solve` is not differentiated, so it may
+/// be a loop of unknown length or an iteration that stops early.
 ///
-/// `matvec` is a linear function of a tree like `b`; it may capture arrays, and derivatives with respect
-/// to them and to `b` are those of the system: `solve` is not differentiated, but used again, with other
-/// right-hand sides. Reverse mode solves the transposed system as `transpose` says. That
-/// `matvec(solve(matvec, b))` is `b` is taken on trust.
+/// `matvec` is a linear function of a tree like `b`. It may capture arrays. Derivatives with respect to
+/// them and to `b` are those of the system, and are computed by `solve` with other right-hand sides.
+/// Reverse mode solves the transposed system with `transpose`. It is not checked that
+/// `matvec(solve(matvec, b))` is `b`.
 ///
 /// Throws `Tree` if `matvec` or a solver changes a type, `Op` (dtype) if a leaf of `b` is not inexact,
 /// `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the functions throw.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// // Conjugate gradients would do; a diagonal is divided by.
+/// // A diagonal system, solved by division.
 /// let d = Array::from_slice(&[2.0f32, 4.0], [2])?;
 /// let b = Array::from_slice(&[1.0f32, 1.0], [2])?;
 /// let loss = |d: &Array| {
@@ -68,13 +69,13 @@ pub fn custom_linear_solve<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     transpose: TransposeSolve<'_, T>,
 ) -> T {
-    let caller = Caller::of::<()>("custom_linear_solve", Location::caller());
+    let site = CallSite::new::<()>("custom_linear_solve", Location::caller());
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| (solve(matvec, b), ());
-    run(&caller, &matvec, b, &solve, transpose).0
+    run(&site, &matvec, b, &solve, transpose).0
 }
 
-/// As [`custom_linear_solve`], where `solve` gives something besides: how many steps it took, what is left of
-/// the error. It comes back with the solution and has no derivative.
+/// As [`custom_linear_solve`], for a `solve` that also returns auxiliary values such as the number of
+/// steps. They are returned with the solution and have no derivative.
 #[track_caller]
 pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     matvec: impl Fn(&T) -> T,
@@ -82,12 +83,12 @@ pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     transpose: TransposeSolve<'_, T>,
 ) -> (T, X) {
-    let caller = Caller::of::<()>("custom_linear_solve_aux", Location::caller());
-    run(&caller, &matvec, b, &solve, transpose)
+    let site = CallSite::new::<()>("custom_linear_solve_aux", Location::caller());
+    run(&site, &matvec, b, &solve, transpose)
 }
 
 fn run<T: Tree, X: Tree>(
-    caller: &Caller,
+    site: &CallSite,
     matvec: &dyn Fn(&T) -> T,
     b: &T,
     solve: Solver<'_, T, (T, X)>,
@@ -99,83 +100,70 @@ fn run<T: Tree, X: Tree>(
             "the right-hand side must be float or complex, got {}",
             leaf.aval()
         ));
-        trace::throw_rule(caller.name, error, &[leaf.aval().clone()], caller.location);
+        trace::throw_rule(site.name, error, &[leaf.aval().clone()], site.location);
     }
-    let system = System { caller, b, leaves: &leaves };
+    let vectors = Vectors { site, b, leaves: &leaves };
     staged(|| {
-        let forward = system.closed("matvec", |x| matvec(&x));
-        let solved = system.closed_with("solve", |b| solve(matvec, &b), |(x, _)| x);
-        let template = rebuild(&solved.template, leaves_of(&solved.template));
+        let forward = vectors.trace("matvec", |x| matvec(&x));
+        let solver = vectors.trace_aux("solve", |b| solve(matvec, &b));
+        let template = solver.template;
+        let solver = TracedProgram { program: Arc::new(solver.program), captures: solver.captures };
         let vecmat = |ct: &T| linear_transpose(matvec, ct, ct);
-        let back = match transpose {
+        let transposed = match transpose {
             TransposeSolve::Unknown => None,
-            TransposeSolve::Symmetric => Some((forward.again(), solved.again())),
-            TransposeSolve::By(by) => Some((
-                system.closed("vecmat", |ct| vecmat(&ct)).part(),
-                system.closed("transpose_solve", |ct| by(&vecmat, &ct)).part(),
+            TransposeSolve::Symmetric => Some((forward.clone(), solver.clone())),
+            TransposeSolve::By(transpose_solve) => Some((
+                vectors.trace("vecmat", |ct| vecmat(&ct)),
+                vectors.trace("transpose_solve", |ct| transpose_solve(&vecmat, &ct)),
             )),
         };
-        let (forward, solved) = (forward.part(), solved.part());
-        let mut operands = [forward.captures, solved.captures].concat();
-        let side = |matvec, solve| LinearSystem { matvec, solve };
-        let transposed = back.map(|(vecmat, solve)| {
-            operands.extend(vecmat.captures);
+        let mut operands = Vec::new();
+        let mut system = |matvec: TracedProgram, solve: TracedProgram| {
+            operands.extend(matvec.captures);
             operands.extend(solve.captures);
-            side(vecmat.program, solve.program)
-        });
-        let primitive = LinearSolve { forward: side(forward.program, solved.program), transposed };
+            LinearSystem { matvec: matvec.program, solve: solve.program }
+        };
+        let forward = system(forward, solver);
+        let transposed = transposed.map(|(vecmat, solve)| system(vecmat, solve));
         operands.extend(leaves.iter().cloned());
+        let primitive = LinearSolve { forward, transposed };
         let operands: Vec<&Array> = operands.iter().collect();
-        let outputs = trace::at_location(caller.location, || trace::bind(primitive, &operands));
+        let outputs = trace::at_location(site.location, || trace::bind(primitive, &operands));
         rebuild(&template, outputs)
     })
 }
 
-/// The system as the user wrote it.
-struct System<'a, T> {
-    caller: &'a Caller,
+/// A program and the arrays it captures.
+#[derive(Clone)]
+struct TracedProgram {
+    program: Arc<Program>,
+    captures: Vec<Array>,
+}
+
+/// The vectors of the system, which have the structure and types of `b`.
+struct Vectors<'a, T> {
+    site: &'a CallSite,
     b: &'a T,
     leaves: &'a [Array],
 }
 
-/// A function's program and what it captured.
-#[derive(Clone)]
-struct Part {
-    program: Arc<crate::core::Program>,
-    captures: Vec<Array>,
-}
-
-impl<O> Closure<O> {
-    fn part(self) -> Part {
-        Part { program: Arc::new(self.program), captures: self.captures }
+impl<T: Tree> Vectors<'_, T> {
+    /// Traces a function from a vector to a vector.
+    fn trace(&self, name: &str, f: impl Fn(T) -> T) -> TracedProgram {
+        let closure = self.trace_aux(name, |x| (f(x), ()));
+        TracedProgram { program: Arc::new(closure.program), captures: closure.captures }
     }
 
-    fn again(&self) -> Part {
-        Part { program: Arc::new(self.program.clone()), captures: self.captures.clone() }
-    }
-}
-
-impl<T: Tree> System<'_, T> {
-    /// Traces a function from a vector to one.
-    fn closed(&self, name: &str, f: impl Fn(T) -> T) -> Closure<T> {
-        self.closed_with(name, f, |x| x)
-    }
-
-    /// The same where the vector is part of what the function gives.
-    fn closed_with<O: Tree>(
-        &self,
-        name: &str,
-        f: impl Fn(T) -> O,
-        vector: impl Fn(&O) -> &T,
-    ) -> Closure<O> {
-        let scope = format!("{}({name})", self.caller.name);
+    /// Traces a function from a vector to a vector and auxiliary values.
+    fn trace_aux<X: Tree>(&self, name: &str, f: impl Fn(T) -> (T, X)) -> Closure<(T, X)> {
+        let scope = format!("{}({name})", self.site.name);
         close(scope, avals_of(self.leaves), |leaves| {
-            let found = f(rebuild(self.b, leaves));
-            if let Some(location) = self.caller.location {
-                let what = format!("{}: what `{name}` gives", self.caller.name);
-                expect_types(&what, self.b, vector(&found), location);
+            let result = f(rebuild(self.b, leaves));
+            if let Some(location) = self.site.location {
+                let role = format!("{}: what `{name}` gives", self.site.name);
+                expect_types(&role, self.b, &result.0, location);
             }
-            found
+            result
         })
     }
 }

@@ -1,5 +1,5 @@
-//! `linear_solve`: the solution of a linear system that a user's function finds, differentiated by the
-//! system and not through the function.
+//! `linear_solve`: the solution of a linear system by a user-defined function. Its derivative is that of
+//! the system; the function itself is not differentiated.
 
 mod exemplars;
 mod function;
@@ -8,39 +8,39 @@ pub(super) use exemplars::exemplars;
 pub use function::{Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux};
 
 use super::call::expect_operands;
-use super::masked::batch_of;
+use super::derive::{batch_front, mapped_of};
 use crate::core::varying::joint;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, LowerCtx,
-    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
-    Varying, bind,
+    Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, Known, LowerCtx,
+    Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd,
+    Tangent, Used, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::neg;
-use crate::primitives::rules::{add_tangents, batch_at, dense, move_axis};
+use crate::primitives::rules::{batch_at_front, move_axis};
 use crate::stablehlo::Value;
 use crate::transforms::jvp::jvp_program;
 use crate::{ensure, ensure_shape};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A linear map and a program that solves systems with it. Both take what they captured, then a vector.
+/// A linear map and a program that solves systems with it. Both take their captures, then a vector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LinearSystem {
-    /// From a vector to its image.
+    /// Maps a vector to its image.
     pub matvec: Arc<Program>,
-    /// From a right-hand side to the vector whose image it is, and auxiliary results.
+    /// Maps a right-hand side to the vector whose image it is, and auxiliary results.
     pub solve: Arc<Program>,
 }
 
-/// Solves a linear system by a program, and knows the system.
+/// Solves a linear system by a program.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | what the programs captured, in their order; then the right-hand side, `b` |
-/// | results    | `x`, of `b`'s types, with `matvec(x) = b`; then auxiliary results of the program that solves |
-/// | lowering   | a call of that program as a private function |
-/// | derivative | `solve(db − dmatvec(x))`; transposed, the other side solves. Auxiliary results have none |
+/// | operands   | the captures of the programs in their order; then the right-hand side, `b` |
+/// | results    | `x`, of the types of `b`, with `matvec(x) = b`; then auxiliary results of the program `solve` |
+/// | lowering   | a call of `solve` as a private function |
+/// | derivative | `solve(db − dmatvec(x))`; the transpose solves the transposed system. Auxiliary results have none |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct LinearSolve {
     /// The system.
@@ -51,39 +51,70 @@ pub struct LinearSolve {
     pub transposed: Option<LinearSystem>,
 }
 
-/// The operands of a [`LinearSolve`], apart.
-struct Parts<'a, T> {
-    /// What `matvec` and `solve` captured, of each side.
+/// The operands of a [`LinearSolve`] in groups.
+struct OperandGroups<'a, T> {
+    /// The captures of each program.
     captured: Vec<&'a [T]>,
+    /// The right-hand side.
     b: &'a [T],
 }
 
 impl LinearSolve {
-    /// How many leaves a vector has.
+    /// Returns the number of leaves of a vector.
     fn n(&self) -> usize {
         self.forward.matvec.outputs().len()
     }
 
-    fn each(&self) -> impl Iterator<Item = &Arc<Program>> {
-        let sides = std::iter::once(&self.forward).chain(&self.transposed);
-        sides.flat_map(|side| [&side.matvec, &side.solve])
+    fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
+        let systems = std::iter::once(&self.forward).chain(&self.transposed);
+        systems.flat_map(|system| [&system.matvec, &system.solve])
     }
 
-    fn parts<'a, T>(&self, operands: &'a [T]) -> Parts<'a, T> {
+    /// Creates the primitive from its programs, of which there are two or four.
+    fn from_programs(programs: Vec<Arc<Program>>) -> Option<LinearSolve> {
+        let mut programs = programs.into_iter();
+        let forward = LinearSystem { matvec: programs.next()?, solve: programs.next()? };
+        let transposed = programs.next().zip(programs.next());
+        let transposed = transposed.map(|(matvec, solve)| LinearSystem { matvec, solve });
+        Some(LinearSolve { forward, transposed })
+    }
+
+    fn groups<'a, T>(&self, operands: &'a [T]) -> OperandGroups<'a, T> {
         let n = self.n();
         let mut rest = operands;
-        let captured = self.each().map(|program| {
+        let mut captured = Vec::new();
+        for program in self.programs() {
             let (own, others) = rest.split_at(program.inputs().len() - n);
+            captured.push(own);
             rest = others;
-            own
-        });
-        Parts { captured: captured.collect(), b: rest }
+        }
+        OperandGroups { captured, b: rest }
     }
 
-    /// The operands of the program that solves.
-    fn solver<T: Clone>(&self, operands: &[T]) -> Vec<T> {
-        let parts = self.parts(operands);
-        [parts.captured[1], parts.b].concat()
+    /// Selects the operands of the program `solve`.
+    fn solver_inputs<T: Clone>(&self, operands: &[T]) -> Vec<T> {
+        let groups = self.groups(operands);
+        [groups.captured[1], groups.b].concat()
+    }
+
+    /// Returns `db − dmatvec(x)`.
+    fn residual_tangents(
+        &self,
+        x: &[Array],
+        primals: &OperandGroups<'_, Array>,
+        tangents: &OperandGroups<'_, Tangent>,
+    ) -> Vec<Tangent> {
+        if tangents.captured[0].iter().all(Tangent::is_zero) {
+            return tangents.b.to_vec();
+        }
+        let dx: Vec<Tangent> = x.iter().map(Tangent::zero_like).collect();
+        let (_, dmatvec) = jvp_program(
+            &self.forward.matvec,
+            &[primals.captured[0], x].concat(),
+            &[tangents.captured[0], &dx[..]].concat(),
+        );
+        let pairs = tangents.b.iter().zip(&dmatvec);
+        pairs.map(|(db, dmatvec)| db.add(&dmatvec.map(db.aval(), neg))).collect()
     }
 }
 
@@ -94,20 +125,20 @@ impl Primitive for LinearSolve {
 
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let n = self.n();
-        let wanted: usize = self.each().map(|program| program.inputs().len() - n).sum();
+        let n_captured: usize = self.programs().map(|program| program.inputs().len() - n).sum();
         ensure!(
-            operands.len() == wanted + n,
-            "takes {wanted} captured operands and {n} of the right-hand side, got {}",
+            operands.len() == n_captured + n,
+            "takes {n_captured} captured operands and {n} of the right-hand side, got {}",
             operands.len()
         );
-        let parts = self.parts(operands);
-        for (program, captured) in self.each().zip(&parts.captured) {
-            let taken = [*captured, parts.b].concat();
-            let given = expect_operands("linear_solve", program, &taken)?;
-            for (at, (given, b)) in given.iter().zip(parts.b).enumerate() {
+        let groups = self.groups(operands);
+        for (program, captured) in self.programs().zip(&groups.captured) {
+            let outputs =
+                expect_operands("linear_solve", program, &[*captured, groups.b].concat())?;
+            for (index, (output, b)) in outputs.iter().zip(groups.b).enumerate() {
                 ensure_shape!(
-                    given.same_type(b),
-                    "a program of the system gives {given} at {at}, the right-hand side is {b}"
+                    output.same_type(b),
+                    "a program of the system gives {output} at {index}, the right-hand side is {b}"
                 );
             }
         }
@@ -117,31 +148,17 @@ impl Primitive for LinearSolve {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let n = self.n();
         let outputs = bind(self.clone(), &primals.iter().collect::<Vec<_>>());
-        let (given, varied) = (self.parts(primals), self.parts(tangents));
-        let mut right: Vec<Tangent> = varied.b.to_vec();
-        if varied.captured[0].iter().any(|tangent| !tangent.is_zero()) {
-            let x = &outputs[..n];
-            let still: Vec<Tangent> = x.iter().map(Tangent::zero_like).collect();
-            let (_, moved) = jvp_program(
-                &self.forward.matvec,
-                &[given.captured[0], x].concat(),
-                &[varied.captured[0], &still[..]].concat(),
-            );
-            right = right
-                .iter()
-                .zip(&moved)
-                .map(|(db, moved)| add_tangents(db, &moved.map(db.aval(), neg)))
-                .collect();
-        }
-        let mut dx: Vec<Tangent> = outputs.iter().map(Tangent::zero_like).collect();
-        if right.iter().any(|tangent| !tangent.is_zero()) {
-            let right: Vec<Array> = right.iter().map(dense).collect();
+        let residuals =
+            self.residual_tangents(&outputs[..n], &self.groups(primals), &self.groups(tangents));
+        let mut output_tangents: Vec<Tangent> = outputs.iter().map(Tangent::zero_like).collect();
+        if residuals.iter().any(|tangent| !tangent.is_zero()) {
+            let residuals: Vec<Array> = residuals.iter().map(Tangent::to_dense).collect();
             let captured = &primals[..primals.len() - n];
-            let solved = bind(self.clone(), &captured.iter().chain(&right).collect::<Vec<_>>());
-            let found = solved.into_iter().take(n).map(Tangent::Dense);
-            dx.splice(..n, found);
+            let operands: Vec<&Array> = captured.iter().chain(&residuals).collect();
+            let dx = bind(self.clone(), &operands).into_iter().take(n).map(Tangent::Dense);
+            output_tangents.splice(..n, dx);
         }
-        Ok((outputs, dx))
+        Ok((outputs, output_tangents))
     }
 
     fn batch(
@@ -151,25 +168,22 @@ impl Primitive for LinearSolve {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let n = self.n();
-        let (captured, b) = operands.split_at(operands.len() - n);
-        // Every vector is mapped, so that all programs agree on which are.
-        let mut placed: Vec<Array> = captured
-            .iter()
-            .zip(axes)
-            .map(|(x, &at)| at.map_or(x.clone(), |at| move_axis(x, at, 0)))
-            .collect();
-        let b_axes = &axes[captured.len()..];
-        placed.extend(b.iter().zip(b_axes).map(|(x, &at)| batch_at(x, at, 0, axis)));
-        let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
-        let marks = self.parts(&mapped).captured;
-        let mut programs = self.each().zip(marks).map(|(program, captured)| {
-            let mapped = [captured, &vec![true; n]].concat();
-            batch_of(program, &mapped, &vec![true; program.outputs().len()], axis).program
-        });
-        let mut side = || Some(LinearSystem { matvec: programs.next()?, solve: programs.next()? });
-        let batched =
-            LinearSolve { forward: side().expect("there is a forward side"), transposed: side() };
-        let outputs = bind(batched, &placed.iter().collect::<Vec<_>>());
+        let n_captured = operands.len() - n;
+        let mut moved = Vec::with_capacity(operands.len());
+        for (x, &position) in operands[..n_captured].iter().zip(axes) {
+            moved.push(position.map_or(x.clone(), |position| move_axis(x, position, 0)));
+        }
+        // Every vector is batched, so that the programs agree on which values are.
+        moved.extend(batch_at_front(&operands[n_captured..], &axes[n_captured..], axis));
+        let captured = self.groups(axes).captured;
+        let mut programs = Vec::new();
+        for (program, captured) in self.programs().zip(captured) {
+            let mapped = mapped_of(captured).concat(&Marks::all(n));
+            let required = Marks::all(program.outputs().len());
+            programs.push(batch_front(program, &mapped, &required, axis).program);
+        }
+        let batched = LinearSolve::from_programs(programs).expect("there is a forward system");
+        let outputs = bind(batched, &moved.iter().collect::<Vec<_>>());
         let axes = vec![Some(0); outputs.len()];
         Ok(Batched { outputs, axes })
     }
@@ -180,11 +194,11 @@ impl Primitive for LinearSolve {
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        ctx.call(&self.forward.solve, "linear_solve", &self.solver(operands))
+        ctx.call(&self.forward.solve, "linear_solve", &self.solver_inputs(operands))
     }
 
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        // The operands of the other programs are there, if only for derivatives.
+        // Operands of the other programs exist too, although only derivatives use them.
         passes::cost(&self.forward.solve) + Cost::movement(operands, results)
     }
 
@@ -201,22 +215,24 @@ impl Primitive for LinearSolve {
             .help("give `TransposeSolve::By` a function, or say `TransposeSolve::Symmetric`"));
         };
         let (captured, b) = operands.split_at(operands.len() - n);
-        let known: Option<Vec<Array>> = captured.iter().map(|x| x.known().cloned()).collect();
-        let known = known.ok_or_else(|| RuleError::not_linear(self.name()))?;
+        let captured: Option<Vec<Array>> = captured.iter().map(|x| x.known().cloned()).collect();
+        let captured = captured.ok_or_else(|| RuleError::not_linear(self.name()))?;
         if cts[n..].iter().any(|ct| !ct.is_zero()) {
             return Err(RuleError::unsupported("auxiliary results have no derivative"));
         }
-        let other =
+        let solve_transposed =
             LinearSolve { forward: transposed.clone(), transposed: Some(self.forward.clone()) };
         let n_forward =
             self.forward.matvec.inputs().len() + self.forward.solve.inputs().len() - 2 * n;
-        let (of_forward, of_transposed) = known.split_at(n_forward);
-        let cts: Vec<Array> = cts[..n].iter().map(dense).collect();
-        let arguments = of_transposed.iter().chain(of_forward).chain(&cts);
-        let solved = bind(other, &arguments.collect::<Vec<_>>());
-        let of_b = b.iter().zip(solved);
-        let of_b = of_b.map(|(b, ct)| b.is_linear().then_some(Tangent::Dense(ct)));
-        Ok(vec![None; captured.len()].into_iter().chain(of_b).collect())
+        let (forward_captures, transposed_captures) = captured.split_at(n_forward);
+        let cts: Vec<Array> = cts[..n].iter().map(Tangent::to_dense).collect();
+        let arguments = transposed_captures.iter().chain(forward_captures).chain(&cts);
+        let solved = bind(solve_transposed, &arguments.collect::<Vec<_>>());
+        let mut operand_cts = vec![None; captured.len()];
+        for (b, ct) in b.iter().zip(solved) {
+            operand_cts.push(b.is_linear().then_some(Tangent::Dense(ct)));
+        }
+        Ok(operand_cts)
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -237,33 +253,33 @@ impl Spmd for LinearSolve {
 impl HigherOrder for LinearSolve {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
         let names = ["matvec", "solve", "vecmat", "transpose_solve"];
-        names.into_iter().zip(self.each().map(|program| &**program)).collect()
+        names.into_iter().zip(LinearSolve::programs(self).map(|program| &**program)).collect()
     }
 
-    /// The other programs are there for derivatives.
+    /// Only `solve` runs. The other programs are used by derivatives.
     fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
         vec![RunCount::Never, RunCount::Times(1), RunCount::Never, RunCount::Never]
     }
 
-    /// All of `b` is needed for any of `x`.
-    fn split(&self, _: &[bool]) -> Option<Split> {
+    /// Returns `None`: every part of `x` depends on all of `b`.
+    fn split(&self, _: &Marks<Known>) -> Option<Split> {
         None
     }
 
-    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+    /// Returns `None`: all results are computed together.
+    fn prune(&self, _: &Marks<Used>) -> Option<Pruned> {
         None
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        Ok(passes::eval(&self.forward.solve, &self.solver(operands)))
+        Ok(passes::eval(&self.forward.solve, &self.solver_inputs(operands)))
     }
 }
 
 pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
     let n = programs.len();
     ensure!(n == 2 || n == 4, "linear_solve holds two or four programs, got {n}");
-    let mut programs = programs.into_iter().map(Arc::new);
-    let mut side = || Some(LinearSystem { matvec: programs.next()?, solve: programs.next()? });
-    let forward = side().expect("there are at least two programs");
-    Ok(Arc::new(LinearSolve { forward, transposed: side() }))
+    let programs = programs.into_iter().map(Arc::new).collect();
+    let solve = LinearSolve::from_programs(programs).expect("there are at least two programs");
+    Ok(Arc::new(solve))
 }

@@ -1,7 +1,8 @@
 //! The function `reduce`.
 
 use super::Reduce;
-use crate::control_flow::closure::{Caller, avals_of, throw_tree};
+use crate::control_flow::closure::{CallSite, throw_tree};
+use crate::control_flow::derive::avals_of;
 use crate::core::{Array, Aval, OpErrorKind, Program, RuleError, Shape, trace};
 use crate::primitives::{
     Add, And, Max, Min, Mul, Or, Xor, broadcast_to, convert_to, reduce_and, reduce_max, reduce_min,
@@ -9,37 +10,39 @@ use crate::primitives::{
 };
 use crate::transforms::staging::{staged, trace_function};
 use crate::tree::{Arg, Tree, TreeDef, expect_alike, leaves_of, rebuild};
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Combines all elements of `operands` along `axes` (negative ones count from the back), which disappear.
+/// Reduces `operands` along `axes` with the function `f`. Negative axes count from the back.
 ///
-/// `operands` is an array or a tree of several that go together, of one shape; `init` is the same tree of
-/// scalars. `f` is given two such trees of scalars and gives one. It must be associative, in no order that
-/// can be relied on, and combining with `init` must change nothing: how often that is done is not told.
-/// It may use numbers but not capture arrays.
+/// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is the
+/// same tree of scalars. `f` combines two such trees of scalars into one. It must be associative. The
+/// order of evaluation is unspecified. `init` must be a neutral element of `f`, because it may be
+/// combined any number of times. `f` may use numbers but not capture arrays.
 ///
-/// Where `f` is one operation with a reduction of its own (`a + b`, `a * b`, `maximum`, `minimum`, `&`, `|`,
-/// `^`), that reduction is taken, which is the same and has the better derivative. Others are
-/// differentiated by combining neighbours until one element is left, in both directions, and keep on the
-/// way back what each of these steps needs.
+/// If `f` is a single operation that has a reduction primitive (`a + b`, `a * b`, `maximum`,
+/// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other functions
+/// are differentiated, in forward and reverse mode, by combining neighbours until one element is left.
+/// Reverse mode stores the residuals of each of these steps.
 ///
-/// Throws `Tree`, naming the leaf, if `init` or what `f` gives do not fit the operands; `Op` if shapes
-/// differ, an axis is out of range or `f` captures an array; and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op` if
+/// shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// // The element of largest absolute value, with its place.
+/// // The element of largest absolute value and its index.
 /// let farthest = |x: Array| {
-///     let places = iota(DType::I32, 8);
-///     let better = |(a, i): (Array, Array), (b, j): (Array, Array)| {
+///     let indices = iota(DType::I32, 8);
+///     let larger = |(a, i): (Array, Array), (b, j): (Array, Array)| {
 ///         let first = ge(abs(&a), abs(&b));
 ///         (select(&first, &a, &b), select(&first, &i, &j))
 ///     };
-///     reduce((x, places), (scalar(0.0), scalar(-1)), better, &[0])
+///     reduce((x, indices), (scalar(0.0), scalar(-1)), larger, &[0])
 /// };
-/// let (value, place) = eval_shape(farthest, Aval::new(DType::F32, [8]))?;
-/// assert_eq!((value.aval().to_string(), place.aval().to_string()), ("f32[]".into(), "i32[]".into()));
+/// let (value, index) = eval_shape(farthest, Aval::new(DType::F32, [8]))?;
+/// assert_eq!(value.aval().to_string(), "f32[]");
+/// assert_eq!(index.aval().to_string(), "i32[]");
 /// # Ok::<(), Error>(())
 /// ```
 #[track_caller]
@@ -49,80 +52,82 @@ pub fn reduce<T: Tree, F: Fn(T, T) -> T>(
     f: F,
     axes: &[isize],
 ) -> T {
-    let caller = Caller::of::<F>("reduce", Location::caller());
+    let site = CallSite::new::<F>("reduce", Location::caller());
     let (operands, init) = (operands.tree(), init.tree());
-    let location = caller.location;
-    if let Some(place) = location {
-        expect_alike(operands, init, place);
+    let location = site.location;
+    if let Some(location) = location {
+        expect_alike(operands, init, location);
     }
     let leaves = leaves_of(operands);
     let Some(first) = leaves.first() else {
         let message = "there is nothing to reduce: the tree has no leaves".into();
-        trace::throw_op(OpErrorKind::Value, caller.name, message, location);
+        trace::throw_op(OpErrorKind::Value, site.name, message, location);
     };
-    let over = trace::at_location(location, || resolve_axes("reduce", first, axes));
+    let axes = trace::at_location(location, || resolve_axes("reduce", first, axes));
     staged(|| {
         trace::at_location(location, || {
-            let inits = begun(&caller, operands, &leaves, &leaves_of(init));
-            let scalars: Vec<Aval> =
-                leaves.iter().map(|x| Aval::new(x.dtype(), Shape::scalar())).collect();
-            let combine = combination(&caller, operands, &scalars, &f);
-            if let Some(known) = known(&combine, &leaves, &inits, &over) {
-                return rebuild(operands, vec![known]);
+            let paths = TreeDef::of(operands);
+            let inits = converted_inits(&site, paths.paths(), &leaves, &leaves_of(init));
+            let combine = trace_combine(&site, operands, &leaves, &f);
+            if let Some(result) = reduce_by_primitive(&combine, &leaves, &inits, &axes) {
+                return rebuild(operands, vec![result]);
             }
-            let primitive = Reduce { axes: over, combine: Arc::new(combine) };
+            let primitive = Reduce { axes, combine: Arc::new(combine) };
             let arrays: Vec<&Array> = leaves.iter().chain(&inits).collect();
             rebuild(operands, trace::bind(primitive, &arrays))
         })
     })
 }
 
-/// What each operand begins with, in its dtype.
-fn begun<T: Tree>(caller: &Caller, operands: &T, leaves: &[Array], inits: &[Array]) -> Vec<Array> {
-    let structure = TreeDef::of(operands);
-    let pairs = leaves.iter().zip(inits).zip(structure.paths());
-    pairs
-        .map(|((x, init), path)| {
-            let fits = init.dtype() == x.dtype() || init.aval().weak;
-            if init.rank() != 0 || !fits {
-                let message = format!(
-                    "{}: {} begins with {}: it must be a scalar of that dtype",
-                    caller.name,
-                    x.aval(),
-                    init.aval()
-                );
-                throw_tree(path, message, None, caller.location);
-            }
-            convert_to(init, x.dtype(), init.aval().weak)
-        })
-        .collect()
+/// Converts the initial value of each operand to its dtype.
+fn converted_inits(
+    site: &CallSite,
+    paths: &[String],
+    leaves: &[Array],
+    inits: &[Array],
+) -> Vec<Array> {
+    let mut converted = Vec::with_capacity(inits.len());
+    for ((x, init), path) in leaves.iter().zip(inits).zip(paths) {
+        let is_convertible = init.dtype() == x.dtype() || init.aval().weak;
+        if init.rank() != 0 || !is_convertible {
+            let message = format!(
+                "{}: {} begins with {}: it must be a scalar of that dtype",
+                site.name,
+                x.aval(),
+                init.aval()
+            );
+            throw_tree(path, message, None, site.location);
+        }
+        converted.push(convert_to(init, x.dtype(), init.aval().weak));
+    }
+    converted
 }
 
-/// `f` as a program of scalars.
-fn combination<T: Tree>(
-    caller: &Caller,
+/// Traces `f` on scalars of the dtypes of `leaves`.
+fn trace_combine<T: Tree>(
+    site: &CallSite,
     operands: &T,
-    scalars: &[Aval],
+    leaves: &[Array],
     f: &dyn Fn(T, T) -> T,
 ) -> Program {
-    let n = scalars.len();
-    let inputs = scalars.iter().chain(scalars).cloned();
-    let traced = trace_function(caller.scope.clone(), inputs, |mut inputs| {
-        let right = inputs.split_off(n);
-        let given = f(rebuild(operands, inputs), rebuild(operands, right));
-        if let Some(place) = caller.location {
-            expect_alike(operands, &given, place);
+    let scalars: Vec<Aval> = leaves.iter().map(|x| Aval::new(x.dtype(), Shape::scalar())).collect();
+    let inputs = scalars.iter().chain(&scalars).cloned();
+    let traced = trace_function(site.scope.clone(), inputs, |mut inputs| {
+        let right = inputs.split_off(scalars.len());
+        let result = f(rebuild(operands, inputs), rebuild(operands, right));
+        if let Some(location) = site.location {
+            expect_alike(operands, &result, location);
         }
-        let paired = TreeDef::of(operands);
-        let found = avals_of(&leaves_of(&given));
-        for ((found, scalar), path) in found.iter().zip(scalars).zip(paired.paths()) {
-            if !found.same_type(scalar) {
+        let structure = TreeDef::of(operands);
+        let results = avals_of(&leaves_of(&result));
+        for ((aval, scalar), path) in results.iter().zip(&scalars).zip(structure.paths()) {
+            if !aval.same_type(scalar) {
                 let message =
-                    format!("{}: the function takes {scalar} here and gives {found}", caller.name);
-                throw_tree(path, message, None, caller.location);
+                    format!("{}: the function takes {scalar} here and gives {aval}", site.name);
+                throw_tree(path, message, None, site.location);
             }
         }
-        given
+        result
     });
     if let Some(captured) = traced.captures.first() {
         let error = RuleError::unsupported(format!(
@@ -130,34 +135,42 @@ fn combination<T: Tree>(
             captured.aval()
         ))
         .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");
-        let avals: Vec<Aval> = traced.captures.iter().map(|x| x.aval().clone()).collect();
-        trace::throw_rule(caller.name, error, &avals, caller.location);
+        let avals = avals_of(&traced.captures);
+        trace::throw_rule(site.name, error, &avals, site.location);
     }
     traced.program
 }
 
-/// The reduction that there is for a program of one operation.
-fn known(combine: &Program, arrays: &[Array], inits: &[Array], axes: &[usize]) -> Option<Array> {
+type Reduction = fn(&Array, &[isize]) -> Array;
+
+/// Returns the reduction that combines elements with the primitive of this type.
+fn reduction_of(primitive: TypeId) -> Option<Reduction> {
+    let reductions: [(TypeId, Reduction); 7] = [
+        (TypeId::of::<Add>(), reduce_sum),
+        (TypeId::of::<Mul>(), reduce_prod),
+        (TypeId::of::<Max>(), reduce_max),
+        (TypeId::of::<Min>(), reduce_min),
+        (TypeId::of::<And>(), reduce_and),
+        (TypeId::of::<Or>(), reduce_or),
+        (TypeId::of::<Xor>(), reduce_xor),
+    ];
+    reductions.into_iter().find(|(id, _)| *id == primitive).map(|(_, reduction)| reduction)
+}
+
+/// Reduces one operand with a reduction primitive, if `combine` is a single operation that has one.
+fn reduce_by_primitive(
+    combine: &Program,
+    arrays: &[Array],
+    inits: &[Array],
+    axes: &[usize],
+) -> Option<Array> {
     let ([x], [init], [eqn]) = (arrays, inits, combine.eqns()) else { return None };
-    let of_both = match *eqn.operands {
-        [a, b] => a != b && [a, b].iter().all(|var| combine.inputs().contains(var)),
-        _ => false,
-    };
-    if !of_both || *eqn.results != *combine.outputs() {
+    let [a, b] = *eqn.operands else { return None };
+    let takes_both = a != b && [a, b].iter().all(|var| combine.inputs().contains(var));
+    if !takes_both || *eqn.results != *combine.outputs() {
         return None;
     }
-    let primitive = (*eqn.primitive).as_any();
-    type Reduction = fn(&Array, &[isize]) -> Array;
-    let reductions: [(bool, Reduction); 7] = [
-        (primitive.is::<Add>(), reduce_sum),
-        (primitive.is::<Mul>(), reduce_prod),
-        (primitive.is::<Max>(), reduce_max),
-        (primitive.is::<Min>(), reduce_min),
-        (primitive.is::<And>(), reduce_and),
-        (primitive.is::<Or>(), reduce_or),
-        (primitive.is::<Xor>(), reduce_xor),
-    ];
-    let (_, reduction) = reductions.into_iter().find(|(is, _)| *is)?;
+    let reduction = reduction_of((*eqn.primitive).as_any().type_id())?;
     let axes: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
     let reduced = reduction(x, &axes);
     let init = broadcast_to(init, reduced.shape());

@@ -1,55 +1,54 @@
-//! `reduce`: a reduction by any associative function.
+//! `reduce`: a reduction by an arbitrary associative function.
 
 mod function;
 mod halving;
 
 pub use function::reduce;
 
+use super::derive::avals_of;
+use super::parse;
 use crate::core::varying::joint;
 use crate::core::{
     Access, Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, JvpResult,
-    LowerCtx, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Sample, Shape, Split,
-    Spmd, Tangent, Varying, bind,
+    Known, LowerCtx, Marks, Primitive, Program, Pruned, RuleResult, RunCount, Sample, Shape, Split,
+    Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
 use crate::stablehlo::{TensorType, Value, i64_array};
-use crate::transforms::batch::batch_program;
+use crate::transforms::batch::{batch_program, without_batch_axis};
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Combines all elements along axes by a program, several arrays going together.
+/// Reduces several arrays together along axes, by a program that combines two elements.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | `n` arrays `any[…]` of one shape, then `n` scalars of their dtypes to begin with |
-/// | results    | `n` arrays, without the axes |
+/// | operands   | `n` arrays `any[…]` of one shape, then `n` initial scalars of their dtypes |
+/// | results    | `n` arrays without the reduced axes |
 /// | lowering   | [`stablehlo.reduce`](https://openxla.org/stablehlo/spec#reduce) |
 /// | derivative | that of combining neighbours until one element is left |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Reduce {
-    /// The axes that go, increasing.
+    /// The reduced axes, in increasing order.
     pub axes: Vec<usize>,
-    /// From `n` scalars and `n` more to `n`: associative, and the scalars to begin with change nothing.
+    /// Combines `n` scalars and `n` scalars into `n`. It must be associative, and the initial scalars
+    /// must be its neutral element.
     #[serde(skip)]
     pub combine: Arc<Program>,
 }
 
 impl Reduce {
-    /// The same work as a program of ordinary operations.
+    /// Returns the reduction as a program of ordinary operations.
     fn halving(&self, operands: &[Aval]) -> Program {
         trace_rules(operands.iter().cloned(), |operands| {
             let (arrays, inits) = operands.split_at(operands.len() / 2);
-            halving::reduced(&self.combine, arrays, inits, &self.axes)
+            halving::reduce_by_halving(&self.combine, arrays, inits, &self.axes)
         })
     }
-}
-
-fn avals(arrays: &[Array]) -> Vec<Aval> {
-    arrays.iter().map(|x| x.aval().clone()).collect()
 }
 
 impl Primitive for Reduce {
@@ -78,19 +77,25 @@ impl Primitive for Reduce {
         );
         let (inputs, outputs) = (self.combine.avals_in(), self.combine.avals_out());
         let mut results = Vec::new();
-        for (at, (x, init)) in arrays.iter().zip(inits).enumerate() {
+        for (index, (x, init)) in arrays.iter().zip(inits).enumerate() {
             ensure_shape!(
                 x.shape == *shape,
-                "operand {at} is {x}, the first has the shape {shape}"
+                "operand {index} is {x}, the first has the shape {shape}"
             );
             let scalar = Aval::new(x.dtype, Shape::scalar());
-            ensure_shape!(init.same_type(&scalar), "operand {at} begins with {init}, not {scalar}");
-            for (what, found) in
-                [("takes", &inputs[at]), ("takes", &inputs[n + at]), ("gives", &outputs[at])]
-            {
+            ensure_shape!(
+                init.same_type(&scalar),
+                "operand {index} begins with {init}, not {scalar}"
+            );
+            let programs = [
+                ("takes", &inputs[index]),
+                ("takes", &inputs[n + index]),
+                ("gives", &outputs[index]),
+            ];
+            for (verb, aval) in programs {
                 ensure_shape!(
-                    found.same_type(&scalar),
-                    "the program {what} {found} for operand {at}, which is {x}"
+                    aval.same_type(&scalar),
+                    "the program {verb} {aval} for operand {index}, which is {x}"
                 );
             }
             let weak = x.weak && init.weak;
@@ -100,7 +105,7 @@ impl Primitive for Reduce {
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        Ok(jvp_program(&self.halving(&avals(primals)), primals, tangents))
+        Ok(jvp_program(&self.halving(&avals_of(primals)), primals, tangents))
     }
 
     fn batch(
@@ -110,24 +115,18 @@ impl Primitive for Reduce {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let n = operands.len() / 2;
-        // A program that speaks of the axis cannot stay as it is either.
+        // A program that refers to the batch axis by name cannot be reused either.
         if axes[n..].iter().any(Option::is_some) || axis.is_among(self.combine.axis_names()) {
-            let logical: Vec<Aval> = operands
-                .iter()
-                .zip(axes)
-                .map(|(x, &at)| match at {
-                    Some(at) => x.aval().with_shape(x.shape().remove(at)),
-                    None => x.aval().clone(),
-                })
-                .collect();
-            let (outputs, axes) = batch_program(&self.halving(&logical), operands, axes, axis);
+            let avals: Vec<Aval> =
+                operands.iter().zip(axes).map(|(x, &axis)| without_batch_axis(x, axis)).collect();
+            let (outputs, axes) = batch_program(&self.halving(&avals), operands, axes, axis);
             return Ok(Batched { outputs, axes });
         }
         let mut operands = operands.to_vec();
         let front = batch_at_front(&operands[..n], &axes[..n], axis);
         operands.splice(..n, front);
-        let behind = self.axes.iter().map(|axis| axis + 1).collect();
-        let batched = Reduce { axes: behind, combine: self.combine.clone() };
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        let batched = Reduce { axes, combine: self.combine.clone() };
         let outputs = bind(batched, &operands.iter().collect::<Vec<_>>());
         Ok(Batched { outputs, axes: vec![Some(0); n] })
     }
@@ -149,11 +148,11 @@ impl Primitive for Reduce {
     }
 
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let (each, times) =
-            (passes::cost(&self.combine), operands[0].size().saturating_sub(results[0].size()));
+        let n_combinations = operands[0].size().saturating_sub(results[0].size());
+        let combinations = passes::cost(&self.combine).times(n_combinations);
         Cost {
-            flops: each.times(times).flops,
-            transcendentals: each.times(times).transcendentals,
+            flops: combinations.flops,
+            transcendentals: combinations.transcendentals,
             access: Access::Reduction,
             ..Cost::whole(operands, results)
         }
@@ -187,17 +186,17 @@ impl HigherOrder for Reduce {
         vec![RunCount::Counted]
     }
 
-    fn split(&self, _: &[bool]) -> Option<Split> {
+    fn split(&self, _: &Marks<Known>) -> Option<Split> {
         None
     }
 
-    /// The arrays are combined together.
-    fn prune(&self, _: &[bool]) -> Option<Pruned> {
+    /// Returns `None`: all arrays are combined together.
+    fn prune(&self, _: &Marks<Used>) -> Option<Pruned> {
         None
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        Ok(passes::eval(&self.halving(&avals(operands)), operands))
+        Ok(passes::eval(&self.halving(&avals_of(operands)), operands))
     }
 }
 
@@ -206,17 +205,12 @@ pub(super) fn make(
     programs: Vec<Program>,
 ) -> RuleResult<Arc<dyn Primitive>> {
     #[derive(Deserialize)]
-    struct Params {
+    struct Parameters {
         axes: Vec<usize>,
     }
-    let Params { axes } =
-        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
-    match <[Program; 1]>::try_from(programs) {
-        Ok([combine]) => Ok(Arc::new(Reduce { axes, combine: Arc::new(combine) })),
-        Err(programs) => {
-            Err(RuleError::value(format!("reduce holds one program, got {}", programs.len())))
-        }
-    }
+    let Parameters { axes } = parse::parameters(params)?;
+    let [combine] = parse::exact("reduce", programs)?;
+    Ok(Arc::new(Reduce { axes, combine: Arc::new(combine) }))
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
@@ -225,13 +219,13 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         let avals = dtypes.iter().chain(dtypes).map(|&dtype| scalar(dtype));
         Arc::new(trace_rules(avals, f))
     };
-    let of = |axes: &[usize], combine: &Arc<Program>, samples: Vec<Sample>| {
+    let exemplar = |axes: &[usize], combine: &Arc<Program>, samples: Vec<Sample>| {
         Exemplar::new(Reduce { axes: axes.to_vec(), combine: combine.clone() }, samples)
     };
     let uniform = |dtype, shape: &[usize]| Sample::uniform(dtype, shape, -1.0, 1.0);
     let listed = |dtype, value| Sample::listed(dtype, Shape::scalar(), &[value]);
     let pairs = program(&[DType::F64, DType::F64], |x| {
-        // Affine maps one after the other: (a, b) stands for y = a y + b.
+        // Composition of affine maps: (a, b) represents y = a y + b.
         vec![&x[0] * &x[2], &x[1] * &x[2] + &x[3]]
     });
     let of_bytes = program(&[DType::U8], |x| vec![&x[0] + &x[1]]);
@@ -241,15 +235,15 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         vec![uniform(f64, shape), uniform(f64, shape), listed(f64, 1.0), listed(f64, 0.0)]
     };
     vec![
-        of(&[1], &pairs, affine(&[2, 5])),
-        of(&[0, 2], &pairs, affine(&[2, 2, 3])),
-        of(&[0], &pairs, affine(&[0, 2])),
-        // Where there is nothing to reduce XLA leaves out what a reduction begins with, and differences vary that too.
-        of(&[], &pairs, affine(&[2])).without_derivative(),
-        of(&[1], &pairs, affine(&[2, 1])).without_derivative(),
-        of(&[0], &of_bytes, vec![uniform(DType::U8, &[7]), listed(DType::U8, 0.0)]),
-        // The laws of derivatives are checked in f64, and a program keeps its types.
-        of(&[0], &wide, vec![uniform(f32, &[3, 2]), listed(f32, f64::NEG_INFINITY)])
+        exemplar(&[1], &pairs, affine(&[2, 5])),
+        exemplar(&[0, 2], &pairs, affine(&[2, 2, 3])),
+        exemplar(&[0], &pairs, affine(&[0, 2])),
+        // Without axes to reduce, XLA ignores the initial value, which finite differences vary.
+        exemplar(&[], &pairs, affine(&[2])).without_derivative(),
+        exemplar(&[1], &pairs, affine(&[2, 1])).without_derivative(),
+        exemplar(&[0], &of_bytes, vec![uniform(DType::U8, &[7]), listed(DType::U8, 0.0)]),
+        // Derivative laws run in f64, and the types of a program are fixed.
+        exemplar(&[0], &wide, vec![uniform(f32, &[3, 2]), listed(f32, f64::NEG_INFINITY)])
             .without_derivative(),
     ]
 }

@@ -1,43 +1,66 @@
-//! The function `scan`.
+//! The functions `scan` and `scan_with`.
 
 use super::Scan;
-use crate::control_flow::closure::{Caller, Closure, avals_of, close, promoted_carry, throw_tree};
-use crate::core::{Array, Aval, Error, Loc, OpErrorKind, Primitive, Shape, bind, trace};
+use crate::control_flow::closure::{CallSite, Closure, close, promoted_carry, throw_tree};
+use crate::control_flow::derive::avals_of;
+use crate::control_flow::groups::{Inputs, Outputs};
+use crate::core::{
+    Array, Aval, Effects, Error, Loc, OpErrorKind, Primitive, Shape, Var, bind, trace,
+};
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
 use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// How [`scan_with`] runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of [`scan_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// The number of steps; needed only if there is nothing to scan over.
+    /// The number of steps. Required only if there are no arrays to scan over.
     pub length: Option<usize>,
-    /// Whether to go from the last element to the first. Outputs stand where their elements do.
+    /// True to scan from the last element to the first. Outputs keep the positions of the elements.
     pub reverse: bool,
-    /// How many steps are written out in one iteration of the compiled loop; 0 for all of them.
-    pub unroll: usize,
+    /// The number of steps per iteration of the compiled loop.
+    pub unroll: Unroll,
 }
 
-impl Default for ScanOptions {
-    /// From front to back, one step per iteration.
-    fn default() -> ScanOptions {
-        ScanOptions { length: None, reverse: false, unroll: 1 }
+/// The number of steps per iteration of a compiled loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unroll {
+    /// This many steps; 0 counts as 1.
+    Steps(usize),
+    /// All steps: the compiled program has no loop.
+    All,
+}
+
+impl Default for Unroll {
+    /// One step.
+    fn default() -> Unroll {
+        Unroll::Steps(1)
     }
 }
 
-/// Applies `f` to a carry and to the elements of `xs` along their first axis, one after the other: the
-/// carry goes from step to step, and the outputs are stacked. Gives the last carry and the outputs.
+impl Unroll {
+    fn steps(self, length: usize) -> usize {
+        match self {
+            Unroll::Steps(steps) => steps.max(1),
+            Unroll::All => length.max(1),
+        }
+    }
+}
+
+/// Applies `f` to a carry and to each element of `xs` along the first axis, in order. The carry passes
+/// from step to step and the other outputs are stacked. Returns the final carry and the outputs.
 ///
-/// `f` takes owned trees and is traced once, whatever the length. The carry keeps structure, shapes
-/// and dtypes from step to step; leaves that start weakly typed take the dtype that `f` gives them.
-/// What `f` captures is the same in every step. `xs` without leaves takes [`scan_with`] and a length.
+/// `f` takes owned trees and is traced once, regardless of the length. The carry keeps its structure,
+/// shapes and dtypes from step to step; a leaf that starts weakly typed takes the dtype that `f`
+/// returns. Values that `f` captures are equal in every step. If `xs` has no leaves, use [`scan_with`]
+/// with a length.
 ///
-/// Derivatives go through in both directions. The reverse one keeps, stacked, what the backward pass
-/// needs of every step.
+/// Both forward and reverse derivatives are supported. Reverse mode stacks the values that the
+/// backward pass needs from each step.
 ///
-/// Throws `Tree`, naming the leaf, if the carry changes its type or the elements of `xs` are not
-/// equally many, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if the carry changes its type or the leaves of `xs` differ in
+/// length, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -48,7 +71,7 @@ impl Default for ScanOptions {
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// A recurrent network, and its gradient:
+/// A recurrent network and its gradient:
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -66,13 +89,13 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     init: impl Arg<C>,
     xs: impl Arg<X>,
 ) -> (C, Y) {
-    let caller = Caller::of::<F>("scan", Location::caller());
-    run(&caller, &f, init.tree(), xs.tree(), ScanOptions::default())
+    let site = CallSite::new::<F>("scan", Location::caller());
+    run(&site, &f, init.tree(), xs.tree(), ScanOptions::default())
 }
 
-/// As [`scan`], with a length, a direction, and a number of steps to unroll.
+/// As [`scan`], with options.
 ///
-/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an element.
+/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an array to scan over.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -91,43 +114,43 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
     options: ScanOptions,
 ) -> (C, Y) {
-    run(&Caller::of::<F>("scan", Location::caller()), &f, init.tree(), xs.tree(), options)
+    run(&CallSite::new::<F>("scan", Location::caller()), &f, init.tree(), xs.tree(), options)
 }
 
-/// A scan on behalf of `caller`.
+/// Traces and binds a scan for the function called at `site`.
 pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
-    caller: &Caller,
+    site: &CallSite,
     f: &F,
     init: &C,
     xs: &X,
     options: ScanOptions,
 ) -> (C, Y) {
     let x_leaves = leaves_of(xs);
-    let length = common_length(caller, xs, &x_leaves, options.length);
+    let length = common_length(site, xs, &x_leaves, options.length);
     if trace::jit_disabled() && !trace::is_tracing() && length > 0 {
-        return step_by_step(caller, f, init, xs, ScanOptions { length: Some(length), ..options });
+        return run_steps(site, f, init, xs, ScanOptions { length: Some(length), ..options });
     }
     let mut carry = leaves_of(init);
     let closure = loop {
         let elements = x_leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
         let avals: Vec<Aval> = avals_of(&carry).into_iter().chain(elements).collect();
-        let closure = close(caller.scope.clone(), avals, |mut leaves| {
+        let closure = close(site.scope.clone(), avals, |mut leaves| {
             let x = leaves.split_off(carry.len());
             f(rebuild(init, leaves), rebuild(xs, x))
         });
-        match promoted_carry(caller, init, &carry, &closure.template.0) {
+        match promoted_carry(site, init, &carry, &closure.template.0) {
             Some(promoted) => carry = promoted,
-            None => break closure.levelled(&carry),
+            None => break closure.vary_outputs_like(&carry),
         }
     };
     let options = ScanOptions { length: Some(length), ..options };
-    let outputs = apply(&closure, carry, &x_leaves, options, caller.location);
+    let outputs = bind_scan(&closure, carry, &x_leaves, options, site.location);
     rebuild(&closure.template, outputs)
 }
 
-/// Binds the scan, without what the body only hands through: a carry that never changes is a constant,
-/// and an output that is an element is the array it came from.
-fn apply<O>(
+/// Binds a scan without the values that the body only passes through: a carry that never changes
+/// becomes a constant, and an output that is an element of an array is that array.
+fn bind_scan<O>(
     closure: &Closure<O>,
     carry: Vec<Array>,
     xs: &[Array],
@@ -136,142 +159,165 @@ fn apply<O>(
 ) -> Vec<Array> {
     let program = &closure.program;
     let (n_captures, n_carry) = (closure.captures.len(), carry.len());
-    let (inputs, outputs) = (program.inputs(), program.outputs());
-    let x_of = |var: u32| inputs[n_captures + n_carry..].iter().position(|&input| input == var);
-    let through: Vec<Option<&Array>> = outputs
+    let inputs = Inputs::cut(program.inputs().to_vec(), n_captures, n_carry);
+    let outputs = Outputs::cut(program.outputs().to_vec(), n_carry);
+    // For each result, the array that the body passes through.
+    let mut passed: Vec<Option<&Array>> = Vec::with_capacity(program.outputs().len());
+    for (index, output) in outputs.carry.iter().enumerate() {
+        passed.push((inputs.carry[index] == *output).then(|| &carry[index]));
+    }
+    for output in &outputs.ys {
+        passed.push(inputs.xs.iter().position(|input| input == output).map(|x| &xs[x]));
+    }
+    let (fixed, changing): (Vec<usize>, Vec<usize>) =
+        (0..n_carry).partition(|&index| passed[index].is_some());
+    let computed: Vec<Var> = program
+        .outputs()
         .iter()
-        .enumerate()
-        .map(|(at, &output)| match at < n_carry {
-            true => (inputs[n_captures + at] == output).then(|| &carry[at]),
-            false => x_of(output).map(|x| &xs[x]),
-        })
+        .zip(&passed)
+        .filter(|(_, passed)| passed.is_none())
+        .map(|(&var, _)| var)
         .collect();
-    let is_constant = |at: &usize| through[*at].is_some();
-    let (fixed, moving): (Vec<usize>, Vec<usize>) = (0..n_carry).partition(is_constant);
+    let carry_order: Vec<usize> = fixed.iter().chain(&changing).copied().collect();
     let order: Vec<usize> = (0..n_captures)
-        .chain(fixed.iter().chain(&moving).map(|at| n_captures + at))
-        .chain(n_captures + n_carry..inputs.len())
+        .chain(carry_order.iter().map(|index| n_captures + index))
+        .chain(n_captures + n_carry..program.inputs().len())
         .collect();
-    let wanted: Vec<u32> =
-        outputs.iter().zip(&through).filter(|(_, x)| x.is_none()).map(|(&var, _)| var).collect();
+    let length = options.length.expect("the length is known here");
     let scan = Scan {
-        length: options.length.expect("the caller found the length"),
+        length,
         reverse: options.reverse,
-        unroll: options.unroll,
+        unroll: options.unroll.steps(length),
         n_consts: n_captures + fixed.len(),
-        n_carry: moving.len(),
-        body: Arc::new(program.with_outputs(&wanted).permute_inputs(&order)),
+        n_carry: changing.len(),
+        body: Arc::new(program.with_outputs(&computed).permute_inputs(&order)),
     };
-    let operands: Vec<&Array> = closure
-        .captures
-        .iter()
-        .chain(fixed.iter().chain(&moving).map(|&at| &carry[at]))
-        .chain(xs)
-        .collect();
-    let found = match wanted.is_empty() && scan.effects() == crate::core::Effects::None {
-        true => Vec::new(),
-        false => {
-            let scan: Arc<dyn Primitive> = Arc::new(scan);
-            trace::bind_at(&scan, &operands, location)
-        }
+    let results = if computed.is_empty() && scan.effects() == Effects::None {
+        Vec::new()
+    } else {
+        let carries = carry_order.iter().map(|&index| &carry[index]);
+        let operands: Vec<&Array> = closure.captures.iter().chain(carries).chain(xs).collect();
+        let scan: Arc<dyn Primitive> = Arc::new(scan);
+        trace::bind_at(&scan, &operands, location)
     };
-    let mut found = found.into_iter();
-    let result = |through: &Option<&Array>| match through {
-        Some(array) => (*array).clone(),
-        None => found.next().expect("one result per wanted output"),
-    };
-    through.iter().map(result).collect()
+    let mut results = results.into_iter();
+    let mut outputs = Vec::with_capacity(passed.len());
+    for array in passed {
+        outputs.push(match array {
+            Some(array) => array.clone(),
+            None => results.next().expect("one result per computed output"),
+        });
+    }
+    outputs
 }
 
-/// How many elements the arrays have along their first axis, or how many steps were asked for.
+/// Returns the length that the leaves of `xs` have along their first axis, which must be `length` if
+/// that is given.
 pub(in crate::control_flow) fn common_length<X: Tree>(
-    caller: &Caller,
+    site: &CallSite,
     xs: &X,
     leaves: &[Array],
     length: Option<usize>,
 ) -> usize {
-    let &Caller { name, location, .. } = caller;
-    let structure = TreeDef::of(xs);
-    let each = || structure.paths().iter().zip(leaves);
-    if let Some((path, x)) = each().find(|(_, x)| x.rank() == 0) {
-        let message = format!("{name}: {} has no axis to go along", x.aval());
-        let help = "capture in the closure what is the same in every step".into();
-        throw_tree(path, message, Some(help), location);
+    check_lengths(site, TreeDef::of(xs).paths(), leaves, length)
+}
+
+fn check_lengths(
+    site: &CallSite,
+    paths: &[String],
+    leaves: &[Array],
+    length: Option<usize>,
+) -> usize {
+    let &CallSite { name, location, .. } = site;
+    let mut expected = length.map(|length| (length, "the length is".to_string()));
+    for (path, x) in paths.iter().zip(leaves) {
+        if x.rank() == 0 {
+            let message = format!("{name}: {} has no axis to go along", x.aval());
+            let help = "capture in the closure what is the same in every step".into();
+            throw_tree(path, message, Some(help), location);
+        }
+        if expected.is_none() {
+            expected = Some((x.shape()[0], format!("{} has", rooted(path))));
+        }
     }
-    let first = each().next().map(|(path, x)| (format!("{} has", rooted(path)), x.shape()[0]));
-    let Some((whose, expected)) = length.map(|n| ("the length is".into(), n)).or(first) else {
+    let Some((expected, source)) = expected else {
         let message = "there is nothing to go along, so the number of steps is unknown";
         trace::throw(trace::op_error(OpErrorKind::Value, name, message, location).with_help(
             "give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
         ));
     };
-    if let Some((path, x)) = each().find(|(_, x)| x.shape()[0] != expected) {
-        let message = format!(
-            "{name}: lengths differ: {} has {}, {whose} {expected}",
-            x.aval(),
-            x.shape()[0]
-        );
-        throw_tree(path, message, None, location);
+    for (path, x) in paths.iter().zip(leaves) {
+        let actual = x.shape()[0];
+        if actual != expected {
+            let message =
+                format!("{name}: lengths differ: {} has {actual}, {source} {expected}", x.aval());
+            throw_tree(path, message, None, location);
+        }
     }
     expected
 }
 
-/// Runs the closure itself, on concrete arrays, for `disable_jit`.
-fn step_by_step<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
-    caller: &Caller,
+/// Runs the closure itself on concrete arrays, step by step, for `disable_jit`.
+fn run_steps<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
+    site: &CallSite,
     f: &F,
     init: &C,
     xs: &X,
     options: ScanOptions,
 ) -> (C, Y) {
-    let length = options.length.expect("the caller found the length");
+    let length = options.length.expect("the length is known here");
     let x_leaves = leaves_of(xs);
     let mut carry = rebuild(init, leaves_of(init));
     let mut steps = Vec::with_capacity(length);
-    let mut last = None;
+    let mut template = None;
     for step in 0..length {
         let index = if options.reverse { length - 1 - step } else { step };
         let x = elements(&x_leaves, index).unwrap_or_else(|error| trace::throw(error));
         let leaves = leaves_of(&carry);
         let (next, y) = f(rebuild(init, leaves.clone()), rebuild(xs, x));
-        promoted_carry(caller, init, &leaves, &next);
+        promoted_carry(site, init, &leaves, &next);
         carry = next;
         steps.push(leaves_of(&y));
-        last = Some(y);
+        template = Some(y);
     }
     if options.reverse {
         steps.reverse();
     }
-    let template = last.expect("there was a step");
+    let template = template.expect("there is at least one step");
     let avals = avals_of(&steps[0]);
-    (carry, trace::at_location(caller.location, || rebuild(&template, stacked(&steps, &avals))))
+    let ys = trace::at_location(site.location, || stack_steps(&steps, &avals));
+    (carry, rebuild(&template, ys))
 }
 
-/// The elements of concrete arrays at `index` along their first axis.
+/// Returns the elements of concrete arrays at `index` along their first axis.
 pub(super) fn elements(xs: &[Array], index: usize) -> Result<Vec<Array>, Error> {
-    let at = |index: usize| Array::from_slice(&[index as i64], Shape::scalar());
-    let (index, zero) = (at(index)?, at(0)?);
-    let each = xs.iter().map(|x| {
+    let start = |index: usize| Array::from_slice(&[index as i64], Shape::scalar());
+    let (index, zero) = (start(index)?, start(0)?);
+    let mut elements = Vec::with_capacity(xs.len());
+    for x in xs {
         let mut slice_sizes = x.shape().to_vec();
         slice_sizes[0] = 1;
         let zeros = std::iter::repeat_n(&zero, x.rank() - 1);
         let operands: Vec<&Array> = [x, &index].into_iter().chain(zeros).collect();
         let slice = bind(DynamicSlice { slice_sizes }, &operands).swap_remove(0);
-        reshape_to(&slice, &x.shape().remove(0))
-    });
-    Ok(each.collect())
+        elements.push(reshape_to(&slice, &x.shape().remove(0)));
+    }
+    Ok(elements)
 }
 
-/// What the steps gave, each output stacked along a new first axis; of the given types if there was no
-/// step.
-pub(super) fn stacked(steps: &[Vec<Array>], avals: &[Aval]) -> Vec<Array> {
-    let each = avals.iter().enumerate().map(|(at, aval)| {
-        let row = |step: &Vec<Array>| reshape_to(&step[at], &aval.shape.insert(0, 1));
-        let rows: Vec<Array> = steps.iter().map(row).collect();
-        match rows.is_empty() {
-            true => zeros_of(&aval.with_shape(aval.shape.insert(0, 0))),
-            false => concatenate(&rows, 0),
-        }
-    });
-    each.collect()
+/// Stacks the outputs of the steps along a new first axis. `avals` are the types of the outputs of one
+/// step, for scans without steps.
+pub(super) fn stack_steps(steps: &[Vec<Array>], avals: &[Aval]) -> Vec<Array> {
+    let mut stacked = Vec::with_capacity(avals.len());
+    for (index, aval) in avals.iter().enumerate() {
+        let row_shape = aval.shape.insert(0, 1);
+        let rows: Vec<Array> =
+            steps.iter().map(|step| reshape_to(&step[index], &row_shape)).collect();
+        stacked.push(if rows.is_empty() {
+            zeros_of(&aval.with_shape(aval.shape.insert(0, 0)))
+        } else {
+            concatenate(&rows, 0)
+        });
+    }
+    stacked
 }

@@ -1,10 +1,10 @@
-//! Writing a scan: a loop with a counter, or its steps one after the other.
+//! Lowering of a scan: a loop with a counter, or its steps one after the other.
 
 use super::Scan;
 use crate::core::{Aval, Effects, LowerCtx, Primitive, RuleResult, Scalar};
 use crate::stablehlo::{TensorType, Value, i64_array};
 
-/// What is carried from step to step.
+/// The values that pass from step to step.
 struct State {
     carry: Vec<Value>,
     ys: Vec<Value>,
@@ -17,13 +17,13 @@ impl State {
         carry
     }
 
-    fn from(mut values: Vec<Value>, n_carry: usize) -> State {
+    fn new(mut values: Vec<Value>, n_carry: usize) -> State {
         let ys = values.split_off(n_carry);
         State { carry: values, ys }
     }
 }
 
-/// What every step sees.
+/// The values that every step uses.
 struct Loop<'a> {
     scan: &'a Scan,
     consts: &'a [Value],
@@ -31,43 +31,36 @@ struct Loop<'a> {
     counter: TensorType,
 }
 
-/// Writes the scan. A body of several steps runs `length / unroll` times; the steps that are left stand
-/// behind the loop.
+/// Lowers the scan. A loop body of several steps runs `length / unroll` times. The remaining steps
+/// follow the loop.
 pub(super) fn lower(
     scan: &Scan,
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
     results: &[Aval],
 ) -> RuleResult<Vec<Value>> {
-    let carries = scan.carries();
     let counter = if i32::try_from(scan.length).is_ok() { "i32" } else { "i64" };
     let steps = Loop {
         scan,
-        consts: &operands[..carries.start],
-        xs: &operands[carries.end..],
+        consts: &operands[..scan.n_consts],
+        xs: &operands[scan.n_consts + scan.n_carry..],
         counter: TensorType::new(counter, &[]),
     };
     let empty = |ctx: &mut LowerCtx<'_>, aval: &Aval| {
         ctx.constant(&Scalar::Int(0).stablehlo(aval.dtype), &aval.stablehlo())
     };
     let ys = results[scan.n_carry..].iter().map(|aval| empty(ctx, aval)).collect();
-    let mut state = State { carry: operands[carries].to_vec(), ys };
-    let unroll = match scan.unroll {
-        0 => scan.length,
-        unroll => unroll.min(scan.length),
-    };
-    if unroll == 0 {
-        return Ok(state.values());
+    let mut state = State { carry: operands[scan.n_consts..][..scan.n_carry].to_vec(), ys };
+    let unroll = scan.unroll.clamp(1, scan.length.max(1));
+    let iterations = scan.length / unroll;
+    let mut first_after_loop = 0;
+    if iterations > 1 {
+        state = steps.lower_loop(ctx, state, iterations, unroll)?;
+        first_after_loop = iterations * unroll;
     }
-    let trips = scan.length / unroll;
-    let mut written = 0;
-    if trips > 1 {
-        state = steps.rolled(ctx, state, trips, unroll)?;
-        written = trips * unroll;
-    }
-    for step in written..scan.length {
-        let at = steps.number(ctx, step);
-        state = steps.step(ctx, &at, state)?;
+    for step in first_after_loop..scan.length {
+        let step = steps.number(ctx, step);
+        state = steps.lower_step(ctx, &step, state)?;
     }
     Ok(state.values())
 }
@@ -77,18 +70,18 @@ impl Loop<'_> {
         ctx.constant(&value.to_string(), &self.counter)
     }
 
-    /// `trips` iterations of `unroll` steps each.
-    fn rolled(
+    /// Lowers a loop of `iterations` iterations with `unroll` steps each.
+    fn lower_loop(
         &self,
         ctx: &mut LowerCtx<'_>,
         state: State,
-        trips: usize,
+        iterations: usize,
         unroll: usize,
     ) -> RuleResult<State> {
         let n_carry = state.carry.len();
         let mut initial = vec![self.number(ctx, 0)];
         let ordered = self.scan.effects() == Effects::Ordered;
-        let limit = self.number(ctx, trips * unroll);
+        let limit = self.number(ctx, iterations * unroll);
         let stride = self.number(ctx, unroll);
         initial.extend(state.values());
         if ordered {
@@ -99,24 +92,24 @@ impl Loop<'_> {
         let (outside, arguments) = ctx.open_region(&types);
         let less = "comparison_direction = #stablehlo<comparison_direction LT>, \
                     compare_type = #stablehlo<comparison_type SIGNED>";
-        let more = ctx.op_as("compare", &[arguments[0].clone(), limit], less, &self.flag());
-        let condition = ctx.close_region(outside, &[more]);
+        let is_less =
+            ctx.op_as("compare", &[arguments[0].clone(), limit], less, &TensorType::new("i1", &[]));
+        let condition = ctx.close_region(outside, &[is_less]);
 
         let (outside, mut arguments) = ctx.open_region(&types);
         if ordered && let Some(token) = arguments.pop() {
             ctx.set_token(token);
         }
         let first = &arguments[0];
-        let mut state = State::from(arguments[1..].to_vec(), n_carry);
+        let mut state = State::new(arguments[1..].to_vec(), n_carry);
         for offset in 0..unroll {
-            let at = match offset {
-                0 => first.clone(),
-                _ => {
-                    let offset = self.number(ctx, offset);
-                    ctx.op("add", &[first.clone(), offset])
-                }
+            let step = if offset == 0 {
+                first.clone()
+            } else {
+                let offset = self.number(ctx, offset);
+                ctx.op("add", &[first.clone(), offset])
             };
-            state = self.step(ctx, &at, state)?;
+            state = self.lower_step(ctx, &step, state)?;
         }
         let mut next = vec![ctx.op("add", &[first.clone(), stride])];
         next.extend(state.values());
@@ -128,29 +121,23 @@ impl Loop<'_> {
         if ordered && let Some(token) = results.pop() {
             ctx.set_token(token);
         }
-        Ok(State::from(results.split_off(1), n_carry))
+        Ok(State::new(results.split_off(1), n_carry))
     }
 
-    fn flag(&self) -> TensorType {
-        TensorType::new("i1", &[])
-    }
-
-    /// One step: reads an element of each of `xs`, applies the body, writes one of each of `ys`.
-    fn step(&self, ctx: &mut LowerCtx<'_>, step: &Value, state: State) -> RuleResult<State> {
-        let at = match self.scan.reverse {
-            false => step.clone(),
-            true => {
-                let last = self.number(ctx, self.scan.length - 1);
-                ctx.op("subtract", &[last, step.clone()])
-            }
+    /// Lowers one step: reads an element of each of `xs`, applies the body, writes an element of each
+    /// of `ys`.
+    fn lower_step(&self, ctx: &mut LowerCtx<'_>, step: &Value, state: State) -> RuleResult<State> {
+        let index = if self.scan.reverse {
+            let last = self.number(ctx, self.scan.length - 1);
+            ctx.op("subtract", &[last, step.clone()])
+        } else {
+            step.clone()
         };
-        let zero = match self.xs.iter().chain(&state.ys).any(|array| array.ty().dims().len() > 1) {
-            true => Some(self.number(ctx, 0)),
-            false => None,
-        };
+        let needs_zero = self.xs.iter().chain(&state.ys).any(|array| array.ty().dims().len() > 1);
+        let zero = needs_zero.then(|| self.number(ctx, 0));
         let starts = |array: &Value| {
             let zeros = std::iter::repeat_n(&zero, array.ty().dims().len() - 1).flatten();
-            std::iter::once(&at).chain(zeros).cloned().collect::<Vec<_>>()
+            std::iter::once(&index).chain(zeros).cloned().collect::<Vec<_>>()
         };
         let mut inputs = self.consts.to_vec();
         inputs.extend(state.carry);

@@ -1,143 +1,162 @@
-//! Splitting a scan into what is known ahead and the rest, and dropping what nobody needs.
+//! Splitting a scan into what known operands determine and the rest, and removing unused results.
 
-use super::{Groups, Scan, grow};
+use super::{Role, Scan};
 use crate::control_flow::Call;
-use crate::control_flow::masked::{
-    depends_on, same_size, with_kept_inputs, with_used_outputs, without_effects,
+use crate::control_flow::groups::{Inputs, Outputs};
+use crate::control_flow::partial_eval::{PartialEval, partial_eval};
+use crate::control_flow::pruning::{Live, dependent_variables, without_effects};
+use crate::core::{
+    Array, Aval, Known, Marks, Primitive, Program, Pruned, Split, SplitOperand, Used, Var, bind,
 };
-use crate::control_flow::partial::{PartialEval, partial_eval};
-use crate::core::{Array, Aval, Primitive, Program, Pruned, Split, SplitOperand, Var, bind};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
-/// Splits a scan: a carry is known if it starts known and known values alone determine it ever after.
+/// Implements `split`. A carry is known if its initial value is known and every step computes it from
+/// known values.
 ///
-/// What the unknown half needs of the known one is stacked, step by step, but for what is the same in
-/// every step: constants are handed on as they are, arrays that are scanned too, and what only
-/// depends on constants is computed once, outside the loop.
-pub(super) fn split(scan: &Scan, known: &[bool]) -> Option<Split> {
-    if !known.contains(&true) {
+/// Values that the unknown half needs of the known one are stacked, one per step. Three kinds are not:
+/// constants and scanned arrays are passed on as they are, and values that depend on constants only
+/// are computed once, outside the loop.
+pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<Split> {
+    if !known.any() {
         return None;
     }
-    let mut known = known.to_vec();
+    let mut known = scan.inputs(known.clone());
     let halves = loop {
-        let mut unknown: Vec<bool> = known[scan.carries()].iter().map(|known| !known).collect();
-        unknown.resize(scan.body.outputs().len(), false);
-        let halves = partial_eval(&scan.body, &known, &unknown);
-        let carries = known[scan.carries()].iter_mut().zip(&halves.outputs);
-        let lost = carries.filter(|(known, output)| **known && output.is_unknown());
-        if lost.map(|(known, _)| *known = false).count() == 0 {
+        let allowed = Outputs { carry: known.carry.clone(), ys: Marks::all(scan.n_ys()) };
+        let halves = partial_eval(&scan.body, &known.clone().join(), &allowed.join());
+        if !known.carry.shrink(&scan.outputs(halves.known_outputs()).carry) {
             break halves;
         }
     };
-    if halves.is_idle() {
-        return None;
-    }
-    Some(Parting::of(scan, &known, &halves).split(scan, &known, &halves))
+    (!halves.is_trivial()).then(|| ScanHalves::new(scan, &known, &halves).split())
 }
 
-/// Where the inputs of the unknown half's body come from.
-struct Parting {
-    /// Outputs of the known body that are stacked; those of the whole come first.
-    stacked: Vec<Var>,
-    /// Variables of the known body that are the same in every step.
-    constant: Vec<Var>,
-    /// For each input of the unknown body, by group: its position, and where it comes from.
-    inputs: Groups<(usize, Origin)>,
-}
-
+/// The origin of an input of the unknown half's body.
 #[derive(Clone, Copy)]
 enum Origin {
+    /// An operand of the original scan.
     Operand(usize),
+    /// The value at this position of `constants`.
     Constant(usize),
+    /// The value at this position of `stacked`.
     Stacked(usize),
 }
 
-impl Parting {
-    fn of(scan: &Scan, known: &[bool], halves: &PartialEval) -> Parting {
-        let carries = scan.carries();
-        let body = &halves.known;
-        let n_known_carries = known[carries.clone()].iter().filter(|known| **known).count();
-        let n_known_outputs = halves.outputs.iter().filter(|output| output.is_known()).count();
-        let mut parting = Parting {
-            stacked: body.outputs()[n_known_carries..n_known_outputs].to_vec(),
-            constant: Vec::new(),
-            inputs: Groups { consts: Vec::new(), carry: Vec::new(), xs: Vec::new() },
+/// The two halves of a scan, while the origins of the unknown half's inputs are decided.
+struct ScanHalves<'a> {
+    scan: &'a Scan,
+    known: &'a Inputs<Marks<Known>>,
+    halves: &'a PartialEval,
+    /// Variables of the known body that are stacked. Outputs of the original come first.
+    stacked: Vec<Var>,
+    /// Variables of the known body that are equal in every step.
+    constants: Vec<Var>,
+    /// The inputs of the unknown body: position and origin.
+    inputs: Inputs<Vec<(usize, Origin)>>,
+}
+
+impl<'a> ScanHalves<'a> {
+    fn new(
+        scan: &'a Scan,
+        known: &'a Inputs<Marks<Known>>,
+        halves: &'a PartialEval,
+    ) -> ScanHalves<'a> {
+        let n_known_outputs = halves.known_outputs().count();
+        let mut split = ScanHalves {
+            scan,
+            known,
+            halves,
+            stacked: halves.known.outputs()[known.carry.count()..n_known_outputs].to_vec(),
+            constants: Vec::new(),
+            inputs: Inputs { consts: Vec::new(), carry: Vec::new(), xs: Vec::new() },
         };
-        let inputs_known: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let in_loop: Vec<bool> = inputs_known.iter().map(|&at| at >= carries.start).collect();
-        let varies = depends_on(body, &in_loop);
+        let varies_by_step = split.variables_that_vary_by_step();
         for (position, source) in halves.sources.iter().enumerate() {
             match *source {
-                SplitOperand::Operand(at) if at < carries.start => {
-                    parting.inputs.consts.push((position, Origin::Operand(at)));
+                SplitOperand::Operand(index) => split.add_operand(position, index),
+                SplitOperand::Known(index) => {
+                    let var = halves.known.outputs()[index];
+                    if varies_by_step[var as usize] {
+                        split.add_stacked(position, var);
+                    } else {
+                        split.add_constant(position, var);
+                    }
                 }
-                SplitOperand::Operand(at) if at >= carries.end => {
-                    parting.inputs.xs.push((position, Origin::Operand(at)));
-                }
-                SplitOperand::Operand(at) if !known[at] => {
-                    parting.inputs.carry.push((position, Origin::Operand(at)));
-                }
-                // A known carry is another in every step.
-                SplitOperand::Operand(at) => {
-                    let input = inputs_known.iter().position(|&known| known == at);
-                    let input = input.expect("known carries are inputs of the known half");
-                    parting.stack(position, body.inputs()[input]);
-                }
-                SplitOperand::Known(at) => match body.outputs()[at] {
-                    var if varies[var as usize] => parting.stack(position, var),
-                    var => parting.keep_constant(position, var),
-                },
             }
         }
-        parting
+        split
     }
 
-    fn stack(&mut self, position: usize, var: Var) {
-        let at = index_of(&mut self.stacked, var);
-        self.inputs.xs.push((position, Origin::Stacked(at)));
+    /// Marks the variables of the known body that depend on a carry or a scanned array.
+    fn variables_that_vary_by_step(&self) -> Marks<Known> {
+        let inputs = Marks::none(self.known.consts.count())
+            .concat(&Marks::all(self.known.carry.count() + self.known.xs.count()));
+        dependent_variables(&self.halves.known, &inputs)
     }
 
-    fn keep_constant(&mut self, position: usize, var: Var) {
-        let at = index_of(&mut self.constant, var);
-        self.inputs.consts.push((position, Origin::Constant(at)));
+    /// Takes the unknown body's input at `position` from an operand of the original scan.
+    fn add_operand(&mut self, position: usize, index: usize) {
+        let input = (position, Origin::Operand(index));
+        match self.scan.role(index) {
+            Role::Const => self.inputs.consts.push(input),
+            Role::X => self.inputs.xs.push(input),
+            Role::Carry if self.known.carry[index - self.scan.n_consts] => {
+                // A known carry differs from step to step, so its values are stacked.
+                let mut known_inputs = self.known.clone().join().positions().into_iter();
+                let known_input = known_inputs.position(|known_index| known_index == index);
+                let known_input = known_input.expect("known carries are inputs of the known half");
+                self.add_stacked(position, self.halves.known.inputs()[known_input]);
+            }
+            Role::Carry => self.inputs.carry.push(input),
+        }
     }
 
-    fn split(self, scan: &Scan, known: &[bool], halves: &PartialEval) -> Split {
-        let carries = scan.carries();
-        let count = |range: std::ops::Range<usize>| known[range].iter().filter(|k| **k).count();
-        let (n_consts, n_carry) = (count(0..carries.start), count(carries));
+    fn add_stacked(&mut self, position: usize, var: Var) {
+        let index = index_of(&mut self.stacked, var);
+        self.inputs.xs.push((position, Origin::Stacked(index)));
+    }
+
+    fn add_constant(&mut self, position: usize, var: Var) {
+        let index = index_of(&mut self.constants, var);
+        self.inputs.consts.push((position, Origin::Constant(index)));
+    }
+
+    fn split(self) -> Split {
+        let ScanHalves { scan, known, halves, stacked, constants, inputs } = self;
+        let (n_consts, n_carry) = (known.consts.count(), known.carry.count());
         let body = &halves.known;
-        let outputs: Vec<Var> =
-            body.outputs()[..n_carry].iter().chain(&self.stacked).copied().collect();
-        let ahead = scan.with_body(passes::dce(&body.with_outputs(&outputs)), n_consts, n_carry);
-        let known_operands: Vec<usize> = (0..known.len()).filter(|&at| known[at]).collect();
-        let constants = without_effects(&body.with_outputs(&self.constant));
-        let ahead: Arc<dyn Primitive> = match self.constant.is_empty() {
-            true => Arc::new(ahead),
-            false => Arc::new(with_constants(scan, ahead, &constants, n_consts)),
+        let outputs: Vec<Var> = [&body.outputs()[..n_carry], &stacked].concat();
+        let loop_body = passes::dce(&body.with_outputs(&outputs));
+        let known_scan = scan.with_body(loop_body, n_consts, n_carry);
+        let known_half: Arc<dyn Primitive> = if constants.is_empty() {
+            Arc::new(known_scan)
+        } else {
+            let constants = without_effects(&body.with_outputs(&constants));
+            Arc::new(with_constants(scan, known_scan, &constants))
         };
-        let n_results = n_carry + self.stacked.len();
-        let source = |origin: &Origin| match *origin {
-            Origin::Operand(at) => SplitOperand::Operand(at),
-            Origin::Stacked(at) => SplitOperand::Known(n_carry + at),
-            Origin::Constant(at) => SplitOperand::Known(n_results + at),
+        let n_results = n_carry + stacked.len();
+        let source = |origin: Origin| match origin {
+            Origin::Operand(index) => SplitOperand::Operand(index),
+            Origin::Stacked(index) => SplitOperand::Known(n_carry + index),
+            Origin::Constant(index) => SplitOperand::Known(n_results + index),
         };
-        let (unknown_consts, unknown_carry) = self.inputs.sizes();
-        let inputs = self.inputs.joined();
-        let order: Vec<usize> = inputs.iter().map(|(position, _)| *position).collect();
-        let unknown = halves.unknown.permute_inputs(&order);
+        let (n_unknown_consts, n_unknown_carry) = (inputs.consts.len(), inputs.carry.len());
+        let (order, origins): (Vec<usize>, Vec<Origin>) = inputs.join().into_iter().unzip();
+        let unknown_body = halves.unknown.permute_inputs(&order);
+        let unknown_scan = scan.with_body(unknown_body, n_unknown_consts, n_unknown_carry);
         Split {
-            known: ahead,
-            known_operands,
-            unknown: Arc::new(scan.with_body(unknown, unknown_consts, unknown_carry)),
-            unknown_operands: inputs.iter().map(|(_, origin)| source(origin)).collect(),
+            known: known_half,
+            known_operands: known.clone().join().positions(),
+            unknown: Arc::new(unknown_scan),
+            unknown_operands: origins.into_iter().map(source).collect(),
             outputs: halves.outputs.clone(),
         }
     }
 }
 
+/// Returns the index of `var`, which is appended if it is missing.
 fn index_of(vars: &mut Vec<Var>, var: Var) -> usize {
     vars.iter().position(|&other| other == var).unwrap_or_else(|| {
         vars.push(var);
@@ -145,18 +164,17 @@ fn index_of(vars: &mut Vec<Var>, var: Var) -> usize {
     })
 }
 
-/// The known half together with what is computed once outside of its loop. `constants` is a program
-/// over the inputs of the known body that uses its `n_consts` constants alone.
-fn with_constants(scan: &Scan, ahead: Scan, constants: &Program, n_consts: usize) -> Call {
-    let avals = ahead.body.avals_in();
-    let of_operand = |(at, aval): (usize, &Aval)| match at < ahead.n_consts + ahead.n_carry {
-        true => aval.clone(),
-        false => scan.stacked(aval),
-    };
-    let inputs: Vec<Aval> = avals.iter().enumerate().map(of_operand).collect();
+/// Returns the known scan together with values that are computed once, outside the loop. `constants`
+/// has the inputs of the scan's body and uses only the constants among them.
+fn with_constants(scan: &Scan, known_scan: Scan, constants: &Program) -> Call {
+    let n_consts = known_scan.n_consts;
+    let mut inputs: Vec<Aval> = known_scan.body.avals_in();
+    for x in &mut inputs[n_consts + known_scan.n_carry..] {
+        *x = scan.stacked_aval(x);
+    }
     let constants = constants.permute_inputs(&(0..n_consts).collect::<Vec<_>>());
     let program = trace_rules(inputs, |inputs| {
-        let mut outputs = bind(ahead, &inputs.iter().collect::<Vec<_>>());
+        let mut outputs = bind(known_scan, &inputs.iter().collect::<Vec<_>>());
         let once: Vec<Array> = passes::eval(&constants, &inputs[..n_consts]);
         outputs.extend(once);
         outputs
@@ -164,28 +182,27 @@ fn with_constants(scan: &Scan, ahead: Scan, constants: &Program, n_consts: usize
     Call { name: "scan_known".into(), program: Arc::new(program) }
 }
 
-/// Drops results that nobody uses, with the carries, operands and equations that only they need.
-pub(super) fn prune(scan: &Scan, used: &[bool]) -> Option<Pruned> {
-    // A carry is needed if its last value is used, or a needed output of a step depends on it.
-    let mut needed = used.to_vec();
-    let (body, kept) = loop {
-        let (body, kept) = with_used_outputs(&scan.body, &needed);
-        if !grow(&mut needed[..scan.n_carry], &kept[scan.carries()]) {
-            break (body, kept);
+/// Implements `prune`: removes unused results, and the carries, operands and equations that only they
+/// need.
+pub(super) fn prune(scan: &Scan, used: &Marks<Used>) -> Option<Pruned> {
+    let mut results = scan.outputs(used.clone());
+    // A carry is needed if its last value is used, or if a used output of a step depends on it.
+    let live = loop {
+        let live = Live::of(&scan.body, &results.clone().join());
+        if !results.carry.grow(&scan.inputs(live.inputs.clone()).carry) {
+            break live;
         }
     };
-    let mut kept = kept;
-    kept[scan.carries()].copy_from_slice(&needed[..scan.n_carry]);
-    if !needed.contains(&false) && !kept.contains(&false) && same_size(&body, &scan.body) {
+    let mut inputs = scan.inputs(live.inputs.clone());
+    inputs.carry = results.carry.clone();
+    let (n_consts, n_carry) = (inputs.consts.count(), inputs.carry.count());
+    let (inputs, results) = (inputs.join(), results.join());
+    if results.is_all() && inputs.is_all() && live.has_size_of(&scan.body) {
         return None;
     }
-    let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
-    let (n_consts, n_carry) = (count(&kept[..scan.n_consts]), count(&kept[scan.carries()]));
-    let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
-    let body = with_kept_inputs(&body, &kept);
     Some(Pruned {
-        primitive: Arc::new(scan.with_body(body, n_consts, n_carry)),
-        operands: positions(&kept),
-        results: positions(&needed),
+        primitive: Arc::new(scan.with_body(live.with_inputs(&inputs), n_consts, n_carry)),
+        operands: inputs.positions(),
+        results: results.positions(),
     })
 }

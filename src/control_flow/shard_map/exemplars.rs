@@ -1,13 +1,13 @@
-//! What the laws are checked on.
+//! Exemplars of `shard_map` for the law tests.
 
-use super::{Mapping, ShardMap};
+use super::{ShardMap, ShardMapping};
 use crate::core::{Aval, DType, Device, Exemplar, Mesh, Sample, Varying, bind1};
 use crate::p;
 use crate::primitives::PSum;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
-/// Over one device, which there is everywhere; `tests/devices/parallel` has the others.
+/// Maps over one device, which exists on every platform. `tests/devices/parallel` covers several.
 pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
     let device = Device::new(0, 0, "device", "", true);
     let mesh = Mesh::new([device], [("i", 1)]).expect("one device is a mesh");
@@ -18,18 +18,15 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         (DType::F64, true, [&[0, 1], &[]]),
     ]
     .map(|(dtype, tracked, [rows, all])| {
-        let over = |varies: bool| match varies && tracked {
-            true => Varying::over(["i"]),
-            false => Varying::NONE,
-        };
-        let shards = Aval::new(dtype, rows).with_varying(over(true));
+        let varying = if tracked { Varying::over(["i"]) } else { Varying::NONE };
+        let shards = Aval::new(dtype, rows).with_varying(varying);
         let whole = Aval::new(dtype, all);
         let program = trace_rules([shards, whole], |inputs| {
             let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
             let sum = bind1(PSum { axis_names: vec!["i".into()] }, [&product]);
             vec![product, sum]
         });
-        let mapping = Mapping {
+        let mapping = ShardMapping {
             name: "f".into(),
             mesh: mesh.clone(),
             axes: vec!["i".into()],

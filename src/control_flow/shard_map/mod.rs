@@ -5,20 +5,21 @@ mod split;
 
 pub(super) use exemplars::exemplars;
 
-use crate::control_flow::closure::{avals_of, levelled};
-use crate::control_flow::masked::{
-    Derived, batch_of, jvp_of, marked, tangents_of, transpose_of, with_kept_inputs,
-    with_used_outputs,
+use crate::control_flow::closure::vary_outputs;
+use crate::control_flow::derive::{
+    Derived, avals_of, batch_front, front_axes, jvp_of, mapped_of, operand_cotangents,
+    split_program, transpose_of, with_front_axes,
 };
-use crate::control_flow::partial::partial_eval;
+use crate::control_flow::parse;
+use crate::control_flow::pruning::prune_call;
 use crate::core::manual_axes::Manual;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Effects, Eqn, Error, HigherOrder, JvpResult, LowerCtx,
-    Mesh, Operand, PartitionSpec, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Shape, Split, Spmd, Tangent, Varying, backend, bind, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder, JvpResult,
+    Known, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned,
+    RuleError, RuleResult, RunCount, Shape, Split, Spmd, Tangent, Used, Varying, backend, bind,
+    bind1,
 };
 use crate::passes;
-use crate::primitives::rules::batch_at;
 use crate::primitives::{PSum, mul, scalar};
 use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
@@ -26,131 +27,145 @@ use crate::{ensure, ensure_shape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Where and how a program is mapped over the devices of a mesh.
+/// The parameters of a [`ShardMap`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Mapping {
-    /// The function's name, for reading.
+#[doc(alias = "Mapping")]
+pub struct ShardMapping {
+    /// The name of the function, for printing.
     pub name: String,
     /// The devices.
     pub mesh: Mesh,
-    /// The axes along which devices compute their own; along the others the compiler spreads the program.
+    /// The manual axes: devices along them run the program on their own shards. Along the other axes
+    /// the compiler partitions the program.
     pub axes: Vec<String>,
-    /// How each operand is cut.
+    /// The sharding of each operand.
     pub in_specs: Vec<PartitionSpec>,
-    /// How the results lie.
+    /// The sharding of each result.
     pub out_specs: Vec<PartitionSpec>,
-    /// Whether types say what varies. If not, what a spec does not mention is believed to be the same everywhere.
+    /// True if types record the axes over which values vary. If false, a value is assumed to be equal
+    /// along the axes that its spec does not mention.
     pub tracked: bool,
 }
 
-/// Applies a program on each device to that device's shards.
+/// Runs a program on each device, on that device's shards.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | those of the program, along each axis as many times as large as its spec cuts it |
-/// | results    | those of the program, put together as their specs say |
+/// | operands   | those of the program; each dimension is larger by the number of shards in its spec |
+/// | results    | those of the program, assembled as their specs state |
 /// | lowering   | `sdy.manual_computation` |
-/// | derivative | the program's, mapped alike |
+/// | derivative | that of the program, with the same mapping |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct ShardMap {
-    /// Where and how.
+    /// The mesh and the shardings.
     #[serde(flatten)]
-    pub mapping: Mapping,
-    /// What one device computes.
+    pub mapping: ShardMapping,
+    /// The program of one device.
     #[serde(skip)]
     pub program: Arc<Program>,
 }
 
-impl Mapping {
-    /// How many devices a spec cuts over.
-    fn parts(&self, spec: &PartitionSpec, at: usize) -> usize {
-        self.mesh.count(spec.along(at))
-    }
-
-    /// The type of what the shards of one device are parts of.
-    fn whole(&self, aval: &Aval, spec: &PartitionSpec) -> Aval {
-        let dims = aval.shape.iter().enumerate().map(|(at, size)| size * self.parts(spec, at));
+impl ShardMapping {
+    /// Returns the type of the array whose shards have the type `aval`.
+    fn global_aval(&self, aval: &Aval, spec: &PartitionSpec) -> Aval {
+        let n_shards = |axis: usize| self.mesh.count(spec.along(axis));
+        let dims = aval.shape.iter().enumerate().map(|(axis, size)| size * n_shards(axis));
         let varying = aval.varying.without(&self.axes);
         aval.with_shape(dims.collect::<Shape>()).with_varying(varying)
     }
 
-    /// The axes of the mapping that a spec does not mention.
+    /// Returns the manual axes that a spec does not mention.
     fn unmentioned(&self, spec: &PartitionSpec) -> Vec<String> {
         let mentioned: Vec<&String> = spec.mentioned().collect();
         self.axes.iter().filter(|axis| !mentioned.contains(axis)).cloned().collect()
     }
 
-    /// The same with other operands and results.
-    fn with_specs(&self, in_specs: Vec<PartitionSpec>, out_specs: Vec<PartitionSpec>) -> Mapping {
-        Mapping { in_specs, out_specs, ..self.clone() }
-    }
-
-    /// The axes over which a value of the program differs from device to device.
-    fn differing(&self, aval: &Aval) -> Vec<String> {
-        let differs = |axis: &&String| !self.tracked || aval.varying.contains(axis);
-        self.axes.iter().filter(differs).cloned().collect()
+    /// Returns the manual axes over which a value of the program varies.
+    fn varying_axes(&self, aval: &Aval) -> Vec<String> {
+        let varies = |axis: &&String| !self.tracked || aval.varying.contains(axis);
+        self.axes.iter().filter(varies).cloned().collect()
     }
 }
 
-/// Maps a traced program, whose inputs are the shards of `operands`. Results are made to vary as their specs say.
+/// Binds a traced program whose inputs are the shards of `operands`. Results are converted to vary over
+/// the axes that their specs mention.
 #[track_caller]
-pub(crate) fn map_shards(mapping: Mapping, program: Program, operands: &[Array]) -> Vec<Array> {
-    let program = match mapping.tracked {
-        false => program,
-        true => {
-            let outputs = program.avals_out().into_iter().zip(&mapping.out_specs);
-            let outputs: Vec<Aval> = outputs
-                .map(|(aval, spec)| {
-                    let varying = aval.varying.and(&Varying::over(spec.mentioned()));
-                    aval.with_varying(varying)
-                })
-                .collect();
-            levelled(program, &outputs)
+pub(crate) fn map_shards(
+    mapping: ShardMapping,
+    program: Program,
+    operands: &[Array],
+) -> Vec<Array> {
+    let program = if mapping.tracked {
+        let mut outputs = program.avals_out();
+        for (aval, spec) in outputs.iter_mut().zip(&mapping.out_specs) {
+            aval.varying = aval.varying.and(&Varying::over(spec.mentioned()));
         }
+        vary_outputs(program, &outputs)
+    } else {
+        program
     };
     let primitive = ShardMap { mapping, program: Arc::new(program) };
     bind(primitive, &operands.iter().collect::<Vec<_>>())
 }
 
 impl ShardMap {
-    fn of(&self, derived: &Derived, specs: [Vec<PartitionSpec>; 2]) -> ShardMap {
-        self.with(derived.program.clone(), specs)
+    /// Returns the same mapping of another program.
+    fn with_program(
+        &self,
+        program: Arc<Program>,
+        in_specs: Vec<PartitionSpec>,
+        out_specs: Vec<PartitionSpec>,
+    ) -> ShardMap {
+        let mapping = ShardMapping { in_specs, out_specs, ..self.mapping.clone() };
+        ShardMap { mapping, program }
     }
 
-    fn with(&self, program: Arc<Program>, [in_specs, out_specs]: [Vec<PartitionSpec>; 2]) -> Self {
-        ShardMap { mapping: self.mapping.with_specs(in_specs, out_specs), program }
-    }
-
-    /// The transposed program where types do not say what varies: a cotangent of a result that all devices have alike is
-    /// shared out among them, and those of an operand that all had alike are added up.
-    fn shared(&self, derived: Derived, cts: &[bool], linear: &[bool]) -> Derived {
-        let Mapping { in_specs, out_specs, tracked, .. } = &self.mapping;
+    /// Completes the transposed program of an untracked mapping. The cotangent of a result that is
+    /// equal on several devices is divided among them. The cotangents of an operand that is equal on
+    /// several devices are summed.
+    fn sum_over_unmentioned_axes(
+        &self,
+        transposed: Derived<Marks<Dense>>,
+        cts: &Marks<Dense>,
+        known: &Marks<Known>,
+    ) -> Derived<Marks<Dense>> {
+        let ShardMapping { mesh, in_specs, out_specs, tracked, .. } = &self.mapping;
         if *tracked {
-            return derived;
+            return transposed;
         }
-        let unmentioned = |specs: &[PartitionSpec], marks: &[bool]| -> Vec<Vec<String>> {
-            let specs = marked(specs, marks);
+        let unmentioned = |specs: Vec<PartitionSpec>| -> Vec<Vec<String>> {
             specs.iter().map(|spec| self.mapping.unmentioned(spec)).collect()
         };
-        let shared = unmentioned(out_specs, cts);
-        let summed = marked(&unmentioned(in_specs, linear), &derived.marks);
-        let program = trace_rules(derived.program.avals_in(), |inputs| {
-            let (known, cts) = inputs.split_at(inputs.len() - shared.len());
-            let cts =
-                cts.iter().zip(&shared).map(|(ct, axes)| match self.mapping.mesh.count(axes) {
-                    1 => ct.clone(),
-                    n => mul(ct, scalar(1.0 / n as f64)),
-                });
-            let inputs: Vec<Array> = known.iter().cloned().chain(cts).collect();
-            let pulled = passes::eval(&derived.program, &inputs);
-            let each = pulled.iter().zip(&summed).map(|(ct, axes)| match axes.is_empty() {
-                true => ct.clone(),
-                false => bind1(PSum { axis_names: axes.clone() }, [ct]),
-            });
-            each.collect()
+        let divided = unmentioned(cts.select(out_specs));
+        let summed = unmentioned(transposed.results.select(&known.select_unmarked(in_specs)));
+        let n_known = known.count();
+        let program = trace_rules(transposed.program.avals_in(), |inputs| {
+            let mut inputs = inputs.to_vec();
+            for (ct, axes) in inputs[n_known..].iter_mut().zip(&divided) {
+                let n_devices = mesh.count(axes);
+                if n_devices > 1 {
+                    *ct = mul(&*ct, scalar(1.0 / n_devices as f64));
+                }
+            }
+            let mut cts = passes::eval(&transposed.program, &inputs);
+            for (ct, axes) in cts.iter_mut().zip(&summed) {
+                if !axes.is_empty() {
+                    *ct = bind1(PSum { axis_names: axes.clone() }, [&*ct]);
+                }
+            }
+            cts
         });
-        Derived { program: Arc::new(program), ..derived }
+        Derived { program: Arc::new(program), ..transposed }
     }
+}
+
+/// Adds a batch axis in front to the specs of values that have one.
+fn batched_specs(specs: &[PartitionSpec], mapped: &Marks<Mapped>) -> Vec<PartitionSpec> {
+    specs
+        .iter()
+        .zip(mapped.iter())
+        .map(|(spec, is_mapped)| if is_mapped { spec.with_axis(0) } else { spec.clone() })
+        .collect()
 }
 
 impl Primitive for ShardMap {
@@ -159,7 +174,7 @@ impl Primitive for ShardMap {
     }
 
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        let Mapping { mesh, in_specs, out_specs, .. } = &self.mapping;
+        let ShardMapping { mesh, in_specs, out_specs, .. } = &self.mapping;
         let (inputs, outputs) = (self.program.avals_in(), self.program.avals_out());
         ensure!(
             operands.len() == inputs.len()
@@ -172,41 +187,40 @@ impl Primitive for ShardMap {
             in_specs.len(),
             out_specs.len()
         );
-        for (at, (operand, input)) in operands.iter().zip(&inputs).enumerate() {
-            let part = operand.with_shape(in_specs[at].shard_shape(mesh, &operand.shape)?);
+        for (index, (operand, input)) in operands.iter().zip(&inputs).enumerate() {
+            let shard = operand.with_shape(in_specs[index].shard_shape(mesh, &operand.shape)?);
             ensure_shape!(
-                part.same_type(input),
-                "operand {at} is {operand}, {part} on each device; the program takes {input}"
+                shard.same_type(input),
+                "operand {index} is {operand}, {shard} on each device; the program takes {input}"
             );
         }
         for (output, spec) in outputs.iter().zip(out_specs) {
             spec.check(mesh)?;
             ensure_shape!(
                 spec.0.len() <= output.rank(),
-                "{spec} speaks of more axes than {output} has"
+                "{spec} names more axes than {output} has"
             );
         }
         Ok(outputs
             .iter()
             .zip(out_specs)
-            .map(|(aval, spec)| self.mapping.whole(aval, spec))
+            .map(|(aval, spec)| self.mapping.global_aval(aval, spec))
             .collect())
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        let varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
-        let derived = jvp_of(&self.program, &varies, &vec![false; out_specs.len()]);
-        let specs = [
-            [&in_specs[..], &marked(in_specs, &varies)].concat(),
-            [&out_specs[..], &marked(out_specs, &derived.marks)].concat(),
-        ];
+        let ShardMapping { in_specs, out_specs, .. } = &self.mapping;
+        let varying = Marks::of_tangents(tangents);
+        let derivative = jvp_of(&self.program, &varying, &Marks::none(out_specs.len()));
+        let derivative_in_specs = [&in_specs[..], &varying.select(in_specs)].concat();
+        let derivative_out_specs = [&out_specs[..], &derivative.results.select(out_specs)].concat();
+        let mapped =
+            self.with_program(derivative.program, derivative_in_specs, derivative_out_specs);
         let dense = tangents.iter().filter_map(Tangent::array);
-        let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut results = bind(self.of(&derived, specs), &operands);
-        let dense = results.split_off(out_specs.len());
-        let tangents = tangents_of(&derived.marks, avals_of(&results), dense);
-        Ok((results, tangents))
+        let mut outputs = bind(mapped, &primals.iter().chain(dense).collect::<Vec<_>>());
+        let dense = outputs.split_off(out_specs.len());
+        let tangents = derivative.results.tangents(avals_of(&outputs), dense);
+        Ok((outputs, tangents))
     }
 
     fn batch(
@@ -215,29 +229,19 @@ impl Primitive for ShardMap {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        if let Some(name) =
-            axis.name.as_deref().filter(|name| self.mapping.mesh.size(name).is_some())
-        {
-            let message =
-                format!("`{name}` names the axis of `vmap` and one of {}", self.mapping.mesh);
+        let ShardMapping { mesh, in_specs, out_specs, .. } = &self.mapping;
+        if let Some(name) = axis.name.as_deref().filter(|name| mesh.size(name).is_some()) {
+            let message = format!("`{name}` names the axis of `vmap` and one of {mesh}");
             return Err(RuleError::value(message).help("name one of them otherwise"));
         }
-        let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
-        let derived = batch_of(&self.program, &mapped, &vec![false; out_specs.len()], axis);
-        let shifted = |specs: &[PartitionSpec], marks: &[bool]| -> Vec<PartitionSpec> {
-            let each = specs.iter().zip(marks);
-            each.map(|(spec, &mark)| if mark { spec.with_axis(0) } else { spec.clone() }).collect()
-        };
-        let specs = [shifted(in_specs, &mapped), shifted(out_specs, &derived.marks)];
-        let operands: Vec<Array> = operands
-            .iter()
-            .zip(axes)
-            .map(|(x, &at)| if at.is_some() { batch_at(x, at, 0, axis) } else { x.clone() })
-            .collect();
-        let outputs = bind(self.of(&derived, specs), &operands.iter().collect::<Vec<_>>());
-        let axes = derived.marks.iter().map(|&mark| mark.then_some(0)).collect();
-        Ok(Batched { outputs, axes })
+        let mapped = mapped_of(axes);
+        let batched = batch_front(&self.program, &mapped, &Marks::none(out_specs.len()), axis);
+        let out_specs = batched_specs(out_specs, &batched.results);
+        let primitive =
+            self.with_program(batched.program, batched_specs(in_specs, &mapped), out_specs);
+        let operands = with_front_axes(operands, axes, &mapped, axis);
+        let outputs = bind(primitive, &operands.iter().collect::<Vec<_>>());
+        Ok(Batched { outputs, axes: front_axes(&batched.results) })
     }
 
     fn lower(
@@ -246,13 +250,13 @@ impl Primitive for ShardMap {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let Mapping { name, mesh, axes, in_specs, out_specs, .. } = &self.mapping;
+        let ShardMapping { name, mesh, axes, in_specs, out_specs, .. } = &self.mapping;
         if self.program.effects() == Effects::Ordered {
             let message =
                 format!("`{name}` has side effects in an order, which devices do not share");
             return Err(RuleError::unsupported(message).help("use unordered ones"));
         }
-        let mut around: Vec<String> = Vec::new();
+        let mut manual_axes: Vec<String> = Vec::new();
         if let Some(outer) = ctx.manual() {
             ensure!(
                 outer.mesh == *mesh,
@@ -264,27 +268,30 @@ impl Primitive for ShardMap {
                     "`{name}` maps over `{twice}` a second time"
                 )));
             }
-            around.clone_from(&outer.axes);
+            manual_axes.clone_from(&outer.axes);
         }
-        around.extend(axes.iter().cloned());
-        // Along the other axes the compiler may cut what a spec leaves whole.
-        let open = around.len() < mesh.axes().len();
+        manual_axes.extend(axes.iter().cloned());
+        // Along the other axes the compiler may shard dimensions that a spec does not.
+        let open = manual_axes.len() < mesh.axes().len();
         let mut list = |specs: &[PartitionSpec], ranks: &mut dyn Iterator<Item = usize>| {
-            let each = specs.iter().zip(ranks);
-            let texts: Vec<String> =
-                each.map(|(spec, rank)| ctx.spec(mesh, spec, rank, open)).collect();
+            let texts: Vec<String> = specs
+                .iter()
+                .zip(ranks)
+                .map(|(spec, rank)| ctx.spec(mesh, spec, rank, open))
+                .collect();
             format!("#sdy.sharding_per_value<[{}]>", texts.join(", "))
         };
         let in_shardings = list(in_specs, &mut operands.iter().map(|x| x.ty().dims().len()));
         let out_shardings = list(out_specs, &mut results.iter().map(Aval::rank));
         let manual: Vec<String> = axes.iter().map(|axis| format!("{axis:?}")).collect();
         let attributes = format!(
-            "in_shardings = {in_shardings}, manual_axes = #sdy<manual_axes{{{}}}>, out_shardings = {out_shardings}",
+            "in_shardings = {in_shardings}, manual_axes = #sdy<manual_axes{{{}}}>, \
+             out_shardings = {out_shardings}",
             manual.join(", ")
         );
         let types: Vec<_> = self.program.avals_in().iter().map(Aval::stablehlo).collect();
         let (outside, inputs) = ctx.open_region(&types);
-        let region = Manual { mesh: mesh.clone(), axes: around };
+        let region = Manual { mesh: mesh.clone(), axes: manual_axes };
         let outputs = ctx.within(region, |ctx| ctx.inline(&self.program, &inputs))?;
         let body = ctx.close_region_with("sdy.return", outside, &outputs);
         let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
@@ -300,26 +307,20 @@ impl Primitive for ShardMap {
     }
 
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
-        let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        let linear: Vec<bool> = operands.iter().map(Operand::is_linear).collect();
-        let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
-        let dense: Vec<bool> = cts.iter().map(|ct| !ct.is_zero()).collect();
-        let n_linear = linear.iter().filter(|linear| **linear).count();
-        let derived = transpose_of(&self.program, &linear, &dense, &vec![false; n_linear]);
-        let derived = self.shared(derived, &dense, &linear);
-        let specs = [
-            [marked(in_specs, &known), marked(out_specs, &dense)].concat(),
-            marked(&marked(in_specs, &linear), &derived.marks),
-        ];
-        let arguments = operands.iter().filter_map(Operand::known);
-        let arguments: Vec<&Array> =
-            arguments.chain(cts.iter().filter_map(Tangent::array)).collect();
-        let pulled = bind(self.of(&derived, specs), &arguments);
-        let avals = operands.iter().filter(|operand| operand.is_linear());
-        let mut pulled =
-            tangents_of(&derived.marks, avals.map(|operand| operand.aval().clone()), pulled)
-                .into_iter();
-        Ok(linear.iter().map(|&linear| if linear { pulled.next() } else { None }).collect())
+        let ShardMapping { in_specs, out_specs, .. } = &self.mapping;
+        let known = Marks::of_operands(operands);
+        let dense_cts = Marks::of_tangents(cts);
+        let required = Marks::none(known.count_unmarked());
+        let transposed = transpose_of(&self.program, &known, &dense_cts, &required);
+        let transposed = self.sum_over_unmentioned_axes(transposed, &dense_cts, &known);
+        let transposed_in_specs = [known.select(in_specs), dense_cts.select(out_specs)].concat();
+        let transposed_out_specs = transposed.results.select(&known.select_unmarked(in_specs));
+        let mapped =
+            self.with_program(transposed.program, transposed_in_specs, transposed_out_specs);
+        let values = operands.iter().filter_map(Operand::known);
+        let arguments: Vec<&Array> = values.chain(cts.iter().filter_map(Tangent::array)).collect();
+        let dense = bind(mapped, &arguments);
+        Ok(operand_cotangents(operands, &transposed.results, dense))
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
@@ -360,34 +361,19 @@ impl HigherOrder for ShardMap {
         vec![RunCount::Devices(self.mapping.mesh.count(&self.mapping.axes))]
     }
 
-    fn split(&self, known: &[bool]) -> Option<Split> {
-        if !known.contains(&true) {
-            return None;
-        }
-        let halves = partial_eval(&self.program, known, &vec![false; self.program.outputs().len()]);
-        (!halves.is_idle()).then(|| self.halves(&halves, known))
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+        let halves = split_program(&self.program, known)?;
+        Some(self.map_halves(&halves, known))
     }
 
-    fn prune(&self, used: &[bool]) -> Option<Pruned> {
-        let (pruned, kept) = with_used_outputs(&self.program, used);
-        if !used.contains(&false)
-            && !kept.contains(&false)
-            && crate::control_flow::masked::same_size(&pruned, &self.program)
-        {
-            return None;
-        }
-        let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        let positions = |marks: &[bool]| (0..marks.len()).filter(|&at| marks[at]).collect();
-        let specs = [marked(in_specs, &kept), marked(out_specs, used)];
-        let program = Arc::new(with_kept_inputs(&pruned, &kept));
-        Some(Pruned {
-            primitive: Arc::new(self.with(program, specs)),
-            operands: positions(&kept),
-            results: positions(used),
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
+        let ShardMapping { in_specs, out_specs, .. } = &self.mapping;
+        prune_call(&self.program, used, |program, inputs| {
+            self.with_program(program, inputs.select(in_specs), used.select(out_specs))
         })
     }
 
-    /// Devices cannot stop after each operation, so it is compiled even then.
+    /// Compiles the program, because devices cannot synchronize after each operation.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         let mut avals = avals_of(operands);
         let results = self.abstract_eval(&avals).map_err(|error| {
@@ -410,12 +396,7 @@ pub(super) fn make(
     params: serde_json::Value,
     programs: Vec<Program>,
 ) -> RuleResult<Arc<dyn Primitive>> {
-    let mapping: Mapping =
-        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
-    match <[Program; 1]>::try_from(programs) {
-        Ok([program]) => Ok(Arc::new(ShardMap { mapping, program: Arc::new(program) })),
-        Err(programs) => {
-            Err(RuleError::value(format!("shard_map holds one program, got {}", programs.len())))
-        }
-    }
+    let mapping: ShardMapping = parse::parameters(params)?;
+    let [program] = parse::exact("shard_map", programs)?;
+    Ok(Arc::new(ShardMap { mapping, program: Arc::new(program) }))
 }

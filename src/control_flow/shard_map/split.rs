@@ -1,76 +1,100 @@
-//! A mapped program in two halves: what its known operands alone determine, and the rest.
+//! Splitting a mapped program into what known operands determine and the rest.
 
-use super::{Mapping, ShardMap};
-use crate::control_flow::masked::marked;
-use crate::control_flow::partial::PartialEval;
-use crate::core::{Aval, AxisSpec, Half, PartitionSpec, Split, SplitOperand};
+use super::{ShardMap, ShardMapping};
+use crate::control_flow::partial_eval::PartialEval;
+use crate::core::{Aval, AxisSpec, Half, Known, Marks, PartitionSpec, Split, SplitOperand};
 use crate::passes;
 use crate::primitives::reshape;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
+/// A residual of a mapped program.
+struct Residual {
+    /// Its type inside the program.
+    aval: Aval,
+    /// The manual axes over which it varies.
+    axes: Vec<String>,
+}
+
+impl Residual {
+    /// Returns the type with which it leaves the known half. A residual that varies gets an additional
+    /// axis in front, along which the values of the devices are stacked.
+    fn stacked_aval(&self) -> Aval {
+        if self.axes.is_empty() {
+            self.aval.clone()
+        } else {
+            self.aval.with_shape(self.aval.shape.insert(0, 1))
+        }
+    }
+
+    fn spec(&self) -> PartitionSpec {
+        if self.axes.is_empty() {
+            PartitionSpec::replicated()
+        } else {
+            PartitionSpec(vec![AxisSpec(self.axes.clone())])
+        }
+    }
+}
+
 impl ShardMap {
-    /// The two halves, each mapped. What the first computes for the second leaves it with one more axis in front, along
-    /// which the devices lie that have it differently.
-    pub(super) fn halves(&self, halves: &PartialEval, known: &[bool]) -> Split {
-        let Mapping { in_specs, out_specs, .. } = &self.mapping;
-        let n_known = halves.outputs.iter().filter(|output| output.is_known()).count();
-        let residuals: Vec<Aval> = halves.known.avals_out().split_off(n_known);
-        let differing: Vec<Vec<String>> =
-            residuals.iter().map(|aval| self.mapping.differing(aval)).collect();
-        let carried = |at: usize| !differing[at].is_empty();
-        let spec_of = |at: usize| match carried(at) {
-            true => PartitionSpec(vec![AxisSpec(differing[at].clone())]),
-            false => PartitionSpec::replicated(),
+    /// Maps both halves of the program.
+    pub(super) fn map_halves(&self, halves: &PartialEval, known: &Marks<Known>) -> Split {
+        let ShardMapping { in_specs, out_specs, .. } = &self.mapping;
+        let n_known = halves.known_outputs().count();
+        let residuals: Vec<Residual> = halves.known.avals_out()[n_known..]
+            .iter()
+            .map(|aval| Residual { aval: aval.clone(), axes: self.mapping.varying_axes(aval) })
+            .collect();
+        let residual_of = |source: &SplitOperand| match *source {
+            SplitOperand::Known(output) => Some(&residuals[output.checked_sub(n_known)?]),
+            SplitOperand::Operand(_) => None,
         };
-        let stacked = |at: usize, aval: &Aval| match carried(at) {
-            true => aval.with_shape(aval.shape.insert(0, 1)),
-            false => aval.clone(),
-        };
-        let first = trace_rules(halves.known.avals_in(), |inputs| {
+        let known_program = trace_rules(halves.known.avals_in(), |inputs| {
             let mut outputs = passes::eval(&halves.known, inputs);
-            for (at, output) in outputs[n_known..].iter_mut().enumerate() {
-                *output = reshape(output, &stacked(at, output.aval()).shape);
+            for (output, residual) in outputs[n_known..].iter_mut().zip(&residuals) {
+                *output = reshape(output, &residual.stacked_aval().shape);
             }
             outputs
         });
-        // Which residual an input of the second half is, if it is one.
-        let residual = |source: &SplitOperand| match *source {
-            SplitOperand::Known(position) => position.checked_sub(n_known),
-            SplitOperand::Operand(_) => None,
-        };
-        let inputs = halves.unknown.avals_in();
-        let taken =
-            inputs.iter().zip(&halves.sources).map(|(aval, source)| match residual(source) {
-                Some(at) => stacked(at, aval),
-                None => aval.clone(),
-            });
-        let second = trace_rules(taken.collect::<Vec<_>>(), |taken| {
-            let own = taken.iter().zip(&inputs).map(|(x, aval)| reshape(x, &aval.shape));
-            passes::eval(&halves.unknown, &own.collect::<Vec<_>>())
+        let unknown_avals = halves.unknown.avals_in();
+        let mut stacked_avals = Vec::with_capacity(unknown_avals.len());
+        for (aval, source) in unknown_avals.iter().zip(&halves.sources) {
+            stacked_avals.push(residual_of(source).map_or(aval.clone(), Residual::stacked_aval));
+        }
+        let unknown_program = trace_rules(stacked_avals, |inputs| {
+            let pairs = inputs.iter().zip(&unknown_avals);
+            let inputs: Vec<_> = pairs.map(|(x, aval)| reshape(x, &aval.shape)).collect();
+            passes::eval(&halves.unknown, &inputs)
         });
-        let mut known_out = vec![PartitionSpec::replicated(); n_known];
-        let mut unknown_out = Vec::new();
+
+        let mut known_out_specs = vec![PartitionSpec::replicated(); n_known];
+        let mut unknown_out_specs = Vec::new();
         for (output, spec) in halves.outputs.iter().zip(out_specs) {
             match output {
-                Half::Known(position) => known_out[*position] = spec.clone(),
-                Half::Unknown(_) => unknown_out.push(spec.clone()),
+                Half::Known(index) => known_out_specs[*index] = spec.clone(),
+                Half::Unknown(_) => unknown_out_specs.push(spec.clone()),
             }
         }
-        let unknown_in = halves.sources.iter().map(|source| match *source {
-            SplitOperand::Operand(position) => in_specs[position].clone(),
-            SplitOperand::Known(position) => match position.checked_sub(n_known) {
-                Some(at) => spec_of(at),
-                None => known_out[position].clone(),
-            },
-        });
-        let unknown_in: Vec<PartitionSpec> = unknown_in.collect();
-        let mut first_out = known_out;
-        first_out.extend((0..residuals.len()).map(spec_of));
+        known_out_specs.extend(residuals.iter().map(Residual::spec));
+        let mut unknown_in_specs = Vec::with_capacity(halves.sources.len());
+        for source in &halves.sources {
+            unknown_in_specs.push(match *source {
+                SplitOperand::Operand(index) => in_specs[index].clone(),
+                SplitOperand::Known(output) => known_out_specs[output].clone(),
+            });
+        }
         Split {
-            known: Arc::new(self.with(Arc::new(first), [marked(in_specs, known), first_out])),
-            known_operands: (0..known.len()).filter(|&at| known[at]).collect(),
-            unknown: Arc::new(self.with(Arc::new(second), [unknown_in, unknown_out])),
+            known: Arc::new(self.with_program(
+                Arc::new(known_program),
+                known.select(in_specs),
+                known_out_specs,
+            )),
+            known_operands: known.positions(),
+            unknown: Arc::new(self.with_program(
+                Arc::new(unknown_program),
+                unknown_in_specs,
+                unknown_out_specs,
+            )),
             unknown_operands: halves.sources.clone(),
             outputs: halves.outputs.clone(),
         }

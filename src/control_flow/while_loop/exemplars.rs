@@ -1,4 +1,4 @@
-//! Loops on which every law is checked.
+//! Exemplars of `while_loop` for the law tests.
 
 use super::WhileLoop;
 use crate::core::{Aval, DType, Exemplar, Sample};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
     let scalar = |dtype| Aval::new(dtype, []);
     let f64s = || Aval::new(DType::F64, [2]);
-    // As long as a counter, another in each example of a batch, is below a limit.
+    // Runs while a counter, different in each example of a batch, is below a limit.
     let below = trace_rules([scalar(DType::I32), scalar(DType::I32), f64s()], |inputs| {
         vec![lt(&inputs[1], &inputs[0])]
     });
@@ -22,7 +22,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         cond: Arc::new(below),
         body: Arc::new(step),
     };
-    // As long as a float stays below 4, away from where the number of steps jumps.
+    // Runs while a float is below 4, sampled away from where the number of steps changes.
     let small = trace_rules([scalar(DType::F64)], |inputs| vec![lt(&inputs[0], 4.0)]);
     let double = trace_rules([scalar(DType::F64)], |inputs| vec![mul(&inputs[0], 2.0)]);
     let doubling = WhileLoop {

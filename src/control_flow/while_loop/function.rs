@@ -1,31 +1,30 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{
-    Caller, avals_of, close, expect_no_collectives, promoted_carry,
-};
+use crate::control_flow::closure::{CallSite, close, expect_no_collectives, promoted_carry};
+use crate::control_flow::derive::avals_of;
 use crate::core::{Array, Error, OpErrorKind, Primitive, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Applies `body_fun` to a carry as long as `cond_fun` of the carry is true; gives the last carry.
+/// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final carry.
 ///
-/// Both take the carry as an owned tree and are traced once. `cond_fun` gives a `bool[]`; the carry
-/// keeps structure, shapes and dtypes from step to step; leaves that start weakly typed take the dtype
-/// that `body_fun` gives them. What either captures is the same in every step.
+/// Both functions take the carry as an owned tree and are traced once. `cond_fun` returns a `bool[]`.
+/// The carry keeps its structure, shapes and dtypes from step to step; a leaf that starts weakly typed
+/// takes the dtype that `body_fun` returns. Captured values are equal in every step.
 ///
-/// Forward derivatives go through, and under `vmap` the loop runs until all examples are done. Reverse
-/// mode is refused, because it would have to keep values of an unknown number of steps: use
+/// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have stopped.
+/// Reverse mode is not supported, because it would store values of an unknown number of steps; use
 /// [`scan`](super::super::scan()) or [`fori_loop`](super::super::fori_loop()).
 ///
-/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is no
-/// `bool[]`, and whatever the functions throw.
+/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is not
+/// a `bool[]`, and whatever the functions throw.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// // The square root of `a` by Newton's method, to the last digit but one.
+/// // The square root of `a` by Newton's method.
 /// let root = |a: Array| {
 ///     let square = a.clone();
 ///     let far = move |x: Array| gt(abs(&(&x * &x - &square)), &square * 1e-6);
@@ -40,42 +39,42 @@ pub fn while_loop<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    let caller = Caller::of::<F>("while_loop", Location::caller());
-    run(&caller, &cond_fun, &body_fun, init.tree())
+    let site = CallSite::new::<F>("while_loop", Location::caller());
+    run(&site, &cond_fun, &body_fun, init.tree())
 }
 
-/// A loop on behalf of `caller`.
+/// Traces and binds a loop for the function called at `site`.
 pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
-    caller: &Caller,
+    site: &CallSite,
     cond_fun: &P,
     body_fun: &F,
     init: &C,
 ) -> C {
     if trace::jit_disabled() && !trace::is_tracing() {
-        return step_by_step(caller, cond_fun, body_fun, init)
+        return run_steps(site, cond_fun, body_fun, init)
             .unwrap_or_else(|error| trace::throw(error));
     }
     let mut carry = leaves_of(init);
     let (body, cond) = loop {
         let body =
-            close(caller.scope.clone(), avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
-        if let Some(promoted) = promoted_carry(caller, init, &carry, &body.template) {
+            close(site.scope.clone(), avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
+        if let Some(promoted) = promoted_carry(site, init, &carry, &body.template) {
             carry = promoted;
             continue;
         }
         let cond =
-            close(caller.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
-        // Devices that end at different steps end with different values.
-        let ends = &cond.template.aval().varying;
-        if carry.iter().all(|leaf| leaf.aval().varying.covers(ends)) {
-            break (body.levelled(&carry), cond);
+            close(site.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+        // Devices that stop at different steps have different carries.
+        let stop_axes = &cond.template.aval().varying;
+        if carry.iter().all(|leaf| leaf.aval().varying.covers(stop_axes)) {
+            break (body.vary_outputs_like(&carry), cond);
         }
-        expect_no_collectives(caller.name, [&body.program, &cond.program], ends, caller.location);
-        carry = carry.iter().map(|leaf| vary(leaf, ends)).collect();
+        let programs = [&body.program, &cond.program];
+        expect_no_collectives(site.name, programs, stop_axes, site.location);
+        carry = carry.iter().map(|leaf| vary(leaf, stop_axes)).collect();
     };
-    let go_on = cond.template.aval();
-    if !go_on.dtype.is_bool() || go_on.rank() != 0 {
-        trace::throw(not_a_condition(caller, &cond.template));
+    if !is_condition(&cond.template) {
+        trace::throw(condition_error(site, &cond.template));
     }
     let primitive: Arc<dyn Primitive> = Arc::new(WhileLoop {
         n_cond_consts: cond.captures.len(),
@@ -84,25 +83,31 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
         body: Arc::new(body.program),
     });
     let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
-    let found = match carry.is_empty() {
-        true => Vec::new(),
-        false => trace::bind_at(&primitive, &operands, caller.location),
+    let outputs = if carry.is_empty() {
+        Vec::new()
+    } else {
+        trace::bind_at(&primitive, &operands, site.location)
     };
-    rebuild(&body.template, found)
+    rebuild(&body.template, outputs)
 }
 
-fn not_a_condition(caller: &Caller, found: &Array) -> Error {
-    let message = format!("the condition must give bool[], it gives {}", found.aval());
-    let error = trace::op_error(OpErrorKind::DType, caller.name, message, caller.location);
-    match found.rank() {
-        0 => error.with_help("compare: `ne(&x, 0)`"),
-        _ => error.with_help("reduce it: `x.all()` or `x.any()`"),
+fn is_condition(x: &Array) -> bool {
+    x.dtype().is_bool() && x.rank() == 0
+}
+
+fn condition_error(site: &CallSite, x: &Array) -> Error {
+    let message = format!("the condition must give bool[], it gives {}", x.aval());
+    let error = trace::op_error(OpErrorKind::DType, site.name, message, site.location);
+    if x.rank() == 0 {
+        error.with_help("compare: `ne(&x, 0)`")
+    } else {
+        error.with_help("reduce it: `x.all()` or `x.any()`")
     }
 }
 
-/// Runs the closures themselves, on concrete arrays, for `disable_jit`.
-fn step_by_step<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
-    caller: &Caller,
+/// Runs the closures themselves on concrete arrays, for `disable_jit`.
+fn run_steps<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
+    site: &CallSite,
     cond_fun: &P,
     body_fun: &F,
     init: &C,
@@ -110,15 +115,15 @@ fn step_by_step<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     let mut carry = rebuild(init, leaves_of(init));
     loop {
         let leaves = leaves_of(&carry);
-        let go_on = cond_fun(rebuild(init, leaves.clone()));
-        if !go_on.dtype().is_bool() || go_on.rank() != 0 {
-            return Err(not_a_condition(caller, &go_on));
+        let condition = cond_fun(rebuild(init, leaves.clone()));
+        if !is_condition(&condition) {
+            return Err(condition_error(site, &condition));
         }
-        if !go_on.item::<bool>()? {
+        if !condition.item::<bool>()? {
             return Ok(carry);
         }
         let next = body_fun(rebuild(init, leaves.clone()));
-        promoted_carry(caller, init, &leaves, &next);
+        promoted_carry(site, init, &leaves, &next);
         carry = next;
     }
 }

@@ -1,5 +1,6 @@
 //! `while_loop`: a loop that runs as long as a condition holds.
 
+mod batch;
 mod exemplars;
 mod function;
 mod lower;
@@ -9,41 +10,38 @@ pub(super) use exemplars::exemplars;
 pub(super) use function::run;
 pub use function::while_loop;
 
-use super::masked::{Derived, batch_of, jvp_of, marked, tangents_of};
-use super::scan::grow;
+use super::derive::{avals_of, jvp_of};
+use super::groups::List;
+use super::parse;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, LowerCtx,
-    Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd, Tangent,
-    Varying, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, Known,
+    LowerCtx, Marks, Operand, Primitive, Program, ProgramInput, Pruned, RuleError, RuleResult,
+    RunCount, Split, Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
-use crate::primitives::rules::{batch_at, dense};
-use crate::primitives::{broadcast_in_dim, reduce_or, select};
 use crate::stablehlo::Value;
-use crate::transforms::staging::trace_rules;
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use std::sync::Arc;
 
-/// Applies a program to carried values again and again, as long as another program says so.
+/// Applies a program to carried values as long as another program returns true.
 ///
 /// | | |
 /// |-|-|
-/// | operands   | `n_cond_consts` values that the condition sees, `n_body_consts` that the body sees, then the first carries |
-/// | results    | the last carries |
+/// | operands   | `n_cond_consts` values for the condition, `n_body_consts` for the body, then the initial carries |
+/// | results    | the final carries |
 /// | cond       | from its constants and the carries to `bool[]` |
 /// | body       | from its constants and the carries to the carries |
 /// | lowering   | [`stablehlo.while`](https://openxla.org/stablehlo/spec#while) |
-/// | derivative | forward only: a loop that carries tangents along |
+/// | derivative | forward mode only: a loop that also carries tangents |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[doc(alias = "while")]
 pub struct WhileLoop {
-    /// How many of the first operands only the condition takes.
+    /// The number of leading operands that only the condition takes.
     pub n_cond_consts: usize,
-    /// How many of the next operands only the body takes.
+    /// The number of operands after those that only the body takes.
     pub n_body_consts: usize,
-    /// Whether to go on.
+    /// Returns true to run another step.
     #[serde(skip)]
     pub cond: Arc<Program>,
     /// One step.
@@ -51,11 +49,36 @@ pub struct WhileLoop {
     pub body: Arc<Program>,
 }
 
-/// Reads from text what [`WhileLoop`] prints, but for its programs.
+/// The printed parameters of a [`WhileLoop`].
 #[derive(Deserialize)]
 struct Parameters {
     n_cond_consts: usize,
     n_body_consts: usize,
+}
+
+/// One item per operand of a loop.
+#[derive(Clone)]
+struct LoopInputs<L> {
+    cond_consts: L,
+    body_consts: L,
+    carry: L,
+}
+
+impl<L: List + Clone> LoopInputs<L> {
+    /// Returns the items of the condition's inputs.
+    fn cond(&self) -> L {
+        self.cond_consts.clone().join(self.carry.clone())
+    }
+
+    /// Returns the items of the body's inputs.
+    fn body(&self) -> L {
+        self.body_consts.clone().join(self.carry.clone())
+    }
+
+    /// Joins the groups to one list.
+    fn join(self) -> L {
+        self.cond_consts.join(self.body_consts).join(self.carry)
+    }
 }
 
 impl WhileLoop {
@@ -67,28 +90,11 @@ impl WhileLoop {
         self.n_cond_consts + self.n_body_consts
     }
 
-    fn carries(&self) -> Range<usize> {
-        self.n_consts()..self.n_consts() + self.n_carry()
-    }
-
-    /// What the condition takes, of one thing for each operand.
-    fn of_cond<T: Clone>(&self, items: &[T]) -> Vec<T> {
-        items[..self.n_cond_consts].iter().chain(&items[self.n_consts()..]).cloned().collect()
-    }
-
-    /// What the body takes, of one thing for each operand.
-    fn of_body<T: Clone>(&self, items: &[T]) -> Vec<T> {
-        items[self.n_cond_consts..].to_vec()
-    }
-
-    /// The derivative of the body once it is settled which carries vary, growing `varies`.
-    fn varying_body(&self, varies: &mut [bool]) -> Derived {
-        loop {
-            let derivative = jvp_of(&self.body, &self.of_body(varies), &varies[self.carries()]);
-            if !grow(&mut varies[self.carries()], &derivative.marks) {
-                return derivative;
-            }
-        }
+    /// Groups a list with one item per operand.
+    fn inputs<L: List>(&self, list: L) -> LoopInputs<L> {
+        let (cond_consts, rest) = list.cut(self.n_cond_consts);
+        let (body_consts, carry) = rest.cut(self.n_body_consts);
+        LoopInputs { cond_consts, body_consts, carry }
     }
 }
 
@@ -104,80 +110,85 @@ impl Primitive for WhileLoop {
             "takes {expected} operands, got {}",
             operands.len()
         );
-        let programs = [
-            ("condition", &self.cond, self.of_cond(operands)),
-            ("body", &self.body, self.of_body(operands)),
-        ];
-        for (what, program, operands) in programs {
+        let groups = self.inputs(operands.to_vec());
+        let programs =
+            [("condition", &self.cond, groups.cond()), ("body", &self.body, groups.body())];
+        for (role, program, operands) in programs {
             let inputs = program.avals_in();
             ensure_shape!(
                 inputs.len() == operands.len(),
-                "the {what} takes {} values, the loop has {} for it",
+                "the {role} takes {} values, the loop has {} for it",
                 inputs.len(),
                 operands.len()
             );
             for (position, (operand, input)) in operands.iter().zip(&inputs).enumerate() {
                 ensure_shape!(
                     operand.same_type(input),
-                    "the {what} takes {input} at {position}, got {operand}"
+                    "the {role} takes {input} at {position}, got {operand}"
                 );
             }
         }
-        let go_on = self.cond.avals_out();
-        ensure!(go_on.len() == 1, "the condition gives {} values", go_on.len());
+        let condition = self.cond.avals_out();
+        ensure!(condition.len() == 1, "the condition gives {} values", condition.len());
         ensure_dtype!(
-            go_on[0].same_type(&Aval::new(DType::Bool, [])),
+            condition[0].same_type(&Aval::new(DType::Bool, [])),
             "the condition must give bool[], it gives {}",
-            go_on[0]
+            condition[0]
         );
         let outputs = self.body.avals_out();
-        for (position, (given, taken)) in
-            outputs.iter().zip(&operands[self.n_consts()..]).enumerate()
-        {
+        for (position, (output, input)) in outputs.iter().zip(&groups.carry).enumerate() {
             ensure_shape!(
-                given.same_type(taken),
-                "the body takes carry {position} as {taken} and gives it as {given}"
+                output.same_type(input),
+                "the body takes carry {position} as {input} and gives it as {output}"
             );
         }
         Ok(outputs)
     }
 
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let mut varies: Vec<bool> = tangents.iter().map(|tangent| !tangent.is_zero()).collect();
-        // Tangents of what only the condition sees change nothing.
-        varies[..self.n_cond_consts].fill(false);
-        let Derived { program, marks } = self.varying_body(&mut varies);
-        // Inputs: constants, their tangents, carries, their tangents.
-        let of_body = self.of_body(&varies);
-        let (n_body, n_consts, n_carry) = (of_body.len(), self.n_body_consts, self.n_carry());
-        let const_tangents = of_body[..n_consts].iter().filter(|varies| **varies).count();
-        let order: Vec<usize> = (0..n_consts)
-            .chain(n_body..n_body + const_tangents)
-            .chain(n_consts..n_body)
-            .chain(n_body + const_tangents..program.inputs().len())
-            .collect();
-        let body = program.permute_inputs(&order);
-        // The condition takes the tangents of the carries and uses none.
-        let carry_avals = self.body.avals_out();
-        let unused = marked(&carry_avals, &marks).into_iter().map(Err);
-        let inputs: Vec<Result<usize, Aval>> =
-            (0..self.cond.inputs().len()).map(Ok).chain(unused).collect();
-        let derivative = WhileLoop {
-            n_cond_consts: self.n_cond_consts,
-            n_body_consts: n_consts + const_tangents,
-            cond: Arc::new(self.cond.with_inputs(&inputs)),
-            body: Arc::new(body),
+        let mut varying = self.inputs(Marks::of_tangents(tangents));
+        // A carry that starts constant varies if a step computes it from a varying one.
+        let derivative = loop {
+            let derivative = jvp_of(&self.body, &varying.body(), &varying.carry);
+            if !varying.carry.grow(&derivative.results) {
+                break derivative.program;
+            }
         };
-        let dense: Vec<Array> = marked(tangents, &varies).iter().map(dense).collect();
-        let (const_tangents, carry_tangents) = dense.split_at(const_tangents);
-        let (consts, carries) = primals.split_at(self.n_consts());
-        let operands: Vec<&Array> =
-            consts.iter().chain(const_tangents).chain(carries).chain(carry_tangents).collect();
-        let mut results = bind(derivative, &operands);
-        let tangents = results.split_off(n_carry);
-        let avals: Vec<Aval> = results.iter().map(|array| array.aval().clone()).collect();
-        let tangents = tangents_of(&marks, avals, tangents);
-        Ok((results, tangents))
+        // The derivative takes constants and carries, then the tangents of both. The loop needs
+        // constants and their tangents first.
+        let n_inputs = self.body.inputs().len();
+        let positions: Vec<usize> = (0..derivative.inputs().len()).collect();
+        let (primal_inputs, tangent_inputs) = positions.cut(n_inputs);
+        let (consts, carry) = primal_inputs.cut(self.n_body_consts);
+        let (const_tangents, carry_tangents) = tangent_inputs.cut(varying.body_consts.count());
+        let order = [consts, const_tangents, carry, carry_tangents].concat();
+        // The condition takes the tangents of the carries and ignores them.
+        let mut cond_inputs: Vec<ProgramInput> =
+            (0..self.cond.inputs().len()).map(ProgramInput::Existing).collect();
+        let tangent_avals = varying.carry.select(&self.body.avals_out());
+        cond_inputs.extend(tangent_avals.into_iter().map(ProgramInput::Unused));
+        let loop_ = WhileLoop {
+            n_cond_consts: self.n_cond_consts,
+            n_body_consts: self.n_body_consts + varying.body_consts.count(),
+            cond: Arc::new(self.cond.with_inputs(&cond_inputs)),
+            body: Arc::new(derivative.permute_inputs(&order)),
+        };
+        let (primals, tangents) = (self.inputs(primals.to_vec()), self.inputs(tangents.to_vec()));
+        let to_dense = |tangents: Vec<Tangent>| -> Vec<Array> {
+            tangents.iter().map(Tangent::to_dense).collect()
+        };
+        let operands = [
+            primals.cond_consts,
+            primals.body_consts,
+            to_dense(varying.body_consts.select(&tangents.body_consts)),
+            primals.carry,
+            to_dense(varying.carry.select(&tangents.carry)),
+        ]
+        .concat();
+        let results = bind(loop_, &operands.iter().collect::<Vec<_>>());
+        let (outputs, dense) = results.cut(self.n_carry());
+        let tangents = varying.carry.tangents(avals_of(&outputs), dense);
+        Ok((outputs, tangents))
     }
 
     fn batch(
@@ -186,40 +197,7 @@ impl Primitive for WhileLoop {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
-        let mut mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
-        let (cond, body) = loop {
-            let cond = batch_of(&self.cond, &self.of_cond(&mapped), &[false], axis);
-            if cond.marks[0] && self.effects() != Effects::None {
-                return Err(RuleError::unsupported(
-                    "has side effects, and examples of the batch that stop on their own",
-                ));
-            }
-            // If each example stops on its own, each has carries of its own.
-            let stops = vec![cond.marks[0]; self.n_carry()];
-            if grow(&mut mapped[self.carries()], &stops) {
-                continue;
-            }
-            let body = batch_of(&self.body, &self.of_body(&mapped), &mapped[self.carries()], axis);
-            if !grow(&mut mapped[self.carries()], &body.marks) {
-                break (cond, body);
-            }
-        };
-        let placed: Vec<Array> = operands
-            .iter()
-            .zip(axes.iter().zip(&mapped))
-            .map(|(x, (&at, &mapped))| if mapped { batch_at(x, at, 0, axis) } else { x.clone() })
-            .collect();
-        let batched = match cond.marks[0] {
-            false => WhileLoop { cond: cond.program, body: body.program, ..self.clone() },
-            true => self.until_all_are_done(&cond.program, &body.program),
-        };
-        // The body looks at the condition too, if examples stop on their own.
-        let repeated = &placed[..batched.n_consts() - self.n_consts()];
-        let (first, rest) = placed.split_at(self.n_cond_consts);
-        let operands: Vec<&Array> = first.iter().chain(repeated).chain(rest).collect();
-        let outputs = bind(batched, &operands);
-        let axes = mapped[self.carries()].iter().map(|mapped| mapped.then_some(0)).collect();
-        Ok(Batched { outputs, axes })
+        batch::batch(self, operands, axes, axis)
     }
 
     fn lower(
@@ -231,7 +209,7 @@ impl Primitive for WhileLoop {
         lower::lower(self, ctx, operands)
     }
 
-    /// That of one step: how many there are is not known.
+    /// Returns the cost of one step, because the number of steps is unknown.
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         passes::cost(&self.cond) + passes::cost(&self.body) + Cost::movement(operands, results)
     }
@@ -262,45 +240,9 @@ impl Primitive for WhileLoop {
 
 impl Spmd for WhileLoop {
     fn operand_varying(&self, _: &[Aval]) -> Option<Vec<Varying>> {
-        let of = |program: &Program, n: usize| {
-            let inputs: Vec<Varying> =
-                program.avals_in().into_iter().take(n).map(|aval| aval.varying).collect();
-            inputs
-        };
-        let mut all = of(&self.cond, self.n_cond_consts);
-        all.extend(of(&self.body, usize::MAX));
-        Some(all)
-    }
-}
-
-impl WhileLoop {
-    /// The batched loop in which every example stops on its own: it runs while any goes on, and
-    /// leaves those as they are that do not. The body takes the condition's constants too, in front.
-    fn until_all_are_done(&self, cond: &Program, body: &Program) -> WhileLoop {
-        let any = trace_rules(cond.avals_in(), |inputs| {
-            let go_on = passes::eval(cond, inputs).swap_remove(0);
-            vec![reduce_or(&go_on, &[0])]
-        });
-        let (n_cond, n_carry) = (self.n_cond_consts, self.n_carry());
-        let avals: Vec<Aval> =
-            cond.avals_in()[..n_cond].iter().cloned().chain(body.avals_in()).collect();
-        let step = trace_rules(avals, |inputs| {
-            let carries = &inputs[inputs.len() - n_carry..];
-            let seen: Vec<Array> = inputs[..n_cond].iter().chain(carries).cloned().collect();
-            let go_on = passes::eval(cond, &seen).swap_remove(0);
-            let next = passes::eval(body, &inputs[n_cond..]);
-            let each = next.iter().zip(carries).map(|(next, carry)| {
-                let mask = broadcast_in_dim(&go_on, carry.shape(), &[0]);
-                select(&mask, next, carry)
-            });
-            each.collect()
-        });
-        WhileLoop {
-            n_cond_consts: n_cond,
-            n_body_consts: n_cond + self.n_body_consts,
-            cond: Arc::new(any),
-            body: Arc::new(step),
-        }
+        let cond_consts = self.cond.avals_in().into_iter().take(self.n_cond_consts);
+        let inputs = cond_consts.chain(self.body.avals_in());
+        Some(inputs.map(|aval| aval.varying).collect())
     }
 }
 
@@ -313,23 +255,20 @@ impl HigherOrder for WhileLoop {
         vec![RunCount::Unknown, RunCount::Unknown]
     }
 
-    fn split(&self, known: &[bool]) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<Split> {
         split::split(self, known)
     }
 
-    fn prune(&self, used: &[bool]) -> Option<Pruned> {
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
         split::prune(self, used)
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        let (cond_consts, rest) = operands.split_at(self.n_cond_consts);
-        let (body_consts, carries) = rest.split_at(self.n_body_consts);
-        let mut carries = carries.to_vec();
-        let with = |consts: &[Array], carries: &[Array]| [consts, carries].concat();
-        while passes::eval(&self.cond, &with(cond_consts, &carries))[0].item::<bool>()? {
-            carries = passes::eval(&self.body, &with(body_consts, &carries));
+        let mut inputs = self.inputs(operands.to_vec());
+        while passes::eval(&self.cond, &inputs.cond())[0].item::<bool>()? {
+            inputs.carry = passes::eval(&self.body, &inputs.body());
         }
-        Ok(carries)
+        Ok(inputs.carry)
     }
 }
 
@@ -337,16 +276,13 @@ pub(super) fn make(
     params: serde_json::Value,
     programs: Vec<Program>,
 ) -> RuleResult<Arc<dyn Primitive>> {
-    let Parameters { n_cond_consts, n_body_consts } =
-        serde_json::from_value(params).map_err(|error| RuleError::value(error.to_string()))?;
-    let [cond, body] = <[Program; 2]>::try_from(programs).map_err(|programs| {
-        RuleError::value(format!("while_loop holds two programs, got {}", programs.len()))
-    })?;
-    let carried = body.outputs().len();
+    let Parameters { n_cond_consts, n_body_consts } = parse::parameters(params)?;
+    let [cond, body] = parse::exact("while_loop", programs)?;
+    let n_carry = body.outputs().len();
     ensure!(
-        cond.inputs().len() == n_cond_consts + carried
-            && body.inputs().len() == n_body_consts + carried,
-        "a loop that carries {carried} values with {n_cond_consts} and {n_body_consts} constants \
+        cond.inputs().len() == n_cond_consts + n_carry
+            && body.inputs().len() == n_body_consts + n_carry,
+        "a loop that carries {n_carry} values with {n_cond_consts} and {n_body_consts} constants \
          does not fit programs of {} and {} inputs",
         cond.inputs().len(),
         body.inputs().len()

@@ -96,6 +96,11 @@ impl<P> Marks<P> {
         !self.marks.contains(&false)
     }
 
+    /// Marks a position.
+    pub fn set(&mut self, position: usize) {
+        self.marks[position] = true;
+    }
+
     /// Iterates over the marks in order.
     pub fn iter(&self) -> impl Iterator<Item = bool> + '_ {
         self.marks.iter().copied()

@@ -16,6 +16,7 @@ pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
     JvpResult, Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
 };
+pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};
 pub use registry::{Elements, Entry, Exemplar, ReadPrimitive, Registered, Sample};
 pub use spmd::Spmd;

@@ -4,6 +4,7 @@ use crate::core::array::array::Array;
 use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::program::cost::{Contraction, Cost};
+use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
 use crate::core::program::spmd::Spmd;
 use crate::core::program::tangent::Tangent;
@@ -373,11 +374,11 @@ pub trait HigherOrder {
 
     /// Splits an equation into the part that the known operands determine and the rest. Returns
     /// `None` if the known operands determine nothing.
-    fn split(&self, known: &[bool]) -> Option<Split>;
+    fn split(&self, known: &Marks<Known>) -> Option<Split>;
 
     /// Removes equations, operands and loop carries that no used result needs. Returns `None` if
     /// everything is needed.
-    fn prune(&self, used: &[bool]) -> Option<Pruned>;
+    fn prune(&self, used: &Marks<Used>) -> Option<Pruned>;
 
     /// Runs on concrete operands and evaluates the programs equation by equation, as
     /// `disable_jit` requires.

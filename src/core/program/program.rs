@@ -2,6 +2,7 @@
 
 use crate::core::error::Loc;
 use crate::core::mesh::mesh::Mesh;
+use crate::core::program::marks::{Marks, Used};
 use crate::core::program::primitive::{Effects, Primitive};
 use crate::core::types::aval::Aval;
 use rustc_hash::FxHasher;
@@ -42,6 +43,14 @@ pub struct Program {
     outputs: Vec<Var>,
     hash: OnceLock<u64>,
     axis_names: OnceLock<Vec<String>>,
+}
+
+/// An input of a program made from another.
+pub(crate) enum ProgramInput {
+    /// The input of the original at this position.
+    Existing(usize),
+    /// An input of this type that no equation uses.
+    Unused(Aval),
 }
 
 impl Program {
@@ -119,34 +128,33 @@ impl Program {
         Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
     }
 
-    /// The same equations with other inputs: each is an old one, or one of a type that nothing
-    /// uses. Old inputs that are left out must be unused.
-    pub(crate) fn with_inputs(&self, inputs: &[Result<usize, Aval>]) -> Program {
+    /// Returns the program with other inputs. Inputs that are left out must be unused.
+    pub(crate) fn with_inputs(&self, inputs: &[ProgramInput]) -> Program {
         let mut avals = self.avals.clone();
-        let inputs: Vec<Var> = inputs
-            .iter()
-            .map(|input| match input {
-                Ok(position) => self.inputs[*position],
-                Err(aval) => {
+        let mut vars = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            vars.push(match input {
+                ProgramInput::Existing(position) => self.inputs[*position],
+                ProgramInput::Unused(aval) => {
                     avals.push(aval.clone());
                     (avals.len() - 1) as Var
                 }
-            })
-            .collect();
-        Program::new(&avals, &inputs, self.eqns.clone(), &self.outputs)
+            });
+        }
+        Program::new(&avals, &vars, self.eqns.clone(), &self.outputs)
     }
 
-    /// For each input, whether an equation or output uses it.
-    pub(crate) fn used_inputs(&self) -> Vec<bool> {
+    /// Marks the inputs that an equation or output uses.
+    pub(crate) fn used_inputs(&self) -> Marks<Used> {
         let mut used = vec![false; self.avals.len()];
         let operands = self.eqns.iter().flat_map(|eqn| &eqn.operands);
         for &var in operands.chain(&self.outputs) {
             used[var as usize] = true;
         }
-        self.inputs.iter().map(|&var| used[var as usize]).collect()
+        Marks::of(&self.inputs, |&var| used[var as usize])
     }
 
-    /// The same equations with other outputs.
+    /// Returns the program with other outputs.
     pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)
     }

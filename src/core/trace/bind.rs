@@ -7,6 +7,7 @@ use crate::core::array::backend::backend;
 use crate::core::error::loc::{self, Loc, at_location};
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{RuleError, RuleResult};
+use crate::core::program::marks::{Known, Marks};
 use crate::core::program::primitive::{Half, Primitive, Split, SplitOperand};
 use crate::core::types::aval::Aval;
 use smallvec::SmallVec;
@@ -20,7 +21,7 @@ enum Action {
     /// No trace takes the equation: evaluate it.
     Apply,
     /// Split the equation at the trace of this depth by these known operands.
-    Split(usize, Vec<bool>),
+    Split(usize, Marks<Known>),
     /// The operand at this position belongs to a trace that has ended.
     Escaped(usize),
 }

@@ -5,11 +5,11 @@ use crate::core::{Array, RuleError, trace};
 use crate::primitives::ArrayLike;
 use crate::primitives::{broadcast_in_dim, div, mul, promote_inexact, sub};
 
-/// The mean of `x` along `axes`, each element counting as much as its weight: `Σ w x / Σ w`. Integers
-/// become floats. [`Array::mean_axes`] is the one without weights.
+/// Returns the weighted mean of `x` along `axes`, `Σ w x / Σ w`. Integers become floats. Without
+/// weights, use [`Array::mean_axes`].
 ///
-/// `weights` have the shape of `x`, or, with one axis, are a vector along it. NaN or infinite where the
-/// weights sum to 0. Throws `Op` (shape) for other weights.
+/// `weights` have the shape of `x`, or are a vector along a single axis. The result is NaN or infinite
+/// where the weights sum to 0. Throws `Op` (shape) for other weights.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -21,15 +21,15 @@ use crate::primitives::{broadcast_in_dim, div, mul, promote_inexact, sub};
 #[track_caller]
 pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();
-    let over = axes.resolve("average", x);
-    let weights = match (weights.shape() == x.shape(), over.as_slice()) {
+    let resolved = axes.resolve("average", x);
+    let weights = match (weights.shape() == x.shape(), resolved.as_slice()) {
         (true, _) => weights.clone(),
         (false, &[axis]) if weights.rank() == 1 && weights.size() == x.shape()[axis] => {
             broadcast_in_dim(weights, x.shape(), &[axis])
         }
         _ => {
             let message = format!(
-                "weights {} are neither of the shape {} nor a vector along one axis of {over:?}",
+                "weights {} have neither the shape {} nor are a vector along one axis of {resolved:?}",
                 weights.shape(),
                 x.shape()
             );
@@ -40,7 +40,7 @@ pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
     div(mul(&x, &weights).sum_axes(axes.clone()), weights.sum_axes(axes))
 }
 
-/// Largest minus smallest element along `axes`. Throws `Op` (shape) over an empty axis.
+/// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn ptp(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();

@@ -6,27 +6,28 @@ use crate::primitives::{
     complex, conj, convert_element_type, div, imag, inexact, mul, real, reshape, sqrt, sub,
 };
 
-/// How [`cov_with`] counts observations.
+/// Options of [`cov_with`].
 #[derive(Clone, Debug)]
-pub struct Covariance {
-    /// What is taken off the number of observations that is divided by: 1 for the unbiased estimate, 0
-    /// for the mean product.
+pub struct CovOptions {
+    /// The divisor is the number of observations minus `ddof`: 1, the default, gives the unbiased
+    /// estimate, 0 the mean product.
     pub ddof: f64,
-    /// How often each observation is there: integers, `[n]`.
+    /// Number of times that each observation is repeated, integers `[n]`.
+    #[doc(alias = "fweights")]
     pub frequencies: Option<Array>,
-    /// How much each observation counts: `[n]`, not negative.
+    /// Weights of the observations, `[n]`, not negative.
+    #[doc(alias = "aweights")]
     pub weights: Option<Array>,
 }
 
-impl Default for Covariance {
-    /// The unbiased estimate, every observation counting once.
-    fn default() -> Covariance {
-        Covariance { ddof: 1.0, frequencies: None, weights: None }
+impl Default for CovOptions {
+    fn default() -> CovOptions {
+        CovOptions { ddof: 1.0, frequencies: None, weights: None }
     }
 }
 
-/// The covariances of variables: rows of `x` are variables, columns observations, `[k, n] → [k, k]`; a
-/// vector is one variable, `[n] → []`. The unbiased estimate; see [`cov_with`].
+/// Returns the unbiased estimate of the covariances of variables. Rows of `x` are variables and columns
+/// are observations: `[k, n] → [k, k]`. A vector is one variable: `[n] → []`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -36,16 +37,16 @@ impl Default for Covariance {
 /// ```
 #[track_caller]
 pub fn cov(x: &Array) -> Array {
-    cov_with(x, &Covariance::default())
+    cov_with(x, &CovOptions::default())
 }
 
-/// As [`cov`] with another number of degrees of freedom and with weights. Integers become floats. NaN
-/// or infinite if nothing is left to divide by.
+/// Returns covariances, as [`cov`], with other degrees of freedom and weights. Integers become floats.
+/// The result is NaN or infinite if the divisor is 0.
 ///
-/// NumPy's second operand `y` is more rows, `rowvar=False` the transpose. Throws `Op` (shape) for
-/// rank above 2 and for weights that are no vector over the observations.
+/// For NumPy's second operand `y` append rows, for `rowvar=False` transpose. Throws `Op` (shape) for
+/// arrays of rank above 2 and for weights that are not a vector over the observations.
 #[track_caller]
-pub fn cov_with(x: &Array, how: &Covariance) -> Array {
+pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
     if x.rank() > 2 {
         let message = format!("takes a vector or a matrix, got rank {}", x.rank());
         trace::throw_operands("cov", RuleError::shape(message), &[x]);
@@ -54,46 +55,43 @@ pub fn cov_with(x: &Array, how: &Covariance) -> Array {
     let n = x.shape()[1];
     let part = x.dtype().real();
     let mut weights: Option<Array> = None;
-    for given in [&how.frequencies, &how.weights].into_iter().flatten() {
-        if *given.shape().dims() != [n] {
-            let message = format!("weights {} for {n} observations", given.shape());
-            trace::throw_operands("cov", RuleError::shape(message), &[&x, given]);
+    for factors in [&options.frequencies, &options.weights].into_iter().flatten() {
+        if *factors.shape().dims() != [n] {
+            let message = format!("weights {} for {n} observations", factors.shape());
+            trace::throw_operands("cov", RuleError::shape(message), &[&x, factors]);
         }
-        let given = convert_element_type(given, part);
+        let factors = convert_element_type(factors, part);
         weights = Some(match weights {
-            None => given,
-            Some(before) => mul(before, given),
+            None => factors,
+            Some(weights) => mul(weights, factors),
         });
     }
-    let keep = super::super::axes(-1).keepdims();
+    let keepdims = super::super::axes(-1).keepdims();
     let covariance = match weights {
         None => {
-            let centred = sub(&x, x.mean_axes(keep));
-            div(dot(&centred, &conj(&centred.t())), n as f64 - how.ddof)
+            let centred = sub(&x, x.mean_axes(keepdims));
+            div(dot(&centred, &conj(&centred.t())), n as f64 - options.ddof)
         }
         Some(weights) => {
             let total = weights.sum();
-            let mean = div(mul(&x, &weights).sum_axes(keep), &total);
+            let mean = div(mul(&x, &weights).sum_axes(keepdims), &total);
             let centred = sub(&x, mean);
-            let divisor = match &how.weights {
-                _ if how.ddof == 0.0 => total,
-                None => sub(total, how.ddof),
+            let divisor = match &options.weights {
+                _ if options.ddof == 0.0 => total,
+                None => sub(total, options.ddof),
                 Some(importance) => {
                     let importance = convert_element_type(importance, part);
                     let shared = mul(&weights, importance).sum();
-                    sub(&total, div(mul(shared, how.ddof), &total))
+                    sub(&total, div(mul(shared, options.ddof), &total))
                 }
             };
             div(dot(&mul(&centred, &weights), &conj(&centred.t())), divisor)
         }
     };
-    match covariance.size() {
-        1 => reshape(&covariance, []),
-        _ => covariance,
-    }
+    if covariance.size() == 1 { reshape(&covariance, []) } else { covariance }
 }
 
-/// The correlation coefficients of variables, between -1 and 1: [`cov`] divided by standard
+/// Returns the correlation coefficients of variables, between -1 and 1: [`cov`] divided by standard
 /// deviations. Rows of `x` are variables: `[k, n] → [k, k]`, `[n] → []`.
 #[track_caller]
 pub fn corrcoef(x: &Array) -> Array {
@@ -104,8 +102,9 @@ pub fn corrcoef(x: &Array) -> Array {
     let deviation = sqrt(&real(&diagonal(&c)));
     let column = deviation.index([Index::Ellipsis, Index::NewAxis]);
     let ratio = div(div(&c, column), &deviation);
-    match ratio.dtype().is_complex() {
-        false => clip(&ratio, -1.0, 1.0),
-        true => complex(clip(&real(&ratio), -1.0, 1.0), clip(&imag(&ratio), -1.0, 1.0)),
+    if ratio.dtype().is_complex() {
+        complex(clip(&real(&ratio), -1.0, 1.0), clip(&imag(&ratio), -1.0, 1.0))
+    } else {
+        clip(&ratio, -1.0, 1.0)
     }
 }

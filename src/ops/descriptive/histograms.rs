@@ -1,22 +1,22 @@
-//! Histograms: how many elements fall between edges.
+//! Histograms.
 
 use super::super::{Index, diff, linspace, ravel_multi_index};
-use super::counts::{Side, searchsorted_side};
+use super::counts::{SearchsortedOptions, Side, searchsorted_with};
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
     add, convert_element_type, div, eq, fill_of, inexact, ones_like, reshape, slice, sub, where_,
     zeros,
 };
 
-/// The bins of a histogram: how many, or between which edges.
+/// Bins of a histogram: their number, a range, or their edges.
 #[derive(Clone, Debug)]
 pub enum Bins {
-    /// So many of equal width from the smallest to the largest element; half a unit to both sides if
-    /// they are one.
+    /// This number of bins of equal width between the smallest and the largest element. If these are
+    /// equal, the range extends half a unit to both sides.
     Count(usize),
-    /// So many of equal width between two numbers.
+    /// This number of bins of equal width between two numbers.
     Between(usize, f64, f64),
-    /// Between neighbours of an increasing vector `[n + 1]`.
+    /// Bins between neighbouring elements of an increasing vector, `[n + 1]`.
     Edges(Array),
 }
 
@@ -32,28 +32,28 @@ impl From<&Array> for Bins {
     }
 }
 
-/// The edges of `n` bins, `[n + 1]`, for the elements of `x`. Integers become floats.
+/// Returns the edges of `n` bins, `[n + 1]`, for the elements of `x`. Integers become floats.
 ///
-/// Throws `Op` (value) for no bins and `Op` (shape) for edges that are no vector of at least two, or if
-/// edges are asked of an empty array.
+/// Throws `Op` (value) for 0 bins, and `Op` (shape) unless edges are a vector of at least two or if `x`
+/// is empty and the bins have no range.
 #[track_caller]
 pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
     let x = inexact(x);
     let bins = bins.into();
-    let wrong = match &bins {
+    let error = match &bins {
         Bins::Count(0) | Bins::Between(0, ..) => {
             Some(RuleError::value("takes at least one bin, got 0"))
         }
         Bins::Count(_) if x.size() == 0 => Some(
-            RuleError::shape("no elements have no smallest and largest")
-                .help("give the range with `Bins::Between`"),
+            RuleError::shape("an empty array does not determine a range")
+                .help("set the range with `Bins::Between`"),
         ),
         Bins::Edges(edges) if edges.rank() != 1 || edges.size() < 2 => Some(RuleError::shape(
-            format!("edges must be a vector of two and more, got {}", edges.shape()),
+            format!("edges must be a vector of at least two elements, got {}", edges.shape()),
         )),
         _ => None,
     };
-    if let Some(error) = wrong {
+    if let Some(error) = error {
         trace::throw_operands("histogram_bin_edges", error, &[&x]);
     }
     match bins {
@@ -74,17 +74,28 @@ pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
     }
 }
 
-/// The bin of each element of a vector: 0 for what lies below, `n + 1` above the edges `[n + 1]`. The
-/// last bin holds its upper edge too.
+/// Returns the bin of each element of a vector, from 1 to `n` for edges `[n + 1]`: 0 below and `n + 1`
+/// above the edges. The last bin includes its upper edge.
 #[track_caller]
-fn bin_numbers(x: &Array, edges: &Array) -> Array {
+fn bin_indices(x: &Array, edges: &Array) -> Array {
     let n = edges.size() as i32;
-    let number = searchsorted_side(edges, x, Side::Right);
+    let number = searchsorted_with(edges, x, SearchsortedOptions { side: Side::Right });
     where_(&eq(x, edges.index([Index::At(-1)])), n - 1, number)
 }
 
-/// How many elements of the flattened array fall into each of `n` bins, `[n]` in its dtype (integers
-/// become floats), and the edges, `[n + 1]`. A bin holds its lower edge; the last one also its upper.
+/// Options of [`histogram_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HistogramOptions<'a> {
+    /// Weights of the elements, in their shape. All are 1 if `None`.
+    pub weights: Option<&'a Array>,
+    /// Divides by the sum and by the widths of the bins, so that the integral is 1. The default is
+    /// false.
+    pub density: bool,
+}
+
+/// Counts the elements of the flattened array in each of `n` bins. Returns the counts, `[n]`, in the
+/// dtype of the array, and the edges, `[n + 1]`. Integers become floats. A bin includes its lower edge,
+/// the last bin also its upper edge.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -97,39 +108,42 @@ fn bin_numbers(x: &Array, edges: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn histogram(x: &Array, bins: impl Into<Bins>) -> (Array, Array) {
-    let x = inexact(x);
-    histogram_weighted(&x, &ones_like(&x), bins)
+    histogram_with(x, bins, HistogramOptions::default())
 }
 
-/// As [`histogram`], each element counting as much as its weight. Throws `Op` (shape) if the shapes
-/// differ.
+/// Returns a histogram, as [`histogram`], of weighted elements or as a density. Throws `Op` (shape) if
+/// the shapes of elements and weights differ.
 #[track_caller]
-pub fn histogram_weighted(x: &Array, weights: &Array, bins: impl Into<Bins>) -> (Array, Array) {
+pub fn histogram_with(
+    x: &Array,
+    bins: impl Into<Bins>,
+    options: HistogramOptions<'_>,
+) -> (Array, Array) {
+    let weights = match options.weights {
+        Some(weights) => weights.clone(),
+        None => ones_like(&inexact(x)),
+    };
     if x.shape() != weights.shape() {
         let message = format!("weights {} for elements {}", weights.shape(), x.shape());
-        trace::throw_operands("histogram", RuleError::shape(message), &[x, weights]);
+        trace::throw_operands("histogram", RuleError::shape(message), &[x, &weights]);
     }
     let edges = histogram_bin_edges(x, bins);
     let n = edges.size();
     let x = reshape(&inexact(x), [x.size()]);
-    let weights = reshape(&inexact(weights), [weights.size()]);
-    let at = Index::Array(bin_numbers(&x, &edges));
-    let counts = zeros([n], weights.dtype()).at([at]).add(&weights);
-    (slice(&counts, &[1], &[n], &[1]), edges)
-}
-
-/// As [`histogram`], divided by the widths of the bins and the number of elements in them, so that the
-/// integral is 1.
-#[track_caller]
-pub fn histogram_density(x: &Array, bins: impl Into<Bins>) -> (Array, Array) {
-    let (counts, edges) = histogram(x, bins);
+    let weights = reshape(&inexact(&weights), [weights.size()]);
+    let bins = Index::Array(bin_indices(&x, &edges));
+    let counts = zeros([n], weights.dtype()).at([bins]).add(&weights);
+    let counts = slice(&counts, &[1], &[n], &[1]);
+    if !options.density {
+        return (counts, edges);
+    }
     let total = counts.sum();
     (div(div(&counts, diff(&edges, 0)), total), edges)
 }
 
-/// How many rows of `x`, `[n, d]`, fall into each of the bins of all `d` columns: `i32` with one axis for
-/// each column, and each column's edges. Throws `Op` (shape) if `x` is no matrix and `Op` (value) if there
-/// are not as many bins as columns.
+/// Counts the rows of `x`, `[n, d]`, in the bins of their `d` columns. Returns the counts, `i32` with
+/// one axis for each column, and the edges of each column. Throws `Op` (shape) unless `x` is a matrix,
+/// and `Op` (value) unless there is one `Bins` for each column.
 #[track_caller]
 pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     let columns = match x.rank() {
@@ -147,13 +161,13 @@ pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     let (mut numbers, mut sizes, mut all_edges) = (Vec::new(), Vec::new(), Vec::new());
     for (column, bins) in super::super::unstack(&x, 1).iter().zip(bins) {
         let edges = histogram_bin_edges(column, bins.clone());
-        numbers.push(bin_numbers(column, &edges));
-        // Below, the bins, above.
+        numbers.push(bin_indices(column, &edges));
+        // One more bin below the edges and one above.
         sizes.push(edges.size() + 1);
         all_edges.push(edges);
     }
-    let places: Vec<&Array> = numbers.iter().collect();
-    let flat = ravel_multi_index(places, &sizes, super::super::IndexMode::Clip);
+    let multi_index: Vec<&Array> = numbers.iter().collect();
+    let flat = ravel_multi_index(multi_index, &sizes, super::super::IndexMode::Clip);
     let counts = zeros([sizes.iter().product::<usize>()], DType::I32);
     let counts = counts.at([Index::Array(flat)]).add(1);
     let counts = reshape(&counts, sizes.as_slice());
@@ -162,8 +176,8 @@ pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     (slice(&counts, &starts, &limits, &vec![1; sizes.len()]), all_edges)
 }
 
-/// [`histogramdd`] of two vectors: counts `i32[n, m]`, the edges of `x` and those of `y`. Throws `Op`
-/// (shape) if they are no vectors of one size.
+/// Returns [`histogramdd`] of two vectors: the counts, `i32[n, m]`, the edges of `x` and the edges of
+/// `y`. Throws `Op` (shape) unless they are vectors of one size.
 #[track_caller]
 pub fn histogram2d(
     x: &Array,

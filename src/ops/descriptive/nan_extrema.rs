@@ -1,21 +1,21 @@
-//! Extrema that leave NaN out.
+//! Maxima and minima that ignore NaN.
 
 use super::super::axes::Axes;
 use super::super::isnan;
-use super::nan_sums::filled;
+use super::nan_sums::replace_nan;
 use crate::core::Array;
 use crate::primitives::{full_like, where_};
 
-/// NaN where all of `x` along `axes` is NaN, else what was found.
+/// Replaces `extremum` by NaN where all elements of `x` along `axes` are NaN.
 #[track_caller]
-fn unless_all_nan(found: &Array, x: &Array, axes: Axes) -> Array {
-    match x.dtype().is_inexact() {
-        true => where_(&isnan(x).all_axes(axes), full_like(found, f64::NAN), found),
-        false => found.clone(),
+fn nan_if_all_nan(extremum: &Array, x: &Array, axes: Axes) -> Array {
+    if !x.dtype().is_inexact() {
+        return extremum.clone();
     }
+    where_(&isnan(x).all_axes(axes), full_like(extremum, f64::NAN), extremum)
 }
 
-/// Largest element along `axes` that is no NaN; NaN where nothing else is. Throws `Op` (shape) over an
+/// Returns the largest element along `axes` without NaN; NaN where all elements are NaN. Throws `Op` (shape) over an
 /// empty axis.
 ///
 /// ```
@@ -27,38 +27,38 @@ fn unless_all_nan(found: &Array, x: &Array, axes: Axes) -> Array {
 #[track_caller]
 pub fn nanmax(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();
-    let found = filled(x, f64::NEG_INFINITY).max_axes(axes.clone());
-    unless_all_nan(&found, x, axes)
+    let extremum = replace_nan(x, f64::NEG_INFINITY).max_axes(axes.clone());
+    nan_if_all_nan(&extremum, x, axes)
 }
 
-/// Smallest element along `axes` that is no NaN; NaN where nothing else is. Throws `Op` (shape) over an
+/// Returns the smallest element along `axes` without NaN; NaN where all elements are NaN. Throws `Op` (shape) over an
 /// empty axis.
 #[track_caller]
 pub fn nanmin(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();
-    let found = filled(x, f64::INFINITY).min_axes(axes.clone());
-    unless_all_nan(&found, x, axes)
+    let extremum = replace_nan(x, f64::INFINITY).min_axes(axes.clone());
+    nan_if_all_nan(&extremum, x, axes)
 }
 
-/// -1 where all of `x` along `axis` is NaN, else what was found.
+/// Replaces `index` by -1 where all elements of `x` along `axis` are NaN.
 #[track_caller]
-fn unless_none(found: &Array, x: &Array, axis: isize) -> Array {
-    match x.dtype().is_inexact() {
-        true => where_(&isnan(x).all_axes(axis), -1, found),
-        false => found.clone(),
+fn negative_if_all_nan(index: &Array, x: &Array, axis: isize) -> Array {
+    if !x.dtype().is_inexact() {
+        return index.clone();
     }
+    where_(&isnan(x).all_axes(axis), -1, index)
 }
 
-/// Index along `axis` of the largest element that is no NaN, `i32`; -1 where nothing else is. For the
-/// flattened array flatten first. Throws `Op` (shape) over an empty axis.
+/// Returns the index along `axis` of the largest element that is not NaN, `i32`; -1 where all elements
+/// are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn nanargmax(x: &Array, axis: isize) -> Array {
-    unless_none(&filled(x, f64::NEG_INFINITY).argmax_axis(axis), x, axis)
+    negative_if_all_nan(&replace_nan(x, f64::NEG_INFINITY).argmax_axis(axis), x, axis)
 }
 
-/// Index along `axis` of the smallest element that is no NaN, `i32`; -1 where nothing else is. For the
-/// flattened array flatten first. Throws `Op` (shape) over an empty axis.
+/// Returns the index along `axis` of the smallest element that is not NaN, `i32`; -1 where all elements
+/// are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn nanargmin(x: &Array, axis: isize) -> Array {
-    unless_none(&filled(x, f64::INFINITY).argmin_axis(axis), x, axis)
+    negative_if_all_nan(&replace_nan(x, f64::INFINITY).argmin_axis(axis), x, axis)
 }

@@ -1,4 +1,4 @@
-//! Sums, products and moments that leave NaN out.
+//! Sums, products and moments that ignore NaN.
 
 use super::super::axes::Axes;
 use super::super::isnan;
@@ -7,22 +7,20 @@ use crate::primitives::{
     conj, convert_element_type, div, full_like, inexact, le, mul, real, sqrt, sub, where_,
 };
 
-/// `x` with `value` in place of NaN; integers as they are.
+/// Replaces NaN in `x` by `value`; integers stay.
 #[track_caller]
-pub(super) fn filled(x: &Array, value: f64) -> Array {
-    match x.dtype().is_inexact() {
-        true => where_(&isnan(x), full_like(x, value), x),
-        false => x.clone(),
-    }
+pub(super) fn replace_nan(x: &Array, value: f64) -> Array {
+    if x.dtype().is_inexact() { where_(&isnan(x), full_like(x, value), x) } else { x.clone() }
 }
 
-/// How many elements along `axes` are no NaN, in a float dtype.
+/// Returns the number of elements along `axes` that are not NaN, in a float dtype.
 #[track_caller]
-fn numbers(x: &Array, dtype: DType, axes: Axes) -> Array {
+fn count(x: &Array, dtype: DType, axes: Axes) -> Array {
     convert_element_type(&convert_element_type(&!isnan(x), DType::I32).sum_axes(axes), dtype)
 }
 
-/// Sum along `axes` of what is no NaN; 0 where nothing else is. Dtypes as in [`Array::sum_axes`].
+/// Returns the sum along `axes` without NaN; 0 where all elements are NaN. For dtypes see
+/// [`Array::sum_axes`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -32,41 +30,63 @@ fn numbers(x: &Array, dtype: DType, axes: Axes) -> Array {
 /// ```
 #[track_caller]
 pub fn nansum(x: &Array, axes: impl Into<Axes>) -> Array {
-    filled(x, 0.0).sum_axes(axes)
+    replace_nan(x, 0.0).sum_axes(axes)
 }
 
-/// Product along `axes` of what is no NaN; 1 where nothing else is. Dtypes as in [`Array::prod_axes`].
+/// Returns the product along `axes` without NaN; 1 where all elements are NaN. For dtypes see
+/// [`Array::prod_axes`].
 #[track_caller]
 pub fn nanprod(x: &Array, axes: impl Into<Axes>) -> Array {
-    filled(x, 1.0).prod_axes(axes)
+    replace_nan(x, 1.0).prod_axes(axes)
 }
 
-/// Mean along `axes` of what is no NaN; NaN where nothing else is. Integers become floats.
+/// Returns the mean along `axes` without NaN; NaN where all elements are NaN. Integers become floats.
 #[track_caller]
 pub fn nanmean(x: &Array, axes: impl Into<Axes>) -> Array {
     let (x, axes) = (inexact(x), axes.into());
-    let count = numbers(&x, x.dtype(), axes.clone());
-    div(nansum(&x, axes), count)
+    let n = count(&x, x.dtype(), axes.clone());
+    div(nansum(&x, axes), n)
 }
 
-/// Variance along `axes` of what is no NaN, over `n - ddof` for `n` such elements; NaN where that is
-/// not positive. Of complex numbers it is real. See [`Array::var_axes`].
+/// Options of [`nanvar_with`] and [`nanstd_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NanvarOptions {
+    /// The divisor is the number of elements minus `ddof`. The default is 0.
+    pub ddof: f64,
+}
+
+/// Returns the variance along `axes` without NaN; NaN where all elements are NaN. The variance of
+/// complex numbers is real. See [`Array::var_axes`].
 #[track_caller]
-pub fn nanvar(x: &Array, axes: impl Into<Axes>, ddof: f64) -> Array {
+pub fn nanvar(x: &Array, axes: impl Into<Axes>) -> Array {
+    nanvar_with(x, axes, NanvarOptions::default())
+}
+
+/// Returns the variance without NaN, as [`nanvar`], with options; NaN where the divisor is not
+/// positive.
+#[track_caller]
+pub fn nanvar_with(x: &Array, axes: impl Into<Axes>, options: NanvarOptions) -> Array {
     let (x, axes) = (inexact(x), axes.into());
     let mean = nanmean(&x, axes.clone().keepdims());
-    let centred = filled(&sub(&x, mean), 0.0);
-    let squared = match centred.dtype().is_complex() {
-        true => real(&mul(&centred, conj(&centred))),
-        false => mul(&centred, &centred),
+    let centred = replace_nan(&sub(&x, mean), 0.0);
+    let squared = if centred.dtype().is_complex() {
+        real(&mul(&centred, conj(&centred)))
+    } else {
+        mul(&centred, &centred)
     };
-    let freedom = sub(numbers(&x, x.dtype().real(), axes.clone()), ddof);
+    let freedom = sub(count(&x, x.dtype().real(), axes.clone()), options.ddof);
     let variance = div(squared.sum_axes(axes), &freedom);
     where_(&le(&freedom, 0.0), full_like(&variance, f64::NAN), &variance)
 }
 
-/// Standard deviation along `axes` of what is no NaN: the square root of [`nanvar`].
+/// Returns the standard deviation along `axes` without NaN: the square root of [`nanvar`].
 #[track_caller]
-pub fn nanstd(x: &Array, axes: impl Into<Axes>, ddof: f64) -> Array {
-    sqrt(&nanvar(x, axes, ddof))
+pub fn nanstd(x: &Array, axes: impl Into<Axes>) -> Array {
+    nanstd_with(x, axes, NanvarOptions::default())
+}
+
+/// Returns the standard deviation without NaN: the square root of [`nanvar_with`].
+#[track_caller]
+pub fn nanstd_with(x: &Array, axes: impl Into<Axes>, options: NanvarOptions) -> Array {
+    sqrt(&nanvar_with(x, axes, options))
 }

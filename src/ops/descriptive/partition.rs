@@ -1,4 +1,4 @@
-//! Sorting by other means.
+//! Partitioning, and sorting by several keys.
 
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::rules::resolve_axis;
@@ -10,23 +10,22 @@ use crate::primitives::{
 fn check_kth(name: &str, x: &Array, kth: isize, axis: isize) {
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
         let size = x.shape()[axis];
-        let place = if kth < 0 { kth + size as isize } else { kth };
-        match usize::try_from(place).is_ok_and(|place| place < size) {
-            true => Ok(()),
-            false => Err(RuleError::value(format!(
-                "position {kth} is out of range for axis {axis} of size {size}"
-            ))),
+        let index = if kth < 0 { kth + size as isize } else { kth };
+        if usize::try_from(index).is_ok_and(|index| index < size) {
+            return Ok(());
         }
+        let message = format!("index {kth} is out of range for axis {axis} of size {size}");
+        Err(RuleError::value(message))
     });
     if let Err(error) = resolved {
         trace::throw_operands(name, error, &[x]);
     }
 }
 
-/// `x` with the element that a sort would put at position `kth` along `axis` there, smaller ones before
-/// and larger ones behind it: all of them in order, in fact, which the contract leaves open.
+/// Partitions `x` along `axis`: the element that a sort would put at index `kth` is there, smaller ones
+/// are before it and larger ones after it. The current implementation sorts.
 ///
-/// Throws `Op` (value) for a position out of range, `Op` (shape) for such an axis.
+/// Throws `Op` (value) for an index out of range and `Op` (shape) for an axis out of range.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -40,15 +39,15 @@ pub fn partition(x: &Array, kth: isize, axis: isize) -> Array {
     sort(x, axis)
 }
 
-/// The positions, `i32`, that [`partition`] takes elements from.
+/// Returns the indices, `i32`, by which [`partition`] reorders elements.
 #[track_caller]
 pub fn argpartition(x: &Array, kth: isize, axis: isize) -> Array {
     check_kth("argpartition", x, kth, axis);
     argsort(x, axis)
 }
 
-/// The positions, `i32`, that sort by several keys along `axis`, the last key first of all; equal
-/// elements keep their order. Throws `Op` (value) if there is no key, `Op` (shape) if shapes differ.
+/// Returns the indices, `i32`, that sort by several keys along `axis`; the last key is the primary one.
+/// Equal elements keep their order. Throws `Op` (value) without keys and `Op` (shape) if shapes differ.
 #[track_caller]
 pub fn lexsort<'a>(keys: impl AsRef<[&'a Array]>, axis: isize) -> Array {
     let keys = keys.as_ref();
@@ -65,7 +64,7 @@ pub fn lexsort<'a>(keys: impl AsRef<[&'a Array]>, axis: isize) -> Array {
     sort_multi(&operands, axis as isize, keys.len()).swap_remove(keys.len())
 }
 
-/// `x` as complex numbers, sorted along the last axis by real, then by imaginary part.
+/// Converts `x` to complex numbers and sorts along the last axis by real, then by imaginary part.
 #[track_caller]
 pub fn sort_complex(x: &Array) -> Array {
     let complex = x.dtype().complex().unwrap_or(DType::C64);

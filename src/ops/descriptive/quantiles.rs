@@ -1,4 +1,4 @@
-//! Quantiles, by sorting.
+//! Quantiles.
 
 use super::super::axes::Axes;
 use super::super::{isnan, result_type, take, take_along_axis};
@@ -9,24 +9,35 @@ use crate::primitives::{
     full_like, le, mul, reshape, sort, sub, where_,
 };
 
-/// What stands for a quantile that lies between two elements.
+/// Value of a quantile between two elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuantileMethod {
-    /// The point on the straight line between them.
+    /// Linear interpolation.
     #[default]
     Linear,
     /// The lower element.
     Lower,
     /// The higher element.
     Higher,
-    /// Their mean.
+    /// The mean of both elements.
     Midpoint,
-    /// The nearer element, the lower one if both are equally near.
+    /// The nearer element, or the lower one if both are equally near.
     Nearest,
 }
 
-/// The quantiles `q`, between 0 and 1, along `axes`: element `q * (n - 1)` of the sorted elements,
-/// interpolated linearly. NaN if there is a NaN. See [`quantile_by`].
+/// Options of [`quantile_with`], [`percentile_with`] and their variants without NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuantileOptions {
+    /// The value of a quantile between two elements. The default is linear interpolation.
+    pub method: QuantileMethod,
+}
+
+/// Returns the quantiles `q`, between 0 and 1, along `axes`: element `q * (n - 1)` of the sorted
+/// elements, interpolated linearly. NaN if there is a NaN.
+///
+/// `q` is a number, or a vector `[k]`, which adds an axis of size `k` in front. Integers become floats.
+/// Throws `Op` (shape) over an empty axis and for `q` of higher rank, and `Op` (dtype) for complex
+/// operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -37,138 +48,165 @@ pub enum QuantileMethod {
 /// ```
 #[track_caller]
 pub fn quantile(x: &Array, q: impl ArrayLike, axes: impl Into<Axes>) -> Array {
-    of("quantile", x, q.like(), axes.into(), QuantileMethod::Linear, false)
+    quantile_with(x, q, axes, QuantileOptions::default())
 }
 
-/// As [`quantile`] with another way to deal with places between two elements.
-///
-/// `q` is a number, for a result of the reduced shape, or a vector `[k]`, for one with an axis of `k`
-/// in front. Integers become floats. Derivatives go to the elements that the result is made of.
-/// Throws `Op` (shape) over an empty axis and for `q` of higher rank, `Op` (dtype) for complex operands.
+/// Returns quantiles, as [`quantile`], by another method.
 #[track_caller]
-pub fn quantile_by(
+pub fn quantile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    method: QuantileMethod,
+    options: QuantileOptions,
 ) -> Array {
-    of("quantile", x, q.like(), axes.into(), method, false)
+    compute("quantile", x, q.like(), axes.into(), options.method, Nan::Propagate)
 }
 
-/// As [`quantile`], without the elements that are NaN; NaN where no other is left.
+/// Returns quantiles, as [`quantile`], of the elements that are not NaN; NaN where all are.
 #[track_caller]
 pub fn nanquantile(x: &Array, q: impl ArrayLike, axes: impl Into<Axes>) -> Array {
-    of("nanquantile", x, q.like(), axes.into(), QuantileMethod::Linear, true)
+    nanquantile_with(x, q, axes, QuantileOptions::default())
 }
 
-/// As [`quantile_by`], without the elements that are NaN; NaN where no other is left.
+/// Returns quantiles without NaN, as [`nanquantile`], by another method.
 #[track_caller]
-pub fn nanquantile_by(
+pub fn nanquantile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    method: QuantileMethod,
+    options: QuantileOptions,
 ) -> Array {
-    of("nanquantile", x, q.like(), axes.into(), method, true)
+    compute("nanquantile", x, q.like(), axes.into(), options.method, Nan::Ignore)
 }
 
-/// As [`quantile`] with `q` in percent.
+/// Returns [`quantile`] for `q` in percent.
 #[track_caller]
 pub fn percentile(x: &Array, q: impl ArrayLike, axes: impl Into<Axes>) -> Array {
-    quantile(x, div(q, 100.0), axes)
+    percentile_with(x, q, axes, QuantileOptions::default())
 }
 
-/// As [`nanquantile`] with `q` in percent.
+/// Returns [`quantile_with`] for `q` in percent.
+#[track_caller]
+pub fn percentile_with(
+    x: &Array,
+    q: impl ArrayLike,
+    axes: impl Into<Axes>,
+    options: QuantileOptions,
+) -> Array {
+    quantile_with(x, div(q, 100.0), axes, options)
+}
+
+/// Returns [`nanquantile`] for `q` in percent.
 #[track_caller]
 pub fn nanpercentile(x: &Array, q: impl ArrayLike, axes: impl Into<Axes>) -> Array {
-    nanquantile(x, div(q, 100.0), axes)
+    nanpercentile_with(x, q, axes, QuantileOptions::default())
 }
 
-/// The middle element along `axes`, the mean of the two middle ones of an even number; NaN if there is
-/// a NaN. Integers become floats. Throws `Op` (shape) over an empty axis.
+/// Returns [`nanquantile_with`] for `q` in percent.
+#[track_caller]
+pub fn nanpercentile_with(
+    x: &Array,
+    q: impl ArrayLike,
+    axes: impl Into<Axes>,
+    options: QuantileOptions,
+) -> Array {
+    nanquantile_with(x, div(q, 100.0), axes, options)
+}
+
+/// Returns the middle element along `axes`, or the mean of the two middle ones; NaN if there is a NaN.
+/// Integers become floats. Throws `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn median(x: &Array, axes: impl Into<Axes>) -> Array {
     quantile(x, 0.5, axes)
 }
 
-/// As [`median`], without the elements that are NaN; NaN where no other is left.
+/// Returns the [`median`] of the elements that are not NaN; NaN where all are.
 #[track_caller]
 pub fn nanmedian(x: &Array, axes: impl Into<Axes>) -> Array {
     nanquantile(x, 0.5, axes)
 }
 
-/// At least 32 bits: positions above 256 are no `bf16`.
-fn fine(dtype: DType) -> DType {
+/// Treatment of NaN by [`compute`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nan {
+    Propagate,
+    Ignore,
+}
+
+/// Widens a dtype to at least 32 bits, since `bf16` does not represent all indices above 256.
+fn index_dtype(dtype: DType) -> DType {
     if dtype.bits() < 32 { DType::F32 } else { dtype }
 }
 
 #[track_caller]
-fn of(
+fn compute(
     name: &str,
     x: &Array,
     q: Like<'_>,
     axes: Axes,
     method: QuantileMethod,
-    skip_nan: bool,
+    nan: Nan,
 ) -> Array {
     let joint = result_type([Like::Array(x), q]);
     let dtype = if joint.is_inexact() { joint } else { DType::F32 };
     let q = match q {
-        Like::Array(q) => convert_element_type(q, fine(dtype)),
+        Like::Array(q) => convert_element_type(q, index_dtype(dtype)),
         Like::Scalar(value) => {
-            fill_of(value, &crate::core::Aval::new(fine(dtype), Shape::scalar()))
+            fill_of(value, &crate::core::Aval::new(index_dtype(dtype), Shape::scalar()))
         }
     };
     let x = convert_element_type(x, dtype);
     let rows = axes.flattened_last(name, &x);
     let last = rows.rank() - 1;
     let n = rows.shape()[last];
-    let wrong = match (dtype.is_complex(), n, q.rank()) {
+    let error = match (dtype.is_complex(), n, q.rank()) {
         (true, ..) => Some(RuleError::dtype(format!("complex numbers have no order, got {dtype}"))),
-        (_, 0, _) => Some(RuleError::shape("the axes are empty: no elements have no quantile")),
+        (_, 0, _) => Some(RuleError::shape("the axes are empty, and no elements have no quantile")),
         (.., 0 | 1) => None,
         (.., rank) => {
             let message = format!("takes a number or a vector of quantiles, got rank {rank}");
             Some(RuleError::shape(message))
         }
     };
-    if let Some(error) = wrong {
+    if let Some(error) = error {
         trace::throw_operands(name, error, &[&x, &q]);
     }
     let sorted = sort(&rows, -1);
     let list = reshape(&q, [q.size()]);
-    let picked = match skip_nan {
-        true => {
-            let there = convert_element_type(&!isnan(&rows), list.dtype());
-            let highest = sub(there.sum_axes(super::super::axes(-1).keepdims()), 1.0);
-            let place = mul(&highest, &list);
-            between(&sorted, &place, method)
+    let values = match nan {
+        Nan::Ignore => {
+            let count = convert_element_type(&!isnan(&rows), list.dtype());
+            let highest = sub(count.sum_axes(super::super::axes(-1).keepdims()), 1.0);
+            let index = mul(&highest, &list);
+            between(&sorted, &index, method)
         }
-        false => {
-            let place = mul(&list, (n - 1) as f64);
-            let value = between(&sorted, &place, method);
+        Nan::Propagate => {
+            let index = mul(&list, (n - 1) as f64);
+            let value = between(&sorted, &index, method);
             // NaN is sorted to the end.
-            let spoilt = isnan(&super::super::axis_slice::slice_axis(&sorted, last, n - 1, n));
-            where_(&spoilt, full_like(&value, f64::NAN), &value)
+            let has_nan = isnan(&super::super::axis_slice::slice_axis(&sorted, last, n - 1, n));
+            where_(&has_nan, full_like(&value, f64::NAN), &value)
         }
     };
     let kept = axes.result_shape(name, &x);
     match q.rank() {
-        0 => reshape(&picked, kept),
-        _ => reshape(&move_axis(&picked, last, 0), kept.insert(0, q.size())),
+        0 => reshape(&values, kept),
+        _ => reshape(&move_axis(&values, last, 0), kept.insert(0, q.size())),
     }
 }
 
-/// The values at fractional places along the last axis of sorted rows: of all rows, or places of each.
+/// Returns the values at fractional indices along the last axis of sorted rows. The indices are shared by
+/// all rows, or given for each row.
 #[track_caller]
-fn between(sorted: &Array, place: &Array, method: QuantileMethod) -> Array {
+fn between(sorted: &Array, index: &Array, method: QuantileMethod) -> Array {
     let highest = (sorted.shape()[sorted.rank() - 1] - 1) as f64;
-    let (low, high) = (floor(place), ceil(place));
-    let value = |at: &Array| {
-        let at = convert_element_type(&clamp(0.0, at, highest), DType::I32);
-        match at.rank() == sorted.rank() {
-            true => take_along_axis(sorted, &at, -1),
-            false => take(sorted, &at, -1),
+    let (low, high) = (floor(index), ceil(index));
+    let value = |index: &Array| {
+        let index = convert_element_type(&clamp(0.0, index, highest), DType::I32);
+        if index.rank() == sorted.rank() {
+            take_along_axis(sorted, &index, -1)
+        } else {
+            take(sorted, &index, -1)
         }
     };
     trace::from_caller(|| match method {
@@ -176,12 +214,12 @@ fn between(sorted: &Array, place: &Array, method: QuantileMethod) -> Array {
         QuantileMethod::Higher => value(&high),
         QuantileMethod::Midpoint => mul(add(value(&low), value(&high)), 0.5),
         QuantileMethod::Nearest => {
-            let low_is_near = le(sub(place, &low), 0.5);
+            let low_is_near = le(sub(index, &low), 0.5);
             where_(&low_is_near, value(&low), value(&high))
         }
         QuantileMethod::Linear => {
             let (below, above) = (value(&low), value(&high));
-            let weight = broadcast_to(&sub(place, &low), below.shape());
+            let weight = broadcast_to(&sub(index, &low), below.shape());
             let weight = convert_element_type(&weight, below.dtype());
             let mixed = add(mul(&below, sub(1.0, &weight)), mul(&above, &weight));
             // An infinity times zero would be NaN.

@@ -1,6 +1,6 @@
-//! Angles, lengths, and the cardinal sine.
+//! Angles, `hypot` and `sinc`.
 
-use super::super::axis_slice::slice_axis;
+use super::super::axis_slice::{expect_axis, slice_axis};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
     ArrayLike, abs, add, concatenate, convert_element_type, cumsum, div, eq, full_like, ge, gt,
@@ -8,21 +8,21 @@ use crate::primitives::{
 };
 use std::f64::consts::PI;
 
-/// Degrees to radians: `x * π / 180`; integers become floats.
+/// Converts degrees to radians: `x * π / 180`; integers become floats.
 #[doc(alias = "radians")]
 #[track_caller]
 pub fn deg2rad(x: &Array) -> Array {
     mul(inexact(x), PI / 180.0)
 }
 
-/// Radians to degrees: `x * 180 / π`; integers become floats.
+/// Converts radians to degrees: `x * 180 / π`; integers become floats.
 #[doc(alias = "degrees")]
 #[track_caller]
 pub fn rad2deg(x: &Array) -> Array {
     mul(inexact(x), 180.0 / PI)
 }
 
-/// `sqrt(x² + y²)` without overflow of the squares, with promotion and broadcasting; integers become
+/// Returns `sqrt(x² + y²)` without overflow of the squares, with promotion and broadcasting; integers become
 /// floats. Infinite if either operand is. Throws `Op` (dtype) for complex operands.
 ///
 /// ```
@@ -42,25 +42,24 @@ pub fn hypot(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let first = ge(&x, &y);
     let (large, small) = (where_(&first, &x, &y), where_(&first, &y, &x));
     let infinity = full_like(&x, f64::INFINITY);
-    // Of zero and of infinity no ratio is taken.
-    let plain = gt(&large, zeros_like(&large)) & lt(&large, &infinity);
-    let ratio = div(&small, where_(&plain, &large, full_like(&large, 1)));
-    let ratio = where_(&plain, ratio, zeros_like(&small));
+    // Zero and infinity have no ratio.
+    let has_ratio = gt(&large, zeros_like(&large)) & lt(&large, &infinity);
+    let ratio = div(&small, where_(&has_ratio, &large, full_like(&large, 1)));
+    let ratio = where_(&has_ratio, ratio, zeros_like(&small));
     let length = mul(&large, sqrt(&add(mul(&ratio, &ratio), 1)));
     let infinite = eq(&x, &infinity) | eq(&y, &infinity);
-    // A NaN makes the comparison false and then stands first or second: the sum keeps it.
+    // NaN makes the comparison false; the sum propagates it.
     let length = where_(&(super::super::isnan(&x) | super::super::isnan(&y)), add(&x, &y), length);
     where_(&infinite, infinity, length)
 }
 
-/// `sin(πx) / (πx)`, 1 at 0; integers become floats.
+/// Returns `sin(πx) / (πx)`, which is 1 at 0; integers become floats.
 ///
-/// Near 0 a polynomial stands for the quotient, so that derivatives up to the fifth are right there
-/// as well.
+/// Near 0 a polynomial replaces the quotient, so that derivatives up to the fifth are exact there.
 #[track_caller]
 pub fn sinc(x: &Array) -> Array {
     let angle = mul(inexact(x), PI);
-    // Where the first term that is left out, `x⁶ / 5040`, is far below half a unit in the last place.
+    // The first omitted term, `x⁶ / 5040`, is far below half a unit in the last place here.
     let near = lt(abs(&angle), angle.dtype().epsilon().powf(1.0 / 6.0));
     let safe = where_(&near, full_like(&angle, 1), &angle);
     let quotient = div(sin(&safe), &safe);
@@ -70,27 +69,47 @@ pub fn sinc(x: &Array) -> Array {
     where_(&near, convert_element_type(&series, angle.dtype()), quotient)
 }
 
-/// Angles along `axis` without jumps: where neighbours differ by more than half the `period` (2π for
-/// radians), everything behind is moved by whole periods. Integers become floats. Throws `Op` (shape)
-/// for an axis out of range.
+/// Options of [`unwrap_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnwrapOptions {
+    /// The period of the angles. The default is 2π.
+    pub period: f64,
+    /// The largest step that is kept; half the period if `None` or smaller.
+    pub discont: Option<f64>,
+}
+
+impl Default for UnwrapOptions {
+    fn default() -> Self {
+        UnwrapOptions { period: 2.0 * PI, discont: None }
+    }
+}
+
+/// Removes jumps from angles in radians along `axis`: where neighbours differ by more than π, the
+/// following elements are shifted by multiples of 2π. Integers become floats. Throws `Op` (shape) for
+/// an axis out of range.
 #[track_caller]
-pub fn unwrap(x: &Array, period: f64, axis: isize) -> Array {
+pub fn unwrap(x: &Array, axis: isize) -> Array {
+    unwrap_with(x, axis, UnwrapOptions::default())
+}
+
+/// Removes jumps along `axis`, as [`unwrap`], with another period or another largest step.
+#[track_caller]
+pub fn unwrap_with(x: &Array, axis: isize, options: UnwrapOptions) -> Array {
+    let UnwrapOptions { period, discont } = options;
     let x = inexact(x);
-    let at = match crate::primitives::rules::resolve_axis(axis, x.rank()) {
-        Ok(at) => at,
-        Err(error) => trace::throw_operands("unwrap", error, &[&x]),
-    };
-    let n = x.shape()[at];
+    let resolved = expect_axis("unwrap", axis, x.rank(), &x);
+    let n = x.shape()[resolved];
     if n < 2 {
         return x;
     }
     let half = period / 2.0;
+    let largest = discont.map_or(half, |discont| discont.max(half));
     let step = super::super::diff(&x, axis);
     let inside = sub(super::super::remainder(add(&step, half), period), half);
     // A step of exactly half a period keeps its direction.
     let edge = eq(&inside, -half) & gt(&step, 0.0);
     let inside = where_(&edge, half, inside);
-    let jump = where_(&lt(abs(&step), half), zeros_like(&step), sub(inside, &step));
-    let moved = add(slice_axis(&x, at, 1, n), cumsum(&jump, axis, false));
-    concatenate(&[&slice_axis(&x, at, 0, 1), &moved], axis)
+    let jump = where_(&lt(abs(&step), largest), zeros_like(&step), sub(inside, &step));
+    let moved = add(slice_axis(&x, resolved, 1, n), cumsum(&jump, axis, false));
+    concatenate(&[&slice_axis(&x, resolved, 0, 1), &moved], axis)
 }

@@ -1,10 +1,10 @@
-//! Logarithms to other bases than e.
+//! Logarithms to base 2 and 10.
 
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{ArrayLike, div, inexact, log, logaddexp, mul, promote_inexact};
 use std::f64::consts::{LN_2, LN_10};
 
-/// Logarithm to base 2 of each element; integers become floats. NaN for negative real numbers.
+/// Returns the logarithm to base 2 of each element; integers become floats. NaN for negative real numbers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -17,13 +17,13 @@ pub fn log2(x: &Array) -> Array {
     div(log(&inexact(x)), LN_2)
 }
 
-/// Logarithm to base 10 of each element; integers become floats. NaN for negative real numbers.
+/// Returns the logarithm to base 10 of each element; integers become floats. NaN for negative real numbers.
 #[track_caller]
 pub fn log10(x: &Array) -> Array {
     div(log(&inexact(x)), LN_10)
 }
 
-/// `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become floats.
+/// Returns `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become floats.
 /// Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn logaddexp2(x: impl ArrayLike, y: impl ArrayLike) -> Array {

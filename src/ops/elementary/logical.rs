@@ -1,4 +1,4 @@
-//! Choices by order and by truth.
+//! Logical operations, and extrema that ignore NaN.
 
 use super::super::{floor_divide, isnan, remainder};
 use crate::core::{Array, DType};
@@ -7,7 +7,7 @@ use crate::primitives::{
     promote_inexact, where_, zeros_like,
 };
 
-/// The larger of each two elements; the other one if one is NaN. [`maximum`] keeps NaN.
+/// Returns the elementwise maximum; if one element is NaN, the other one. [`maximum`] propagates NaN.
 ///
 /// [`maximum`]: crate::primitives::maximum
 ///
@@ -23,7 +23,7 @@ pub fn fmax(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     where_(&bitwise_or(gt(&x, &y), isnan(&y)), &x, &y)
 }
 
-/// The smaller of each two elements; the other one if one is NaN. [`minimum`] keeps NaN.
+/// Returns the elementwise minimum; if one element is NaN, the other one. [`minimum`] propagates NaN.
 ///
 /// [`minimum`]: crate::primitives::minimum
 #[track_caller]
@@ -32,8 +32,8 @@ pub fn fmin(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     where_(&bitwise_or(lt(&x, &y), isnan(&y)), &x, &y)
 }
 
-/// The unit step: 0 below zero, 1 above, `at_zero` at zero, with promotion and broadcasting; integers
-/// become floats. NaN stays NaN.
+/// Returns the unit step: 0 below zero, 1 above, `at_zero` at zero, with promotion and broadcasting.
+/// Integers become floats, and NaN stays NaN.
 #[track_caller]
 pub fn heaviside(x: impl ArrayLike, at_zero: impl ArrayLike) -> Array {
     let [x, at_zero] = promote_inexact("heaviside", [x.like(), at_zero.like()]);
@@ -42,14 +42,14 @@ pub fn heaviside(x: impl ArrayLike, at_zero: impl ArrayLike) -> Array {
     where_(&isnan(&x), &x, step)
 }
 
-/// Quotient and remainder of whole division: [`floor_divide`] and [`remainder`] together.
+/// Returns [`floor_divide`] and [`remainder`].
 #[track_caller]
 pub fn divmod(x: impl ArrayLike, y: impl ArrayLike) -> (Array, Array) {
     let [x, y] = promote_arrays("divmod", [x.like(), y.like()]);
     (floor_divide(&x, &y), remainder(&x, &y))
 }
 
-/// Whether each element is other than zero.
+/// Returns true for each element that is not zero.
 #[track_caller]
 fn truth(x: &Array) -> Array {
     match x.dtype() {
@@ -58,29 +58,29 @@ fn truth(x: &Array) -> Array {
     }
 }
 
-/// Whether both elements are other than zero, with broadcasting, as `bool`. [`bitwise_and`] of
-/// booleans is the same.
+/// Returns true where neither element is zero, with broadcasting. For booleans this is
+/// [`bitwise_and`].
 #[track_caller]
 pub fn logical_and(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("logical_and", [x.like(), y.like()]);
     bitwise_and(truth(&x), truth(&y))
 }
 
-/// Whether any of two elements is other than zero, with broadcasting, as `bool`.
+/// Returns true where at least one element is not zero, with broadcasting.
 #[track_caller]
 pub fn logical_or(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("logical_or", [x.like(), y.like()]);
     bitwise_or(truth(&x), truth(&y))
 }
 
-/// Whether one of two elements is zero and the other is not, with broadcasting, as `bool`.
+/// Returns true where exactly one element is zero, with broadcasting.
 #[track_caller]
 pub fn logical_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("logical_xor", [x.like(), y.like()]);
     bitwise_xor(truth(&x), truth(&y))
 }
 
-/// Whether each element is zero, as `bool`.
+/// Returns true for each element that is zero.
 #[track_caller]
 pub fn logical_not(x: &Array) -> Array {
     bitwise_not(&truth(x))

@@ -1,4 +1,4 @@
-//! Products whose upper half is wanted.
+//! Upper half of integer products.
 
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
@@ -6,8 +6,8 @@ use crate::primitives::{
     shift_right_arithmetic, shift_right_logical, sub, where_, zeros_like,
 };
 
-/// The upper half of the bits of each product: of two integers of `n` bits the product has `2 n`, and
-/// this is its quotient by `2^n`, rounded down. With promotion and broadcasting.
+/// Returns the upper half of the bits of each product, with promotion and broadcasting: the product of
+/// two integers of `n` bits has `2 n` bits, and the result is its quotient by `2^n`, rounded down.
 ///
 /// Throws `Op` (dtype) if the operands are not integers.
 ///
@@ -31,7 +31,7 @@ pub fn mulhi(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         (true, 17..=32) => DType::I64,
         (false, ..=16) => DType::U32,
         (false, 17..=32) => DType::U64,
-        _ => return trace::from_caller(|| of_words(&x, &y)),
+        _ => return trace::from_caller(|| mulhi_by_halves(&x, &y)),
     };
     trace::from_caller(|| {
         let product = mul(convert_element_type(&x, wide), convert_element_type(&y, wide));
@@ -43,8 +43,8 @@ pub fn mulhi(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     })
 }
 
-/// For 64 bits, whose products no dtype holds: by halves, as on paper.
-fn of_words(x: &Array, y: &Array) -> Array {
+/// Multiplies 64-bit integers by halves, since no dtype holds their products.
+fn mulhi_by_halves(x: &Array, y: &Array) -> Array {
     let unsigned = |x: &Array| convert_element_type(x, DType::U64);
     let low = |x: &Array| bitwise_and(x, u32::MAX);
     let high = |x: &Array| shift_right_logical(x, 32);
@@ -56,7 +56,7 @@ fn of_words(x: &Array, y: &Array) -> Array {
     if !x.dtype().is_signed() {
         return product;
     }
-    // As unsigned numbers the negative ones were 2^64 too large.
-    let excess = |of: &Array, other: &Array| where_(&lt(of, zeros_like(of)), other, 0);
+    // Read as unsigned, negative operands are 2^64 too large.
+    let excess = |x: &Array, other: &Array| where_(&lt(x, zeros_like(x)), other, 0);
     sub(sub(&product, excess(x, y)), excess(y, x))
 }

@@ -7,17 +7,17 @@ use crate::primitives::{
     shift_left, shift_right_logical, sub, zeros_like,
 };
 
-/// Which of eight booleans is the highest bit of a byte.
+/// Order of the bits in a byte, for [`packbits`] and [`unpackbits`]. JAX's default is `Big`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitOrder {
-    /// The first: `[1, 0, …]` is 128.
+    /// The first boolean is the highest bit: `[1, 0, …]` is 128.
     #[default]
     Big,
-    /// The last: `[1, 0, …]` is 1.
+    /// The first boolean is the lowest bit: `[1, 0, …]` is 1.
     Little,
 }
 
-/// How far each of the eight bits is shifted, `u8[8]`.
+/// Returns the shifts of the eight bits, `u8[8]`.
 #[track_caller]
 fn shifts(order: BitOrder) -> Array {
     let position = iota(DType::U8, 8);
@@ -35,8 +35,8 @@ fn last_axis(name: &str, x: &Array, axis: isize) -> (usize, Array) {
     }
 }
 
-/// Packs each eight elements along `axis` into the bits of one `u8`, 1 for what is not zero; the last
-/// byte is filled up with zeros. Throws `Op` (dtype) for floats and complex numbers.
+/// Packs every eight elements along `axis` into the bits of one `u8`; elements that are not zero give
+/// ones. The last byte is padded with zeros. Throws `Op` (dtype) for floats and complex numbers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -70,8 +70,7 @@ pub fn packbits(x: &Array, axis: isize, order: BitOrder) -> Array {
     move_axis(&packed, rank - 1, axis)
 }
 
-/// The bits of each `u8` along `axis`, `u8` zeros and ones, eight for one: the inverse of
-/// [`packbits`]. Throws `Op` (dtype) for other dtypes.
+/// Unpacks each `u8` along `axis` into eight `u8` zeros and ones. The inverse of [`packbits`]. Throws `Op` (dtype) for other dtypes.
 #[track_caller]
 pub fn unpackbits(x: &Array, axis: isize, order: BitOrder) -> Array {
     if x.dtype() != DType::U8 {

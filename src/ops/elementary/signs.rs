@@ -1,4 +1,4 @@
-//! Signs and whole parts.
+//! Signs, rounding and reciprocals.
 
 use super::super::signbit;
 use crate::core::{Array, RuleError, trace};
@@ -8,14 +8,14 @@ use crate::primitives::{
 };
 
 #[track_caller]
-fn refuse_complex(name: &str, x: &Array) {
+fn reject_complex(name: &str, x: &Array) {
     if x.dtype().is_complex() {
         let error = RuleError::dtype(format!("needs a real operand, got {}", x.dtype()));
         trace::throw_operands(name, error, &[x]);
     }
 }
 
-/// The absolute value of `x` with the sign of `y`, with promotion and broadcasting; integers become
+/// Returns the absolute value of `x` with the sign of `y`, with promotion and broadcasting; integers become
 /// floats. The derivative goes to `x` alone. Throws `Op` (dtype) for complex operands.
 ///
 /// ```
@@ -30,20 +30,17 @@ pub fn copysign(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     where_(&ne(signbit(&x), signbit(&y)), neg(&x), x)
 }
 
-/// Each element without its fraction, towards zero; integers as they are. Throws `Op` (dtype) for
+/// Rounds each element towards zero; integers stay. Throws `Op` (dtype) for
 /// complex operands.
 #[doc(alias = "fix")]
 #[track_caller]
 pub fn trunc(x: &Array) -> Array {
-    refuse_complex("trunc", x);
-    match x.dtype().is_float() {
-        true => where_(&lt(x, zeros_like(x)), ceil(x), floor(x)),
-        false => x.clone(),
-    }
+    reject_complex("trunc", x);
+    if x.dtype().is_float() { where_(&lt(x, zeros_like(x)), ceil(x), floor(x)) } else { x.clone() }
 }
 
-/// Fraction and whole part of each element, both with its sign; integers become floats. The fraction
-/// of an infinity is 0.
+/// Returns the fraction and the integer part of each element, both with its sign; integers become
+/// floats. The fraction of an infinity is 0.
 #[track_caller]
 pub fn modf(x: &Array) -> (Array, Array) {
     let x = inexact(x);
@@ -53,15 +50,15 @@ pub fn modf(x: &Array) -> (Array, Array) {
     (fraction, whole)
 }
 
-/// Absolute value of each element as a float; [`abs`] keeps integers. Throws `Op` (dtype) for complex
+/// Returns the absolute value of each element as a float; [`abs`] keeps integers. Throws `Op` (dtype) for complex
 /// operands.
 #[track_caller]
 pub fn fabs(x: &Array) -> Array {
-    refuse_complex("fabs", x);
+    reject_complex("fabs", x);
     abs(&inexact(x))
 }
 
-/// The array itself, as `+x` in Python. Throws `Op` (dtype) for booleans, which have no sign.
+/// Returns the array itself, as `+x` in Python. Throws `Op` (dtype) for booleans.
 #[track_caller]
 pub fn positive(x: &Array) -> Array {
     if x.dtype().is_bool() {
@@ -71,45 +68,51 @@ pub fn positive(x: &Array) -> Array {
     x.clone()
 }
 
-/// `1 / x` of each element; integers become floats.
+/// Returns `1 / x` of each element; integers become floats.
 #[track_caller]
 pub fn reciprocal(x: &Array) -> Array {
     div(1, inexact(x))
 }
 
-/// `x` to the power `y` in floats or complex numbers, with promotion and broadcasting, so that
-/// negative exponents of integers have an answer. NaN for a negative `x` and a `y` that is not whole.
+/// Raises `x` to the power `y` in floats or complex numbers, with promotion and broadcasting. Integers
+/// may have negative exponents. NaN for a negative `x` and a `y` that is not an integer.
 #[track_caller]
 pub fn float_power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("float_power", [x.like(), y.like()]);
     pow(&x, &y)
 }
 
-/// Whole numbers, halves to even, in both parts of complex numbers.
+/// Rounds to integers, halves to even, in both parts of complex numbers.
 #[track_caller]
-fn whole(x: &Array) -> Array {
-    match x.dtype().is_complex() {
-        false => round(x),
-        true => complex(round(&real(x)), round(&imag(x))),
-    }
+fn round_parts(x: &Array) -> Array {
+    if x.dtype().is_complex() { complex(round(&real(x)), round(&imag(x))) } else { round(x) }
 }
 
-/// Each element rounded to so many decimals, halves to even; negative numbers round before the point.
-/// Integers are as they are, but for negative `decimals`, which are refused: throws `Op` (dtype).
+/// Options of [`round_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundOptions {
+    /// Number of decimals; negative numbers round before the decimal point. The default is 0.
+    pub decimals: i32,
+}
+
+/// Rounds each element to a number of decimals, halves to even. Without options this is
+/// [`round`](crate::primitives::round). Integers stay; throws `Op` (dtype) for integers and negative
+/// `decimals`.
 #[doc(alias = "around")]
 #[track_caller]
-pub fn round_to(x: &Array, decimals: i32) -> Array {
+pub fn round_with(x: &Array, options: RoundOptions) -> Array {
+    let RoundOptions { decimals } = options;
     if !x.dtype().is_inexact() {
         if decimals < 0 {
-            let message = format!("{} is not rounded before the point", x.dtype());
-            trace::throw_operands("round_to", RuleError::dtype(message), &[x]);
+            let message = format!("{} cannot be rounded before the decimal point", x.dtype());
+            trace::throw_operands("round", RuleError::dtype(message), &[x]);
         }
         return x.clone();
     }
     let factor = 10f64.powi(decimals.abs());
     match decimals {
-        0 => whole(x),
-        1.. => div(whole(&mul(x, factor)), factor),
-        _ => mul(whole(&div(x, factor)), factor),
+        0 => round_parts(x),
+        1.. => div(round_parts(&mul(x, factor)), factor),
+        _ => mul(round_parts(&div(x, factor)), factor),
     }
 }

@@ -1,7 +1,7 @@
-//! Updating the elements that an index names.
+//! Functional updates of indexed elements.
 
 use super::index::Index;
-use super::resolve::{Cut, Place, address, arranged, plan};
+use super::resolve::{AxisAction, AxisSlice, gather_plan, resolve, shape_after};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Combiner, GatherScatterMode, Like, ScatterDimensionNumbers, add, broadcast_to,
@@ -9,11 +9,11 @@ use crate::primitives::{
     scatter,
 };
 
-/// Some elements of an array, to be replaced or combined with others: what [`Array::at`] gives.
+/// Indexed elements of an array, to be updated. Returned by [`Array::at`].
 ///
-/// Each method gives a new array and takes values that broadcast to the shape of
-/// [`Array::index`] with the same index; they are converted to the array's dtype. Elements of index
-/// arrays may be negative; updates at places out of range are left out.
+/// Each method returns a new array. Its values broadcast to the shape of [`Array::index`] with the same
+/// index and are converted to the dtype of the array. Elements of index arrays may be negative; updates
+/// out of range are dropped.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
     x: &'a Array,
@@ -22,7 +22,7 @@ pub struct At<'a> {
 
 /// Functional updates.
 impl Array {
-    /// The elements that `indices` names, to be updated: `x.at(i![0, 1..3]).set(0.0)`.
+    /// Selects elements to update: `x.at(i![0, 1..3]).set(0.0)`.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -37,43 +37,43 @@ impl Array {
 }
 
 impl At<'_> {
-    /// The array with these elements replaced. Which value wins if an element is named twice is up
-    /// to the platform.
+    /// Replaces the elements. If an index occurs several times, the platform determines which value
+    /// is stored.
     ///
-    /// Throws `Op` if the index does not fit the array or the values the index.
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
     #[track_caller]
     pub fn set(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Update)
     }
 
-    /// The array with the values added, as often as an element is named.
+    /// Adds the values, once for each occurrence of an index.
     ///
-    /// Throws `Op` if the index does not fit the array or the values the index.
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
     #[track_caller]
     pub fn add(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Add)
     }
 
-    /// The array with the values multiplied in, as often as an element is named.
+    /// Multiplies by the values, once for each occurrence of an index.
     ///
-    /// Throws `Op` if the index does not fit the array or the values the index.
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
     #[doc(alias = "multiply")]
     #[track_caller]
     pub fn mul(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Mul)
     }
 
-    /// The array with the smaller of each named element and its values.
+    /// Takes the minimum of the elements and the values.
     ///
-    /// Throws `Op` if the index does not fit the array or the values the index.
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
     #[track_caller]
     pub fn min(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Min)
     }
 
-    /// The array with the larger of each named element and its values.
+    /// Takes the maximum of the elements and the values.
     ///
-    /// Throws `Op` if the index does not fit the array or the values the index.
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
     #[track_caller]
     pub fn max(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Max)
@@ -81,34 +81,38 @@ impl At<'_> {
 
     #[track_caller]
     fn update(&self, values: Like<'_>, combiner: Combiner) -> Array {
-        let (cuts, places) = match plan(&self.indices, self.x) {
-            Ok(plan) => plan,
+        let (slices, actions) = match resolve(&self.indices, self.x) {
+            Ok(resolved) => resolved,
             Err(error) => trace::throw_operands("at", error, &[self.x]),
         };
-        let picks = places.iter().any(|place| matches!(place, Place::Picked(_)));
-        let whole = |axis: usize, cut: &Cut| {
-            cut.start == 0 && cut.limit == self.x.shape()[axis] && cut.stride == 1 && !cut.reversed
+        let gathers = actions.iter().any(|action| matches!(action, AxisAction::Gather(_)));
+        let is_whole = |axis: usize, slice: &AxisSlice| {
+            slice.start == 0
+                && slice.limit == self.x.shape()[axis]
+                && slice.stride == 1
+                && !slice.reversed
         };
-        let kept_whole = axes_of(&places)
-            .zip(cuts.iter().enumerate())
-            .all(|(place, (axis, cut))| !matches!(place, Place::Kept) || whole(axis, cut));
-        let plain = cuts.iter().all(|cut| cut.stride == 1 && !cut.reversed);
-        match picks {
-            false if plain => rectangle(self.x, &cuts, &places, values, combiner),
-            true if kept_whole => windows(self.x, &places, values, combiner),
-            _ => one_by_one(self.x, &cuts, &places, values, combiner),
+        let keeps_whole_axes =
+            operand_axes(&actions).zip(slices.iter().enumerate()).all(|(action, (axis, slice))| {
+                !matches!(action, AxisAction::Keep) || is_whole(axis, slice)
+            });
+        let contiguous = slices.iter().all(|slice| slice.stride == 1 && !slice.reversed);
+        match gathers {
+            false if contiguous => update_block(self.x, &slices, &actions, values, combiner),
+            true if keeps_whole_axes => scatter_windows(self.x, &actions, values, combiner),
+            _ => scatter_elements(self.x, &slices, &actions, values, combiner),
         }
     }
 }
 
-/// The places that stand for an axis of the array.
-fn axes_of(places: &[Place]) -> impl Iterator<Item = &Place> {
-    places.iter().filter(|place| !matches!(place, Place::New))
+/// Returns the actions that apply to an axis of the operand.
+fn operand_axes(actions: &[AxisAction]) -> impl Iterator<Item = &AxisAction> {
+    actions.iter().filter(|action| !matches!(action, AxisAction::Insert))
 }
 
-/// The values as an array of the dtype of `x` and this shape.
+/// Converts `values` to the dtype of `x` and broadcasts them to `shape`.
 #[track_caller]
-fn fitted(x: &Array, values: Like<'_>, shape: &Shape) -> Array {
+fn broadcast_values(x: &Array, values: Like<'_>, shape: &Shape) -> Array {
     let values = match values {
         Like::Scalar(value) => return fill_of(value, &x.aval().with_shape(shape).strong()),
         Like::Array(values) => values,
@@ -120,17 +124,17 @@ fn fitted(x: &Array, values: Like<'_>, shape: &Shape) -> Array {
     broadcast_to(&convert_element_type(values, x.dtype()), shape)
 }
 
-/// One block of neighbours: taken out, combined and put back.
+/// Updates a contiguous block: slices it out, combines it with the values and writes it back.
 #[track_caller]
-fn rectangle(
+fn update_block(
     x: &Array,
-    cuts: &[Cut],
-    places: &[Place],
+    slices: &[AxisSlice],
+    actions: &[AxisAction],
     values: Like<'_>,
     combiner: Combiner,
 ) -> Array {
-    let block = x.cut(cuts);
-    let values = fitted(x, values, &arranged(&block, places));
+    let block = x.slice_axes(slices);
+    let values = broadcast_values(x, values, &shape_after(&block, actions));
     if block.size() == 0 {
         return x.clone();
     }
@@ -142,68 +146,76 @@ fn rectangle(
         Combiner::Min => minimum(&block, &values),
         Combiner::Max => maximum(&block, &values),
     };
-    let starts: Vec<usize> = cuts.iter().map(|cut| cut.start).collect();
+    let starts: Vec<usize> = slices.iter().map(|slice| slice.start).collect();
     dynamic_update_slice(x, &convert_element_type(&updated, x.dtype()), &starts)
 }
 
-/// Index arrays and positions among whole axes: whole slices are scattered.
+/// Updates whole slices, addressed by index arrays and static indices, with one scatter.
 #[track_caller]
-fn windows(x: &Array, places: &[Place], values: Like<'_>, combiner: Combiner) -> Array {
-    // A position is an index array with one element.
-    let mut all = Vec::with_capacity(places.len());
+fn scatter_windows(
+    x: &Array,
+    actions: &[AxisAction],
+    values: Like<'_>,
+    combiner: Combiner,
+) -> Array {
+    // A static index becomes an index array with one element.
+    let mut gathers = Vec::with_capacity(actions.len());
     let mut shape = Vec::new();
     let mut axis = 0;
-    for place in places {
-        let size = match place {
-            Place::New => 1,
+    for action in actions {
+        let size = match action {
+            AxisAction::Insert => 1,
             _ => x.shape()[axis],
         };
         shape.push(size);
-        axis += usize::from(!matches!(place, Place::New));
-        all.push(match place {
-            Place::Dropped(position) => Place::Picked(fill_of(
-                Scalar::from(*position),
+        axis += usize::from(!matches!(action, AxisAction::Insert));
+        gathers.push(match action {
+            AxisAction::Drop(index) => AxisAction::Gather(fill_of(
+                Scalar::from(*index),
                 &crate::core::Aval::new(DType::I32, Shape::scalar()),
             )),
             other => other.clone(),
         });
     }
-    let wide = reshape(x, shape);
-    let address = address(&wide, &all);
-    let n_picked = address.indices.rank() - 1;
-    let rank = wide.rank() - address.axes.len() + n_picked;
-    let in_window = |axis: &usize| *axis < address.place || *axis >= address.place + n_picked;
+    let expanded = reshape(x, shape);
+    let plan = gather_plan(&expanded, &gathers);
+    let n_index_axes = plan.indices.rank() - 1;
+    let rank = expanded.rank() - plan.axes.len() + n_index_axes;
+    let in_window = |axis: &usize| *axis < plan.position || *axis >= plan.position + n_index_axes;
     let numbers = ScatterDimensionNumbers {
         update_window_dims: (0..rank).filter(in_window).collect(),
-        inserted_window_dims: address.axes.clone(),
-        scatter_dims_to_operand_dims: address.axes.clone(),
+        inserted_window_dims: plan.axes.clone(),
+        scatter_dims_to_operand_dims: plan.axes.clone(),
         ..Default::default()
     };
-    let kept = (0..wide.rank()).filter(|axis| !address.axes.contains(axis));
-    let mut shape: Vec<usize> = kept.map(|axis| wide.shape()[axis]).collect();
-    let picked = &address.indices.shape()[..n_picked];
-    shape.splice(address.place..address.place, picked.iter().copied());
-    let values = fitted(x, values, &shape.into());
+    let kept = (0..expanded.rank()).filter(|axis| !plan.axes.contains(axis));
+    let mut shape: Vec<usize> = kept.map(|axis| expanded.shape()[axis]).collect();
+    let index_shape = &plan.indices.shape()[..n_index_axes];
+    shape.splice(plan.position..plan.position, index_shape.iter().copied());
+    let values = broadcast_values(x, values, &shape.into());
     let mode = GatherScatterMode::FillOrDrop;
-    reshape(&scatter(&wide, &address.indices, &values, combiner, &numbers, mode), x.shape())
+    reshape(&scatter(&expanded, &plan.indices, &values, combiner, &numbers, mode), x.shape())
 }
 
-/// Everything else: the flattened array is updated at the flat position of each element.
+/// Updates single elements, addressed by their flat indices, with one scatter.
 #[track_caller]
-fn one_by_one(
+fn scatter_elements(
     x: &Array,
-    cuts: &[Cut],
-    places: &[Place],
+    slices: &[AxisSlice],
+    actions: &[AxisAction],
     values: Like<'_>,
     combiner: Combiner,
 ) -> Array {
-    let fits = x.size() as i128 <= DType::I32.int_range().1;
-    let numbers = iota(if fits { DType::I32 } else { DType::I64 }, x.size());
-    // Places out of range get the lowest integer, which is out of range again.
-    let positions =
-        reshape(&numbers, x.shape()).at_places(cuts, places, GatherScatterMode::FillOrDrop);
-    let values = fitted(x, values, positions.shape());
-    let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
+    let fits_i32 = x.size() as i128 <= DType::I32.int_range().1;
+    let numbers = iota(if fits_i32 { DType::I32 } else { DType::I64 }, x.size());
+    // Indices out of range become the lowest integer, which is out of range as well.
+    let flat_indices = reshape(&numbers, x.shape()).gather_resolved(
+        slices,
+        actions,
+        GatherScatterMode::FillOrDrop,
+    );
+    let values = broadcast_values(x, values, flat_indices.shape());
+    let column = reshape(&flat_indices, flat_indices.shape().insert(flat_indices.rank(), 1));
     let numbers = ScatterDimensionNumbers {
         inserted_window_dims: vec![0],
         scatter_dims_to_operand_dims: vec![0],

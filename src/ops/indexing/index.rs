@@ -1,42 +1,42 @@
-//! What stands in an index: [`Index`], and the macro that makes a list of them.
+//! Entries of an index: [`Index`], and the macro `i!`.
 
 use crate::core::Array;
 use std::convert::Infallible;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// One entry of an index. Usually made by [`i!`](crate::i).
+/// Entry of an index, usually created by [`i!`](crate::i).
 #[derive(Clone, Debug)]
 pub enum Index {
-    /// One position along an axis, which disappears; negative ones count from the back.
+    /// One index along an axis, which is dropped; negative indices count from the end.
     At(isize),
-    /// Positions from `start` to before `stop`, every `step`th; negative ones count from the back, and
-    /// bounds beyond the axis are cut off, as in Python.
+    /// Indices `start..stop` with a step. As in Python, negative bounds count from the end, and bounds
+    /// beyond the axis are clipped.
     Slice {
-        /// The first position; the start of the axis if `None`, the end if `step` is negative.
+        /// The first index; the start of the axis if `None`, or its end if `step` is negative.
         start: Option<isize>,
-        /// The position before which to stop; the other end if `None`.
+        /// The index before which to stop; the other end of the axis if `None`.
         stop: Option<isize>,
-        /// The distance between positions; not 0.
+        /// The distance between indices, not 0.
         step: isize,
     },
     /// A new axis of size 1.
     NewAxis,
-    /// As many whole axes as are left.
+    /// All remaining axes.
     Ellipsis,
-    /// Positions given by an integer array.
+    /// Indices in an integer array.
     Array(Array),
 }
 
-/// A new axis of size 1 in an index. `None` says the same.
+/// A new axis of size 1 in an index, as `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
-/// As many whole axes as are left. In [`i!`](crate::i), `...` says the same.
+/// All remaining axes in an index, as `...` in [`i!`](crate::i).
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
-/// A range with a step: `by(1..9, 2)`, `by(.., -1)` for an axis reversed.
-pub fn by(range: impl Into<Index>, step: isize) -> Index {
+/// Returns a range with a step: `strided(1..9, 2)`, or `strided(.., -1)` to reverse an axis.
+pub fn strided(range: impl Into<Index>, step: isize) -> Index {
     match range.into() {
         Index::Slice { start, stop, .. } => Index::Slice { start, stop, step },
         other => other,
@@ -47,16 +47,16 @@ const fn slice(start: Option<isize>, stop: Option<isize>) -> Index {
     Index::Slice { start, stop, step: 1 }
 }
 
-/// The position after an inclusive last one; -1 is the end of the axis.
+/// Returns the bound after an inclusive last index; -1 is the end of the axis.
 fn after(last: isize) -> Option<isize> {
     if last == -1 { None } else { Some(last + 1) }
 }
 
-macro_rules! positions {
+macro_rules! from_integers {
     ($($int:ty),*) => {$(
         impl From<$int> for Index {
-            fn from(position: $int) -> Index {
-                Index::At(position as isize)
+            fn from(index: $int) -> Index {
+                Index::At(index as isize)
             }
         }
 
@@ -92,7 +92,7 @@ macro_rules! positions {
     )*};
 }
 
-positions!(i32, isize, usize);
+from_integers!(i32, isize, usize);
 
 impl From<RangeFull> for Index {
     fn from(_: RangeFull) -> Index {
@@ -130,8 +130,9 @@ impl From<Array> for Index {
     }
 }
 
-/// A list of [`Index`](crate::ops::Index) entries for [`Array::index`](crate::core::Array::index):
-/// positions, ranges, `...` for the axes that are left, `None` for a new axis, and integer arrays.
+/// Creates a list of [`Index`](crate::ops::Index) entries for
+/// [`Array::index`](crate::core::Array::index): indices, ranges, `...` for all remaining axes, `None` for
+/// a new axis, and integer arrays.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -139,7 +140,7 @@ impl From<Array> for Index {
 /// let shape = |f: fn(&Array) -> Array| eval_shape(move |x: Array| f(&x), x.clone());
 /// assert_eq!(shape(|x| x.index(i![0]))?.aval().to_string(), "f32[5,6]");
 /// assert_eq!(shape(|x| x.index(i![..., 1..3]))?.aval().to_string(), "f32[4,5,2]");
-/// assert_eq!(shape(|x| x.index(i![-1, by(.., -2), None]))?.aval().to_string(), "f32[3,1,6]");
+/// assert_eq!(shape(|x| x.index(i![-1, strided(.., -2), None]))?.aval().to_string(), "f32[3,1,6]");
 /// assert_eq!(shape(|x| x.index(i![&arange(3), .., &arange(3)]))?.aval().to_string(), "f32[3,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -154,7 +155,7 @@ macro_rules! i {
     };
     () => { [] as [$crate::ops::Index; 0] };
     ($($entries:tt)*) => {{
-        #[allow(clippy::reversed_empty_ranges, reason = "negative bounds count from the back")]
+        #[allow(clippy::reversed_empty_ranges, reason = "negative bounds count from the end")]
         let indices = $crate::i!(@list [] $($entries)*);
         indices
     }};

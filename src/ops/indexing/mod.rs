@@ -7,5 +7,5 @@ mod resolve;
 mod take;
 
 pub use at::At;
-pub use index::{Ellipsis, Index, NewAxis, by};
+pub use index::{Ellipsis, Index, NewAxis, strided};
 pub use take::{take, take_along_axis};

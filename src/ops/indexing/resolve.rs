@@ -1,75 +1,75 @@
-//! How an index is carried out: slices and reshapes first, one gather for all index arrays.
+//! Resolution of an index: slices and reshapes first, then one gather for all index arrays.
 
 use super::index::Index;
-use super::take::{gather_axes, wrapped};
+use super::take::{gather_axes, wrap_negative};
 use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::{GatherScatterMode, broadcast_to, concatenate, reshape, rev, slice};
 
-/// What one axis of the sliced array becomes.
+/// Action of an index on one axis of the sliced array.
 #[derive(Clone)]
-pub(super) enum Place {
-    /// It stays.
-    Kept,
-    /// It disappears: this position was given.
-    Dropped(usize),
-    /// A new axis of size 1.
-    New,
-    /// It is picked from by an index array.
-    Picked(Array),
+pub(super) enum AxisAction {
+    /// The axis stays.
+    Keep,
+    /// The axis is dropped; the value is the static index.
+    Drop(usize),
+    /// A new axis of size 1 is inserted.
+    Insert,
+    /// Elements are gathered along the axis by an index array.
+    Gather(Array),
 }
 
-/// The slice of one axis: start, limit and stride as the primitive takes them, and whether the
-/// result is reversed.
+/// Slice of one axis: start, limit and stride of the primitive, and a flag to reverse the result.
 #[derive(Clone)]
-pub(super) struct Cut {
+pub(super) struct AxisSlice {
     pub(super) start: usize,
     pub(super) limit: usize,
     pub(super) stride: usize,
     pub(super) reversed: bool,
 }
 
-impl Cut {
-    fn whole(size: usize) -> Cut {
-        Cut { start: 0, limit: size, stride: 1, reversed: false }
+impl AxisSlice {
+    fn whole(size: usize) -> AxisSlice {
+        AxisSlice { start: 0, limit: size, stride: 1, reversed: false }
     }
 
-    /// Python's rule: negative bounds count from the back, bounds beyond the axis are cut off.
-    fn python(size: usize, start: Option<isize>, stop: Option<isize>, step: isize) -> Cut {
+    /// Applies Python's rule: negative bounds count from the end, and bounds beyond the axis are clipped.
+    fn python(size: usize, start: Option<isize>, stop: Option<isize>, step: isize) -> AxisSlice {
         let n = size as isize;
         let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
-        let bound = |given: Option<isize>, open: isize| match given {
-            Some(given) => (if given < 0 { given + n } else { given }).clamp(low, high),
-            None => open,
+        let resolve = |bound: Option<isize>, default: isize| match bound {
+            Some(bound) => (if bound < 0 { bound + n } else { bound }).clamp(low, high),
+            None => default,
         };
-        let (start, stop) = match step > 0 {
-            true => (bound(start, low), bound(stop, high)),
-            false => (bound(start, high), bound(stop, low)),
+        let (start, stop) = if step > 0 {
+            (resolve(start, low), resolve(stop, high))
+        } else {
+            (resolve(start, high), resolve(stop, low))
         };
         let distance = if step > 0 { stop - start } else { start - stop };
         if distance <= 0 {
-            return Cut { start: 0, limit: 0, stride: 1, reversed: false };
+            return AxisSlice { start: 0, limit: 0, stride: 1, reversed: false };
         }
         let stride = step.unsigned_abs();
         let count = (distance as usize).div_ceil(stride);
         let last = start + (count as isize - 1) * step;
         let (first, end) = if step > 0 { (start, last) } else { (last, start) };
-        Cut { start: first as usize, limit: end as usize + 1, stride, reversed: step < 0 }
+        AxisSlice { start: first as usize, limit: end as usize + 1, stride, reversed: step < 0 }
     }
 }
 
-/// The index with its ellipsis replaced by whole axes and one entry or more for every axis.
+/// Replaces the ellipsis by whole axes, so that every axis has an entry.
 fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
     let ellipses = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
     if ellipses > 1 {
         return Err(RuleError::value(format!("takes one ellipsis, got {ellipses}")));
     }
-    let taken =
+    let n_indexed =
         indices.iter().filter(|index| !matches!(index, Index::Ellipsis | Index::NewAxis)).count();
-    if taken > rank {
-        return Err(RuleError::shape(format!("{taken} indices for an array of rank {rank}")));
+    if n_indexed > rank {
+        return Err(RuleError::shape(format!("{n_indexed} indices for an array of rank {rank}")));
     }
     let whole =
-        || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - taken);
+        || std::iter::repeat_n(Index::Slice { start: None, stop: None, step: 1 }, rank - n_indexed);
     let mut full = Vec::new();
     for index in indices {
         match index {
@@ -83,128 +83,133 @@ fn expanded(indices: &[Index], rank: usize) -> Result<Vec<Index>, RuleError> {
     Ok(full)
 }
 
-/// The plan: a cut for each axis, and what becomes of it.
-pub(super) fn plan(indices: &[Index], x: &Array) -> Result<(Vec<Cut>, Vec<Place>), RuleError> {
-    let (mut cuts, mut places) = (Vec::new(), Vec::new());
+/// Resolves an index to a slice of each axis and the actions on the sliced array.
+pub(super) fn resolve(
+    indices: &[Index],
+    x: &Array,
+) -> Result<(Vec<AxisSlice>, Vec<AxisAction>), RuleError> {
+    let (mut slices, mut actions) = (Vec::new(), Vec::new());
     for index in expanded(indices, x.rank())? {
-        let axis = cuts.len();
+        let axis = slices.len();
         let size = x.shape().get(axis).copied().unwrap_or(0);
         match index {
-            Index::NewAxis => places.push(Place::New),
-            Index::At(position) => {
-                let from_start = if position < 0 { position + size as isize } else { position };
+            Index::NewAxis => actions.push(AxisAction::Insert),
+            Index::At(index) => {
+                let from_start = if index < 0 { index + size as isize } else { index };
                 let start = usize::try_from(from_start).ok().filter(|&start| start < size);
                 let start = start.ok_or_else(|| {
                     RuleError::value(format!(
-                        "index {position} is out of range for axis {axis} of size {size}"
+                        "index {index} is out of range for axis {axis} of size {size}"
                     ))
                 })?;
-                cuts.push(Cut { start, limit: start + 1, stride: 1, reversed: false });
-                places.push(Place::Dropped(start));
+                slices.push(AxisSlice { start, limit: start + 1, stride: 1, reversed: false });
+                actions.push(AxisAction::Drop(start));
             }
             Index::Slice { step: 0, .. } => {
                 return Err(RuleError::value(format!("the slice of axis {axis} has step 0")));
             }
             Index::Slice { start, stop, step } => {
-                cuts.push(Cut::python(size, start, stop, step));
-                places.push(Place::Kept);
+                slices.push(AxisSlice::python(size, start, stop, step));
+                actions.push(AxisAction::Keep);
             }
             Index::Array(array) => {
                 check_index_array(&array, axis)?;
                 if size == 0 && array.size() > 0 {
                     return Err(RuleError::shape(format!(
-                        "axis {axis} is empty, so there is nothing to pick {} elements from",
+                        "axis {axis} is empty, so {} elements cannot be gathered from it",
                         array.size()
                     )));
                 }
-                cuts.push(Cut::whole(size));
-                places.push(Place::Picked(array));
+                slices.push(AxisSlice::whole(size));
+                actions.push(AxisAction::Gather(array));
             }
             Index::Ellipsis => {}
         }
     }
-    Ok((cuts, places))
+    Ok((slices, actions))
 }
 
 fn check_index_array(array: &Array, axis: usize) -> Result<(), RuleError> {
     if array.dtype().is_bool() {
         return Err(RuleError::unsupported(format!(
-            "axis {axis} is indexed by a boolean mask {}, whose result would have a size that depends on its elements: not yet",
+            "axis {axis} is indexed by a boolean mask {}, and the size of the result would depend on its \
+             elements: not yet",
             array.aval()
         ))
         .help("keep the shape with `where_(mask, x, 0.0)`"));
     }
-    match array.dtype().is_integer() {
-        true => Ok(()),
-        false => Err(RuleError::dtype(format!(
-            "axis {axis} is indexed by {}, indices are integers",
-            array.aval()
-        ))),
+    if array.dtype().is_integer() {
+        return Ok(());
     }
+    let message = format!("axis {axis} is indexed by {}, indices must be integers", array.aval());
+    Err(RuleError::dtype(message))
 }
 
 /// Indexing.
 impl Array {
-    /// The elements that `indices` names, as NumPy and JAX index; write the list with
+    /// Returns the indexed elements, by the rules of NumPy and JAX. Write the index with
     /// [`i!`](crate::i): `x.index(i![0, .., -3.., None])`.
     ///
-    /// Axes that are not named stay whole. Several index arrays broadcast against each other and
-    /// pick together; their axes stand where the first of them stood, or in front if something else
-    /// stands between them. Elements of index arrays may be negative; those out of range are clamped
-    /// to the nearest position, and so are their cotangents (a position given as a number is checked
-    /// instead).
+    /// Axes without an entry stay whole. Several index arrays broadcast against each other and select
+    /// together. Their axes replace the first of them, or come first if other entries are between
+    /// them. Elements of index arrays may be negative; those out of range are clamped to the nearest
+    /// index, also in derivatives. A static index out of range is an error, where JAX clamps it.
     ///
-    /// Throws `Op` for too many indices, positions and axes out of range, and boolean masks.
+    /// Throws `Op` for too many entries, static indices out of range, and boolean masks.
     #[doc(alias = "getitem")]
     #[track_caller]
     pub fn index(&self, indices: impl AsRef<[Index]>) -> Array {
-        match plan(indices.as_ref(), self) {
-            Ok((cuts, places)) => self.at_places(&cuts, &places, GatherScatterMode::Clip),
+        match resolve(indices.as_ref(), self) {
+            Ok((slices, actions)) => {
+                self.gather_resolved(&slices, &actions, GatherScatterMode::Clip)
+            }
             Err(error) => trace::throw_operands("index", error, &[self]),
         }
     }
 
-    /// The elements at the places of a plan; `mode` says what stands for those out of range.
+    /// Returns the elements of a resolved index; `mode` handles indices out of range.
     #[track_caller]
-    pub(super) fn at_places(
+    pub(super) fn gather_resolved(
         &self,
-        cuts: &[Cut],
-        places: &[Place],
+        slices: &[AxisSlice],
+        actions: &[AxisAction],
         mode: GatherScatterMode,
     ) -> Array {
-        let cut = self.cut(cuts);
-        let arranged = reshape(&cut, arranged(&cut, places));
-        if !places.iter().any(|place| matches!(place, Place::Picked(_))) {
-            return arranged;
+        let sliced = self.slice_axes(slices);
+        let reshaped = reshape(&sliced, shape_after(&sliced, actions));
+        if !actions.iter().any(|action| matches!(action, AxisAction::Gather(_))) {
+            return reshaped;
         }
-        let address = address(&arranged, places);
-        gather_axes(&arranged, &address.axes, &address.indices, address.place, mode)
+        let plan = gather_plan(&reshaped, actions);
+        gather_axes(&reshaped, &plan.axes, &plan.indices, plan.position, mode)
     }
 
     #[track_caller]
-    pub(super) fn cut(&self, cuts: &[Cut]) -> Array {
-        let starts: Vec<usize> = cuts.iter().map(|cut| cut.start).collect();
-        let limits: Vec<usize> = cuts.iter().map(|cut| cut.limit).collect();
-        let strides: Vec<usize> = cuts.iter().map(|cut| cut.stride).collect();
+    pub(super) fn slice_axes(&self, slices: &[AxisSlice]) -> Array {
+        let starts: Vec<usize> = slices.iter().map(|slice| slice.start).collect();
+        let limits: Vec<usize> = slices.iter().map(|slice| slice.limit).collect();
+        let strides: Vec<usize> = slices.iter().map(|slice| slice.stride).collect();
         let whole = starts.iter().all(|&start| start == 0)
             && limits == self.shape().dims()
             && strides.iter().all(|&stride| stride == 1);
-        let cut = if whole { self.clone() } else { slice(self, &starts, &limits, &strides) };
-        let reversed: Vec<isize> =
-            (0..cuts.len()).filter(|&axis| cuts[axis].reversed).map(|axis| axis as isize).collect();
-        if reversed.is_empty() { cut } else { rev(&cut, &reversed) }
+        let sliced = if whole { self.clone() } else { slice(self, &starts, &limits, &strides) };
+        let reversed: Vec<isize> = (0..slices.len())
+            .filter(|&axis| slices[axis].reversed)
+            .map(|axis| axis as isize)
+            .collect();
+        if reversed.is_empty() { sliced } else { rev(&sliced, &reversed) }
     }
 }
 
-/// The shape after dropping and inserting axes, without index arrays.
-pub(super) fn arranged(x: &Array, places: &[Place]) -> Shape {
+/// Returns the shape after dropping and inserting axes, before index arrays are applied.
+pub(super) fn shape_after(x: &Array, actions: &[AxisAction]) -> Shape {
     let mut axis = 0;
     let mut shape = Vec::new();
-    for place in places {
-        match place {
-            Place::New => shape.push(1),
-            Place::Dropped(_) => axis += 1,
-            Place::Kept | Place::Picked(_) => {
+    for action in actions {
+        match action {
+            AxisAction::Insert => shape.push(1),
+            AxisAction::Drop(_) => axis += 1,
+            AxisAction::Keep | AxisAction::Gather(_) => {
                 shape.push(x.shape()[axis]);
                 axis += 1;
             }
@@ -213,33 +218,35 @@ pub(super) fn arranged(x: &Array, places: &[Place]) -> Shape {
     shape.into()
 }
 
-/// Where index arrays address an array: which of its axes, with which index vectors (along the last
-/// axis), and before which axis of what is left their own axes stand.
-pub(super) struct Address {
+/// One gather that applies all index arrays.
+pub(super) struct GatherPlan {
+    /// The indexed axes.
     pub(super) axes: Vec<usize>,
+    /// The index vectors, along the last axis.
     pub(super) indices: Array,
-    pub(super) place: usize,
+    /// The axis of the result at which the axes of the index arrays are inserted.
+    pub(super) position: usize,
 }
 
-/// Brings all index arrays together. `x` has the axes that `places` keeps, adds or picks from.
+/// Broadcasts all index arrays and joins them. `x` has the axes that `actions` keep, insert or gather.
 #[track_caller]
-pub(super) fn address(x: &Array, places: &[Place]) -> Address {
-    // Positions given as numbers count as index arrays when it comes to where the axes stand.
-    let advanced: Vec<usize> = (0..places.len())
-        .filter(|&at| matches!(places[at], Place::Picked(_) | Place::Dropped(_)))
+pub(super) fn gather_plan(x: &Array, actions: &[AxisAction]) -> GatherPlan {
+    // Static indices count as index arrays in the rule that orders the axes of the result.
+    let advanced: Vec<usize> = (0..actions.len())
+        .filter(|&entry| matches!(actions[entry], AxisAction::Gather(_) | AxisAction::Drop(_)))
         .collect();
-    let together = advanced.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let adjacent = advanced.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let (mut arrays, mut axes) = (Vec::new(), Vec::new());
     let (mut axis, mut before_first) = (0, 0);
-    for (at, place) in places.iter().enumerate() {
-        if at == advanced[0] {
+    for (entry, action) in actions.iter().enumerate() {
+        if entry == advanced[0] {
             before_first = axis;
         }
-        match place {
-            Place::Dropped(_) => {}
-            Place::Kept | Place::New => axis += 1,
-            Place::Picked(array) => {
-                arrays.push(wrapped(array, x.shape()[axis]));
+        match action {
+            AxisAction::Drop(_) => {}
+            AxisAction::Keep | AxisAction::Insert => axis += 1,
+            AxisAction::Gather(array) => {
+                arrays.push(wrap_negative(array, x.shape()[axis]));
                 axes.push(axis);
                 axis += 1;
             }
@@ -262,5 +269,5 @@ pub(super) fn address(x: &Array, places: &[Place]) -> Address {
         columns.push(reshape(&broadcast_to(array, &joint), column.clone()));
     }
     let indices = concatenate(&columns.iter().collect::<Vec<_>>(), -1);
-    Address { axes, indices, place: if together { before_first } else { 0 } }
+    GatherPlan { axes, indices, position: if adjacent { before_first } else { 0 } }
 }

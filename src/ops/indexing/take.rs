@@ -1,4 +1,4 @@
-//! Picking elements by integer arrays.
+//! Gathering elements by integer arrays.
 
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::rules::resolve_axis;
@@ -7,15 +7,12 @@ use crate::primitives::{
     gather, lt, reshape, where_, zeros_like,
 };
 
-/// Indices as signed integers, with those that count from the back counted from the front.
+/// Converts indices to signed integers and adds the size to negative ones.
 #[track_caller]
-pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
+pub(super) fn wrap_negative(indices: &Array, size: usize) -> Array {
     if indices.dtype().is_unsigned() {
-        // Beyond `i32` there is no such position anyway; the others keep their value.
-        return match indices.dtype().bits() < 32 {
-            true => convert_element_type(indices, DType::I32),
-            false => convert_element_type(indices, DType::I64),
-        };
+        let is_narrow = indices.dtype().bits() < 32;
+        return convert_element_type(indices, if is_narrow { DType::I32 } else { DType::I64 });
     }
     let dtype = if indices.dtype().bits() < 32 { DType::I32 } else { indices.dtype() };
     let indices = convert_element_type(indices, dtype);
@@ -23,20 +20,22 @@ pub(super) fn wrapped(indices: &Array, size: usize) -> Array {
     where_(&lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
 }
 
-/// Picks slices of `x` along `axes` at the positions in the last axis of `indices`: the result has
-/// the other axes of `x` with those of `indices` (but the last) put in before axis `place`.
+/// Gathers slices of `x` along `axes` at the index vectors in the last axis of `indices`. The result has
+/// the other axes of `x`, and before axis `position` the leading axes of `indices`.
 #[track_caller]
 pub(super) fn gather_axes(
     x: &Array,
     axes: &[usize],
     indices: &Array,
-    place: usize,
+    position: usize,
     mode: GatherScatterMode,
 ) -> Array {
-    let n_picked = indices.rank() - 1;
-    let rank = x.rank() - axes.len() + n_picked;
+    let n_index_axes = indices.rank() - 1;
+    let rank = x.rank() - axes.len() + n_index_axes;
     let numbers = GatherDimensionNumbers {
-        offset_dims: (0..rank).filter(|&axis| axis < place || axis >= place + n_picked).collect(),
+        offset_dims: (0..rank)
+            .filter(|&axis| axis < position || axis >= position + n_index_axes)
+            .collect(),
         collapsed_slice_dims: axes.to_vec(),
         start_index_map: axes.to_vec(),
         ..Default::default()
@@ -47,7 +46,7 @@ pub(super) fn gather_axes(
 }
 
 #[track_caller]
-fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
+fn expect_indices(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
     let checked = resolve_axis(axis, x.rank()).and_then(|axis| {
         if !indices.dtype().is_integer() {
             return Err(RuleError::dtype(format!(
@@ -57,7 +56,7 @@ fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
         }
         if x.shape()[axis] == 0 && indices.size() > 0 {
             return Err(RuleError::shape(format!(
-                "axis {axis} is empty, so there is nothing to pick {} elements from",
+                "axis {axis} is empty, so {} elements cannot be gathered from it",
                 indices.size()
             )));
         }
@@ -69,12 +68,11 @@ fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
     }
 }
 
-/// Slices of `x` along `axis` at `indices`, whose axes take the place of that axis:
+/// Returns the slices of `x` along `axis` at `indices`. The axes of `indices` replace that axis:
 /// `[a…, n, b…]` at `[i…]` gives `[a…, i…, b…]`.
 ///
-/// Negative indices count from the back. Where an index is out of range the result is NaN, for
-/// integers the lowest value (unsigned: the highest), for booleans true; [`Array::index`] clamps
-/// instead. Throws `Op` for an axis out of range and indices that are not integers.
+/// Negative indices count from the end. An index out of range gives NaN, the lowest value of signed
+/// integers, the highest of unsigned ones, or true; [`Array::index`] clamps instead. Throws `Op` for an axis out of range and indices that are not integers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -85,7 +83,7 @@ fn check(name: &str, x: &Array, indices: &Array, axis: isize) -> usize {
 /// ```
 #[track_caller]
 pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
-    let axis = check("take", x, indices, axis);
+    let axis = expect_indices("take", x, indices, axis);
     let size = x.shape()[axis];
     let mut shape = x.shape()[..axis].to_vec();
     shape.extend_from_slice(indices.shape());
@@ -93,17 +91,16 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
     if size == 0 {
         return fill_of(Scalar::Int(0), &x.aval().with_shape(shape));
     }
-    let positions = wrapped(indices, size);
-    let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
+    let indices = wrap_negative(indices, size);
+    let column = reshape(&indices, indices.shape().insert(indices.rank(), 1));
     gather_axes(x, &[axis], &column, axis, GatherScatterMode::FillOrDrop)
 }
 
-/// For each element of `indices` the element of `x` at that position along `axis` and at the same
-/// place along the other axes, as NumPy's `take_along_axis`: the labels' scores, say, or what
-/// `argsort` orders.
+/// Returns, for each element of `indices`, the element of `x` at that index along `axis` and at the same
+/// indices along the other axes: the scores of labels, for example, or the order of `argsort`.
 ///
-/// `x` and `indices` have one rank; their other axes broadcast. Negative and out of range indices
-/// are as in [`take`]. Throws `Op` for other ranks, sizes that do not broadcast, an axis out of
+/// `x` and `indices` have the same rank, and their other axes broadcast. Negative indices and indices out
+/// of range are treated as in [`take`]. Throws `Op` for other ranks, sizes that do not broadcast, an axis out of
 /// range and indices that are not integers.
 ///
 /// ```
@@ -118,10 +115,10 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
 /// ```
 #[track_caller]
 pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
-    let axis = check("take_along_axis", x, indices, axis);
+    let axis = expect_indices("take_along_axis", x, indices, axis);
     let (size, count) = (x.shape()[axis], indices.shape().get(axis).copied().unwrap_or(0));
     let others = |shape: &Shape| -> Shape {
-        shape.iter().enumerate().map(|(at, &n)| if at == axis { 1 } else { n }).collect()
+        shape.iter().enumerate().map(|(other, &n)| if other == axis { 1 } else { n }).collect()
     };
     let joint = (x.rank() == indices.rank())
         .then(|| others(x.shape()).broadcast(&others(indices.shape())))
@@ -138,9 +135,9 @@ pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
     if size == 0 {
         return fill_of(Scalar::Int(0), &x.aval().with_shape(with(count)));
     }
-    let positions = broadcast_to(&wrapped(indices, size), with(count));
+    let indices = broadcast_to(&wrap_negative(indices, size), with(count));
     let x = broadcast_to(x, with(size));
-    let column = reshape(&positions, positions.shape().insert(positions.rank(), 1));
+    let column = reshape(&indices, indices.shape().insert(indices.rank(), 1));
     let batch: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
     let numbers = GatherDimensionNumbers {
         collapsed_slice_dims: vec![axis],

@@ -1,18 +1,18 @@
-//! Decompositions of matrices, as NumPy names them.
+//! Decompositions of matrices.
 
 use super::adjoint;
 use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
 use crate::primitives::{self, inexact, slice_in_dim, where_};
 
-/// A matrix symmetrized: `(a + aᴴ) / 2`. A gradient through it is symmetric too.
+/// Returns `(a + aᴴ) / 2`. Gradients through it are symmetric.
 #[track_caller]
 fn symmetrized(a: &Array) -> Array {
     (a + adjoint(a)) * 0.5
 }
 
-/// The lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`; NaN where
-/// it is not. `a` is symmetrized first.
+/// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`;
+/// NaN where `a` is not positive definite. `a` is symmetrized first.
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
@@ -27,10 +27,10 @@ pub fn cholesky(a: &Array) -> Array {
     primitives::cholesky(&symmetrized(&inexact(a)))
 }
 
-/// `a[p] = l · u`.
+/// Factors of `a[permutation] = l · u`. SciPy returns a permutation matrix instead.
 #[derive(Clone, Debug)]
-pub struct Lu {
-    /// Which row of `a` stands in each row: `i32[…, m]`.
+pub struct LuResult {
+    /// The row of `a` in each row: `i32[…, m]`.
     pub permutation: Array,
     /// Lower triangular with ones on the diagonal: `[…, m, k]`.
     pub l: Array,
@@ -38,7 +38,7 @@ pub struct Lu {
     pub u: Array,
 }
 
-/// The LU decomposition with partial pivoting of `a`, `[…, m, n]`, with `k = min(m, n)`.
+/// Returns the LU decomposition with partial pivoting of `a`, `[…, m, n]`, with `k = min(m, n)`.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -49,7 +49,7 @@ pub struct Lu {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn lu(a: &Array) -> Lu {
+pub fn lu(a: &Array) -> LuResult {
     let a = inexact(a);
     let (packed, _, permutation) = primitives::lu(&a);
     let k = a.shape()[a.rank() - 2].min(a.shape()[a.rank() - 1]) as isize;
@@ -59,19 +59,20 @@ pub fn lu(a: &Array) -> Lu {
     let diagonal = primitives::ne(ones, strict);
     let l = where_(&diagonal, 1, l);
     let u = crate::ops::triu(&slice_in_dim(&packed, 0, k, 1, -2), 0);
-    Lu { permutation, l, u }
+    LuResult { permutation, l, u }
 }
 
-/// `a = q · r`.
+/// Factors of `a = q · r`.
 #[derive(Clone, Debug)]
-pub struct Qr {
+#[doc(alias = "QRResult")]
+pub struct QrResult {
     /// Orthonormal columns: `[…, m, k]`.
     pub q: Array,
     /// Upper triangular: `[…, k, n]`.
     pub r: Array,
 }
 
-/// The QR decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For a square `q` use
+/// Returns the QR decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For a square `q` use
 /// [`primitives::qr`](crate::primitives::qr()).
 ///
 /// ```
@@ -81,24 +82,25 @@ pub struct Qr {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn qr(a: &Array) -> Qr {
+pub fn qr(a: &Array) -> QrResult {
     let (q, r) = primitives::qr(&inexact(a), false);
-    Qr { q, r }
+    QrResult { q, r }
 }
 
-/// `a · v = v · diag(w)`.
+/// Eigenvalues `w` and eigenvectors `v` with `a · v = v · diag(w)`.
 #[derive(Clone, Debug)]
-pub struct Eig {
+pub struct EigResult {
     /// Eigenvalues, in no particular order: `[…, n]`, complex.
     pub eigenvalues: Array,
-    /// Eigenvectors, one a column, of length 1, the largest element real: `[…, n, n]`, complex.
+    /// Eigenvectors as columns of length 1, with a real largest element: `[…, n, n]`, complex.
     pub eigenvectors: Array,
 }
 
-/// Eigenvalues and eigenvectors of any square `a`, `[…, n, n]`; complex, also where `a` is real.
+/// Returns eigenvalues and eigenvectors of square `a`, `[…, n, n]`. They are complex, even if `a` is
+/// real, and NaN where `a` is not finite.
 ///
-/// Values and vectors have derivatives where no two eigenvalues coincide; JAX asks for
-/// `enable_eigvec_derivs` before it differentiates vectors. NaN where `a` is not finite.
+/// Values and vectors have derivatives where all eigenvalues differ. In JAX, derivatives of vectors
+/// require `enable_eigvec_derivs`.
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
@@ -110,27 +112,27 @@ pub struct Eig {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn eig(a: &Array) -> Eig {
+pub fn eig(a: &Array) -> EigResult {
     let (eigenvalues, eigenvectors) = primitives::eig(&inexact(a));
-    Eig { eigenvalues, eigenvectors }
+    EigResult { eigenvalues, eigenvectors }
 }
 
-/// The eigenvalues of any square `a`, complex, in no particular order. Cheaper than [`eig`].
+/// Returns the eigenvalues of square `a`, complex, in no particular order. Faster than [`eig`].
 #[track_caller]
 pub fn eigvals(a: &Array) -> Array {
     bind1(primitives::Eig { eigenvectors: false }, [&inexact(a)])
 }
 
-/// `a · v = v · diag(w)`.
+/// Eigenvalues `w` and eigenvectors `v` with `a · v = v · diag(w)` for Hermitian `a`.
 #[derive(Clone, Debug)]
-pub struct Eigh {
+pub struct EighResult {
     /// Eigenvalues, increasing: `[…, n]`, real.
     pub eigenvalues: Array,
-    /// Eigenvectors, one a column: `[…, n, n]`.
+    /// Eigenvectors as columns: `[…, n, n]`.
     pub eigenvectors: Array,
 }
 
-/// Eigenvalues and eigenvectors of Hermitian `a`, `[…, n, n]`, which is symmetrized first.
+/// Returns eigenvalues and eigenvectors of Hermitian `a`, `[…, n, n]`, which is symmetrized first.
 ///
 /// Eigenvectors are determined up to a factor of modulus 1, which may differ from JAX's.
 ///
@@ -141,32 +143,35 @@ pub struct Eigh {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn eigh(a: &Array) -> Eigh {
+pub fn eigh(a: &Array) -> EighResult {
     let (eigenvectors, eigenvalues) = primitives::eigh(&symmetrized(&inexact(a)));
-    Eigh { eigenvalues, eigenvectors }
+    EighResult { eigenvalues, eigenvectors }
 }
 
-/// The eigenvalues of Hermitian `a`, increasing. See [`eigh`].
+/// Returns the eigenvalues of Hermitian `a`, increasing. See [`eigh`].
 #[track_caller]
 pub fn eigvalsh(a: &Array) -> Array {
     eigh(a).eigenvalues
 }
 
-/// `a = u · diag(s) · vᴴ`.
+/// Factors of `a = u · diag(s) · vᴴ`.
 #[derive(Clone, Debug)]
-pub struct Svd {
-    /// Left singular vectors, one a column: `[…, m, k]`.
+#[doc(alias = "SVDResult")]
+pub struct SvdResult {
+    /// Left singular vectors as columns: `[…, m, k]`.
     pub u: Array,
     /// Singular values, decreasing: `[…, k]`, real.
     pub s: Array,
-    /// Right singular vectors, conjugated, one a row: `[…, k, n]`.
+    /// Right singular vectors, conjugated, as rows: `[…, k, n]`.
     pub vh: Array,
 }
 
-/// The singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square `u` and `vᴴ` use
+/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square `u`
+/// and `vᴴ` use
 /// [`primitives::svd`](crate::primitives::svd()).
 ///
-/// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from JAX's.
+/// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from
+/// JAX's.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -175,12 +180,12 @@ pub struct Svd {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn svd(a: &Array) -> Svd {
+pub fn svd(a: &Array) -> SvdResult {
     let (u, s, vh) = primitives::svd(&inexact(a), false);
-    Svd { u, s, vh }
+    SvdResult { u, s, vh }
 }
 
-/// The singular values of `a`, decreasing. See [`svd`].
+/// Returns the singular values of `a`, decreasing. See [`svd`].
 #[track_caller]
 pub fn svdvals(a: &Array) -> Array {
     svd(a).s

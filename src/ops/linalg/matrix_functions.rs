@@ -17,7 +17,7 @@ fn square(name: &str, a: &Array) -> Array {
     inexact(a)
 }
 
-/// The diagonal of `u`, and whether the rows were swapped an odd number of times: 1 or -1.
+/// Returns the diagonal of `u`, and the sign of the row permutation, 1 or -1.
 fn pivots(a: &Array) -> (Array, Array) {
     let (packed, pivots, _) = primitives::lu(a);
     let step = iota(DType::I32, a.shape()[a.rank() - 1]);
@@ -28,9 +28,9 @@ fn pivots(a: &Array) -> (Array, Array) {
     (diagonal_with(&packed, DiagonalOptions::LAST_AXES), convert_element_type(&parity, a.dtype()))
 }
 
-/// The determinant of each matrix of `a`: `[…, n, n]` to `[…]`.
+/// Returns the determinant of each matrix of `a`: `[…, n, n]` to `[…]`.
 ///
-/// The derivative is that of `det(a) · trace(a⁻¹ da)`, so it is not a number where `a` is singular.
+/// The derivative is `det(a) · trace(a⁻¹ da)`, which is NaN where `a` is singular.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -53,8 +53,9 @@ pub fn det(a: &Array) -> Array {
     from_caller(|| custom_jvp(f, rule)(&a))
 }
 
-/// The sign of each determinant (a complex number of modulus 1 for complex matrices) and the logarithm of its
-/// modulus: `[…, n, n]` to two of `[…]`. 0 and negative infinity for singular matrices.
+/// Returns the sign of each determinant (a number of modulus 1 for complex matrices) and the logarithm
+/// of its modulus: `[…, n, n]` to two arrays `[…]`. They are 0 and negative infinity for singular
+/// matrices.
 #[track_caller]
 pub fn slogdet(a: &Array) -> (Array, Array) {
     let a = square("slogdet", a);
@@ -66,20 +67,20 @@ pub fn slogdet(a: &Array) -> (Array, Array) {
     let rule = |a: &Array, da: &Array| {
         let (sign, value) = slogdet(a);
         let change = trace_with(&solve(a, da), DiagonalOptions::LAST_AXES);
-        let turn = match a.dtype().is_complex() {
-            // The imaginary part of the logarithm's change turns the sign.
+        let dsign = match a.dtype().is_complex() {
+            // The imaginary part of the change rotates the sign.
             true => {
                 let imaginary = &change - convert_element_type(&real(&change), change.dtype());
                 &sign * imaginary
             }
             false => primitives::zeros_like(&sign),
         };
-        ((sign, value), (turn, real(&change)))
+        ((sign, value), (dsign, real(&change)))
     };
     from_caller(|| custom_jvp(f, rule)(&a))
 }
 
-/// `a` to the power of `n`: the identity for 0, the inverse's power for negative `n`.
+/// Returns the matrix power `aⁿ`: the identity for 0, powers of the inverse for negative `n`.
 #[track_caller]
 pub fn matrix_power(a: &Array, n: i32) -> Array {
     let a = square("matrix_power", a);
@@ -104,17 +105,30 @@ pub fn matrix_power(a: &Array, n: i32) -> Array {
     })
 }
 
-/// How many singular values of each matrix are larger than `rtol` times the largest: `i32[…]`. Without `rtol`,
-/// than `max(m, n) · ε` times.
+/// Options of [`matrix_rank_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MatrixRankOptions {
+    /// Singular values up to `rtol` times the largest count as zero; `max(m, n) · ε` if `None`.
+    pub rtol: Option<f64>,
+}
+
+/// Returns the rank of each matrix, `i32[…]`: the number of singular values larger than
+/// `max(m, n) · ε` times the largest.
 #[track_caller]
-pub fn matrix_rank(a: &Array, rtol: Option<f64>) -> Array {
+pub fn matrix_rank(a: &Array) -> Array {
+    matrix_rank_with(a, MatrixRankOptions::default())
+}
+
+/// Returns the rank of each matrix, as [`matrix_rank`], with another tolerance.
+#[track_caller]
+pub fn matrix_rank_with(a: &Array, options: MatrixRankOptions) -> Array {
     let a = inexact(a);
     if a.rank() < 2 {
         return convert_element_type(&primitives::reduce_or(&ne(&a, 0), &all_axes(&a)), DType::I32);
     }
     let s = super::svdvals(&a);
     let sides = a.shape()[a.rank() - 2].max(a.shape()[a.rank() - 1]);
-    let rtol = rtol.unwrap_or(sides as f64 * a.dtype().epsilon());
+    let rtol = options.rtol.unwrap_or(sides as f64 * a.dtype().epsilon());
     let cutoff = expand_dims(&(reduce_max(&s, &[-1]) * rtol), &[-1]);
     reduce_sum(&convert_element_type(&gt(&s, cutoff), DType::I32), &[-1])
 }
@@ -123,19 +137,21 @@ fn all_axes(x: &Array) -> Vec<isize> {
     (0..x.rank() as isize).collect()
 }
 
-/// The largest singular value of each matrix over the smallest: `[…, m, n]` to `[…]`.
+/// Returns the condition number of each matrix, its largest singular value over its smallest:
+/// `[…, m, n]` to `[…]`.
 #[track_caller]
 pub fn cond(a: &Array) -> Array {
     let s = super::svdvals(a);
     reduce_max(&s, &[-1]) / primitives::reduce_min(&s, &[-1])
 }
 
-/// The product of a chain of matrices, `[m₀, m₁]` to `[mₙ₋₁, mₙ]`, in the order that takes the fewest operations. The
-/// first may be a row `[m₁]` and the last a column.
+/// Returns the product of a chain of matrices, `[m₀, m₁]` to `[mₙ₋₁, mₙ]`, in the order that takes the
+/// fewest operations. The first may be a row vector `[m₁]` and the last a column vector.
 ///
-/// Throws `Op` if there are fewer than two, or if they do not fit together.
+/// Throws `Op` for fewer than two matrices and for sizes that do not fit.
 ///
-/// Reference: Cormen, Leiserson, Rivest and Stein, "Introduction to Algorithms", section 14.2 in the 4th edition.
+/// Reference: Cormen, Leiserson, Rivest and Stein, "Introduction to Algorithms", 4th edition,
+/// section 14.2.
 #[track_caller]
 pub fn multi_dot(matrices: &[&Array]) -> Array {
     let n = matrices.len();
@@ -145,10 +161,10 @@ pub fn multi_dot(matrices: &[&Array]) -> Array {
     }
     let inside = |at: usize| (at > 0 && at + 1 < n, matrices[at].rank());
     if let Some(wrong) = (0..n).find(|&at| !matches!(inside(at), (_, 2) | (false, 1))) {
-        let message = format!("operand {wrong} is {}, which is no matrix", matrices[wrong].aval());
+        let message = format!("operand {wrong} must be a matrix, got {}", matrices[wrong].aval());
         throw_operands("multi_dot", RuleError::shape(message), matrices);
     }
-    // The size before each matrix, and that behind the last.
+    // The number of rows of each matrix, and the number of columns of the last.
     let mut sizes: Vec<usize> = (0..n)
         .map(|at| if at == 0 && matrices[0].rank() == 1 { 1 } else { matrices[at].shape()[0] })
         .collect();
@@ -197,16 +213,16 @@ const PADE_13: [f64; 14] = [
     1.0,
 ];
 
-/// The norm up to which that approximant is exact to double precision.
+/// Largest norm for which that approximant is exact to double precision.
 const THETA_13: f64 = 5.371_920_351_148_152;
 
-/// How often a matrix is halved at most: for norms up to 2¹⁶ times the bound.
+/// Maximum number of halvings: norms up to 2¹⁶ times the bound are supported.
 const MAX_SQUARINGS: i32 = 16;
 
-/// The exponential of each matrix of `a`, `[…, n, n]`: not a number where the norm is beyond about 350,000.
+/// Returns the exponential of each matrix of `a`, `[…, n, n]`; NaN where the norm exceeds about 350,000.
 ///
-/// Reference: Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM J. Matrix
-/// Anal. Appl. 26 (2005).
+/// Reference: Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM
+/// J. Matrix Anal. Appl. 26 (2005).
 #[track_caller]
 pub fn expm(a: &Array) -> Array {
     let a = square("expm", a);

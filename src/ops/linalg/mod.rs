@@ -1,32 +1,28 @@
 //! Linear algebra: norms, decompositions, systems of equations.
 //!
-//! Matrices are the last two axes, and all others are a batch. Integers become `f32`; 16-bit floats are
-//! refused by the decompositions, as in JAX: convert them.
+//! The last two axes are matrices, all other axes are a batch. Integers become `f32`. Decompositions
+//! reject 16-bit floats, as in JAX; convert them first.
 
 mod decompositions;
 mod matrix_functions;
 mod norms;
 mod solve;
 
-pub use decompositions::{
-    Eig, Eigh, Qr, Svd, cholesky, eig, eigh, eigvals, eigvalsh, lu, qr, svd, svdvals,
-};
-pub use matrix_functions::{cond, det, expm, matrix_power, matrix_rank, multi_dot, slogdet};
-pub use norms::{MatrixNorm, VectorNorm, matrix_norm, norm, vector_norm};
-pub use solve::{
-    LeastSquares, cho_solve, inv, lstsq, pinv, solve, solve_triangular, tensorinv, tensorsolve,
-};
+pub use decompositions::*;
+pub use matrix_functions::*;
+pub use norms::*;
+pub use solve::*;
 
 use crate::core::{Array, RuleError, throw_operands};
 use crate::ops::swapaxes;
 use crate::primitives::conj;
 
-/// Rows and columns.
+/// Returns the numbers of rows and columns.
 fn matrix_sizes(x: &Array) -> (usize, usize) {
     (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1])
 }
 
-/// The matrices transposed and conjugated.
+/// Transposes and conjugates matrices.
 #[track_caller]
 fn adjoint(x: &Array) -> Array {
     conj(&swapaxes(x, -1, -2))

@@ -2,11 +2,12 @@
 
 use crate::core::{Array, RuleError, trace};
 use crate::ops::Axes;
+use crate::ops::axes::signed;
 use crate::primitives::{
-    abs, conj, convert_element_type, inexact, mul, pow, real, reduce_max, sqrt,
+    abs, conj, convert_element_type, inexact, mul, pow, real, reduce_max, reduce_sum, sqrt,
 };
 
-/// Which norm of a vector.
+/// Norm of a vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum VectorNorm {
     /// Sum of absolute values.
@@ -18,13 +19,13 @@ pub enum VectorNorm {
     Inf,
     /// Smallest absolute value.
     NegInf,
-    /// How many elements are other than zero.
+    /// Number of elements that are not zero.
     Zero,
     /// `(Σ |x|ᵖ)^(1/p)`.
     P(f64),
 }
 
-/// Which norm of a matrix.
+/// Norm of a matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MatrixNorm {
     /// Square root of the sum of squares of all elements.
@@ -36,15 +37,17 @@ pub enum MatrixNorm {
     Inf,
 }
 
-/// Square root of the sum of squares of all elements: the 2-norm of a vector, the Frobenius norm of
-/// a matrix. A real scalar; integers become floats.
+/// Returns the square root of the sum of squares of all elements, a real scalar: the 2-norm of a
+/// vector, the Frobenius norm of a matrix. Integers become floats. [`vector_norm`] and
+/// [`matrix_norm`] take an order.
 #[track_caller]
 pub fn norm(x: &Array) -> Array {
     vector_norm(x, VectorNorm::L2, Axes::all())
 }
 
-/// A norm along `axes`, taken for one long vector. Integers become floats; the result is real. The
-/// largest absolute value over an empty axis is 0.
+/// Returns a norm along `axes`, which are treated as one vector. Integers become floats, and the result
+/// is real. The largest absolute value over an empty axis is 0. JAX's default order is
+/// [`VectorNorm::L2`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -74,19 +77,20 @@ fn squares(x: &Array) -> Array {
     if x.dtype().is_complex() { real(&mul(x, conj(x))) } else { mul(x, x) }
 }
 
-/// The largest of non-negative numbers; 0 if there is none.
+/// Returns the largest of non-negative numbers; 0 if there are none.
 #[track_caller]
 fn largest(x: &Array, axes: Axes) -> Array {
-    let over = axes.resolve("norm", x);
-    let reduced = match over.iter().any(|&axis| x.shape()[axis] == 0) {
-        true => crate::primitives::reduce_sum(x, &crate::ops::axes::signed(&over)),
-        false => reduce_max(x, &crate::ops::axes::signed(&over)),
+    let resolved = axes.resolve("norm", x);
+    let reduced = if resolved.iter().any(|&axis| x.shape()[axis] == 0) {
+        reduce_sum(x, &signed(&resolved))
+    } else {
+        reduce_max(x, &signed(&resolved))
     };
     axes.restore("norm", x, &reduced)
 }
 
-/// A norm of the matrices in the last two axes: `[…, m, n] → […]`. Throws `Op` (shape) for an
-/// array of rank below 2.
+/// Returns a norm of the matrices in the last two axes: `[…, m, n] → […]`. JAX's default order is
+/// [`MatrixNorm::Frobenius`]. Throws `Op` (shape) for arrays of rank below 2.
 #[track_caller]
 pub fn matrix_norm(x: &Array, order: MatrixNorm) -> Array {
     if x.rank() < 2 {

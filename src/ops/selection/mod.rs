@@ -8,8 +8,8 @@ mod select;
 mod sets;
 mod unique;
 
-pub use nonzero::{argwhere, compress, extract, flatnonzero, nonzero};
-pub use put::{place, put, put_along_axis};
-pub use select::{choose, piecewise, select_first};
-pub use sets::{intersect1d, isin, setdiff1d, setxor1d, union1d};
-pub use unique::{Unique, unique, unique_all, unique_along, unique_counts, unique_inverse};
+pub use nonzero::*;
+pub use put::*;
+pub use select::*;
+pub use sets::*;
+pub use unique::*;

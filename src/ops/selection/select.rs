@@ -1,4 +1,4 @@
-//! One of several values for each element.
+//! Selection among several arrays.
 
 use super::super::IndexMode;
 use super::super::grids::wide;
@@ -6,18 +6,11 @@ use super::super::joining::broadcast_arrays;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{ArrayLike, convert_element_type, eq, full_like, where_};
 
-#[track_caller]
-fn as_many(name: &str, what: [&str; 2], lengths: [usize; 2], operands: &[&Array]) {
-    if lengths[0] != lengths[1] || lengths[0] == 0 {
-        let message = format!("{} {} for {} {}", lengths[0], what[0], lengths[1], what[1]);
-        trace::throw_operands(name, RuleError::value(message), operands);
-    }
-}
-
-/// For each element the choice that goes with the first true condition, `default` where none is true:
-/// JAX's `select`. Everything broadcasts; the choices' dtypes are promoted.
+/// Returns, for each element, the choice of the first true condition, or `default` where no condition is
+/// true. All operands broadcast, and the dtypes of the choices are promoted.
 ///
-/// Throws `Op` (value) if there are not as many choices as conditions, or none.
+/// This is `jnp.select`; [`select`](crate::primitives::select) is `lax.select`. Throws `Op` (value)
+/// without conditions and if the numbers of choices and conditions differ.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -27,7 +20,7 @@ fn as_many(name: &str, what: [&str; 2], lengths: [usize; 2], operands: &[&Array]
 /// assert_eq!(eval_shape(sign, Aval::new(DType::F32, [3]))?.aval().to_string(), "f32[3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-#[doc(alias = "select")]
+#[doc(alias = "jnp.select")]
 #[track_caller]
 pub fn select_first<'a, 'b>(
     conditions: impl AsRef<[&'a Array]>,
@@ -35,40 +28,43 @@ pub fn select_first<'a, 'b>(
     default: impl ArrayLike,
 ) -> Array {
     let (conditions, choices) = (conditions.as_ref(), choices.as_ref());
-    let lengths = [conditions.len(), choices.len()];
-    as_many("select_first", ["conditions", "choices"], lengths, conditions);
+    if conditions.len() != choices.len() || conditions.is_empty() {
+        let message = format!("{} conditions for {} choices", conditions.len(), choices.len());
+        trace::throw_operands("select_first", RuleError::value(message), conditions);
+    }
     let (last, rest) = choices.split_last().expect("there is at least one choice");
-    let mut chosen = where_(conditions[rest.len()], last, default);
+    let mut selected = where_(conditions[rest.len()], last, default);
     for (condition, choice) in conditions.iter().zip(rest).rev() {
-        chosen = where_(condition, choice, &chosen);
+        selected = where_(condition, choice, &selected);
     }
-    chosen
+    selected
 }
 
-/// For each element of `which` the element of that choice at the same place. Everything broadcasts;
-/// the choices' dtypes are promoted, and `mode` says what is done with numbers out of range.
+/// Returns, for each element of `indices`, the element of that choice at the same position. All operands
+/// broadcast, and the dtypes of the choices are promoted. `mode` handles indices out of range.
 ///
-/// Throws `Op` (value) if there is no choice and `Op` (dtype) if `which` is not of integers.
+/// Throws `Op` (value) without choices and `Op` (dtype) unless `indices` is an integer array.
 #[track_caller]
-pub fn choose<'a>(which: &Array, choices: impl AsRef<[&'a Array]>, mode: IndexMode) -> Array {
+pub fn choose<'a>(indices: &Array, choices: impl AsRef<[&'a Array]>, mode: IndexMode) -> Array {
     let choices = choices.as_ref();
-    as_many("choose", ["choices", "choices"], [choices.len(), choices.len().max(1)], &[which]);
-    let which = mode.apply(&wide("choose", which), choices.len());
-    let mut chosen = choices[choices.len() - 1].clone();
-    for (number, choice) in choices.iter().enumerate().rev().skip(1) {
-        chosen = where_(&eq(&which, number as i64), choice, &chosen);
+    if choices.is_empty() {
+        let error = RuleError::value("takes at least one choice, got 0");
+        trace::throw_operands("choose", error, &[indices]);
     }
-    let all = broadcast_arrays([&which, &chosen]);
-    all.into_iter().next_back().expect("two arrays are two")
+    let indices = mode.apply(&wide("choose", indices), choices.len());
+    let mut chosen = choices[choices.len() - 1].clone();
+    for (index, choice) in choices.iter().enumerate().rev().skip(1) {
+        chosen = where_(&eq(&indices, index as i64), choice, &chosen);
+    }
+    broadcast_arrays([&indices, &chosen]).swap_remove(1)
 }
 
-/// What the function that goes with the last true condition makes of each element, 0 where none is
-/// true; with one function more than there are conditions, what that one makes there. The result has
-/// the dtype of `x`.
+/// Applies, to each element, the function of the last true condition. Where no condition is true, the
+/// result is 0, or the result of one additional function. It has the dtype of `x`.
 ///
-/// Every function gets the whole array; where its condition is false, what it makes is not looked at
-/// (but its derivative must not be infinite there: see [`where_`]). Throws `Op` (value) if the numbers
-/// of functions and conditions do not fit.
+/// Every function receives the whole array. Its result is ignored where its condition is false, but its
+/// derivative must be finite there: see [`where_`]. Throws `Op` (value) unless there are as many
+/// functions as conditions, or one more.
 ///
 /// ```
 /// use oxidax::prelude::*;

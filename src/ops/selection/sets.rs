@@ -1,6 +1,6 @@
-//! Arrays as sets.
+//! Set operations on arrays.
 
-use super::super::{result_type, searchsorted, take};
+use super::super::{resize, result_type, searchsorted, take};
 use super::nonzero::extract;
 use super::unique::{Unique, unique, unique_all};
 use crate::core::{Array, DType, Scalar};
@@ -9,10 +9,10 @@ use crate::primitives::{
     slice, sort, sort_multi, where_,
 };
 
-/// Up to this many comparisons every element is compared with every other.
+/// Up to this number of comparisons, all pairs of elements are compared; larger operands are sorted.
 const COMPARISONS: usize = 1 << 14;
 
-/// Both flattened, in the dtype that they promote to.
+/// Flattens both and converts them to their common dtype.
 #[track_caller]
 fn flat_pair(x: &Array, y: &Array) -> [Array; 2] {
     let (x, y) = (reshape(x, [x.size()]), reshape(y, [y.size()]));
@@ -20,8 +20,8 @@ fn flat_pair(x: &Array, y: &Array) -> [Array; 2] {
     [convert_element_type(&x, dtype), convert_element_type(&y, dtype)]
 }
 
-/// Whether each element of `x` is among the elements of `y`, as `bool` in the shape of `x`. NaN is
-/// among nothing.
+/// Returns true for each element of `x` that equals an element of `y`, in the shape of `x`. NaN equals no
+/// element.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -39,54 +39,54 @@ pub fn isin(x: &Array, y: &Array) -> Array {
     let [flat, y] = flat_pair(x, &y);
     let ordered = sort(&y, 0);
     let last = y.size() as i32 - 1;
-    let at = minimum(searchsorted(&ordered, &flat), last);
-    reshape(&eq(take(&ordered, &at, 0), &flat), x.shape())
+    let index = minimum(searchsorted(&ordered, &flat), last);
+    reshape(&eq(take(&ordered, &index, 0), &flat), x.shape())
 }
 
-/// The values of `x` once each, and which of them are there.
+/// Returns the distinct values of `x`, padded to its size, and a mask of the valid ones.
 #[track_caller]
 fn distinct(x: &Array) -> (Array, Array) {
     let Unique { values, counts, .. } = unique_all(x, x.size(), 0);
     (values, gt(counts, 0))
 }
 
-/// The values that are in `x`, in `y` or in both, smallest first: `[size]`, the rest `fill_value`.
+/// Returns the sorted values that are in `x` or `y`: `[size]`, padded with `fill_value`.
 #[track_caller]
 pub fn union1d(x: &Array, y: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     let [x, y] = flat_pair(x, y);
     unique(&concatenate(&[&x, &y], 0), size, fill_value)
 }
 
-/// The values that are in both `x` and `y`, smallest first: `[size]`, the rest `fill_value`.
+/// Returns the sorted values that are in both `x` and `y`: `[size]`, padded with `fill_value`.
 #[track_caller]
 pub fn intersect1d(x: &Array, y: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     let [x, y] = flat_pair(x, y);
-    let (values, there) = distinct(&x);
-    extract(&(there & isin(&values, &y)), &values, size, fill_value)
+    let (values, is_valid) = distinct(&x);
+    extract(&(is_valid & isin(&values, &y)), &values, size, fill_value)
 }
 
-/// The values of `x` that are not in `y`, smallest first: `[size]`, the rest `fill_value`.
+/// Returns the sorted values of `x` that are not in `y`: `[size]`, padded with `fill_value`.
 #[track_caller]
 pub fn setdiff1d(x: &Array, y: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     let [x, y] = flat_pair(x, y);
-    let (values, there) = distinct(&x);
-    extract(&(there & !isin(&values, &y)), &values, size, fill_value)
+    let (values, is_valid) = distinct(&x);
+    extract(&(is_valid & !isin(&values, &y)), &values, size, fill_value)
 }
 
-/// The values that are in one of `x` and `y` and not in the other, smallest first: `[size]`, the rest
+/// Returns the sorted values that are in exactly one of `x` and `y`: `[size]`, padded with
 /// `fill_value`.
 #[track_caller]
 pub fn setxor1d(x: &Array, y: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     let [x, y] = flat_pair(x, y);
-    let ((a, a_there), (b, b_there)) = (distinct(&x), distinct(&y));
-    let wanted = [a_there & !isin(&a, &y), b_there & !isin(&b, &x)];
-    let (mask, values) = (concatenate(&wanted, 0), concatenate(&[&a, &b], 0));
+    let ((a, a_valid), (b, b_valid)) = (distinct(&x), distinct(&y));
+    let masks = [a_valid & !isin(&a, &y), b_valid & !isin(&b, &x)];
+    let (mask, values) = (concatenate(&masks, 0), concatenate(&[&a, &b], 0));
     let count = convert_element_type(&mask, DType::I32).sum();
-    // What is wanted comes first, in order.
+    // Selected values are sorted to the front.
     let sorted = sort_multi(&[!mask, values], 0, 2).swap_remove(1);
     let n = sorted.size();
-    let enough = super::super::resize(&sorted, [size.max(n)]);
-    let chosen = slice(&enough, &[0], &[size], &[1]);
-    let there = lt(iota(DType::I32, size), count);
-    where_(&there, &chosen, fill_of(fill_value.into(), chosen.aval()))
+    let padded = resize(&sorted, [size.max(n)]);
+    let values = slice(&padded, &[0], &[size], &[1]);
+    let is_valid = lt(iota(DType::I32, size), count);
+    where_(&is_valid, &values, fill_of(fill_value.into(), values.aval()))
 }

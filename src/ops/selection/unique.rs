@@ -1,7 +1,7 @@
-//! Different values, each once.
+//! Distinct values.
 
 use super::super::{isnan, stack, take, unstack};
-use super::nonzero::true_positions;
+use super::nonzero::true_indices;
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
@@ -9,71 +9,71 @@ use crate::primitives::{
     reshape, slice, sort_multi, sub, where_, zeros,
 };
 
-/// What [`unique_all`] finds. Values are sorted, NaN last; all NaNs count as one value.
+/// Distinct values of an array. Values are sorted, NaN last; all NaNs count as one value.
 #[derive(Clone, Debug)]
 pub struct Unique {
-    /// The different values, `[size]`; of [`unique_along`] the different slices.
+    /// The distinct values, `[size]`, or the distinct slices along an axis.
     pub values: Array,
-    /// Where each value stands first in the flattened array, `i32[size]`; 0 where there is no value.
+    /// Index of the first occurrence of each value in the flattened array, `i32[size]`; 0 for padding.
     pub indices: Array,
-    /// The number, `i32`, of each element's value, in the shape of the array: `values` at `inverse` is
-    /// the array again.
+    /// Index of the value of each element, `i32`, in the shape of the array: `take(values, inverse)`
+    /// restores it.
     pub inverse: Array,
-    /// How often each value occurs, `i32[size]`; 0 where there is no value.
+    /// Number of occurrences of each value, `i32[size]`; 0 for padding.
     pub counts: Array,
 }
 
-/// `x` between two positions of a vector.
+/// Returns the elements `start..end` of a vector.
 #[track_caller]
-fn between(x: &Array, from: usize, to: usize) -> Array {
-    slice(x, &[from], &[to], &[1])
+fn elements(x: &Array, start: usize, end: usize) -> Array {
+    slice(x, &[start], &[end], &[1])
 }
 
-/// The different rows of an `[n, m]` matrix, by columns; `values` are `[size, m]`, `inverse` is `[n]`.
+/// Returns the distinct rows of an `[n, m]` matrix: `values` are `[size, m]`, `inverse` is `[n]`.
 #[track_caller]
 fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     let [n, m] = rows.dims();
-    let filled = fill_of(fill_value, &rows.aval().strong().with_shape([size, m]));
+    let padding = fill_of(fill_value, &rows.aval().strong().with_shape([size, m]));
     if n == 0 || m == 0 {
         let none = zeros([size], DType::I32);
-        // Rows without elements are all alike.
+        // Rows without elements are all equal.
         let counts = match n {
             0 => none.clone(),
             _ => where_(&crate::primitives::eq(iota(DType::I32, size), 0), n as i32, &none),
         };
-        return Unique { values: filled, indices: none, inverse: zeros([n], DType::I32), counts };
+        return Unique { values: padding, indices: none, inverse: zeros([n], DType::I32), counts };
     }
     let mut columns = unstack(rows, 1);
     columns.push(iota(DType::I32, n));
     let mut sorted = sort_multi(&columns, 0, m);
-    let order = sorted.pop().expect("the positions were sorted along");
+    let order = sorted.pop().expect("the indices are the last operand");
     let mut differs = full([n - 1], false);
     for column in &sorted {
-        let (earlier, later) = (between(column, 0, n - 1), between(column, 1, n));
+        let (earlier, later) = (elements(column, 0, n - 1), elements(column, 1, n));
         differs = differs | (ne(&earlier, &later) & !(isnan(&earlier) & isnan(&later)));
     }
     let new = concatenate(&[&full([1], true), &differs], 0);
-    // One more than asked for, so that the last count has an end.
-    let (starts, there) = true_positions(&new, size + 1);
-    let ends = where_(&there, &starts, n as i32);
-    let counts = sub(between(&ends, 1, size + 1), between(&ends, 0, size));
-    let (starts, there) = (between(&starts, 0, size), between(&there, 0, size));
+    // One more than `size`, so that the last count has an end.
+    let (starts, is_valid) = true_indices(&new, size + 1);
+    let ends = where_(&is_valid, &starts, n as i32);
+    let counts = sub(elements(&ends, 1, size + 1), elements(&ends, 0, size));
+    let (starts, is_valid) = (elements(&starts, 0, size), elements(&is_valid, 0, size));
     let indices = take(&order, &starts, 0);
-    let indices = where_(&there, &indices, full_like(&indices, 0));
-    let mut picked = Vec::with_capacity(m);
+    let indices = where_(&is_valid, &indices, full_like(&indices, 0));
+    let mut columns = Vec::with_capacity(m);
     for column in &sorted {
-        picked.push(take(column, &starts, 0));
+        columns.push(take(column, &starts, 0));
     }
-    let picked = stack(picked.iter().collect::<Vec<_>>(), 1);
-    let shown = broadcast_to(&reshape(&there, [size, 1]), [size, m]);
+    let values = stack(columns.iter().collect::<Vec<_>>(), 1);
+    let is_valid = broadcast_to(&reshape(&is_valid, [size, 1]), [size, m]);
     let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0, false), 1);
     let inverse = zeros([n], DType::I32).at([super::super::Index::Array(order)]).set(&numbers);
-    Unique { values: where_(&shown, &picked, filled), indices, inverse, counts }
+    Unique { values: where_(&is_valid, &values, padding), indices, inverse, counts }
 }
 
-/// The different elements of the flattened array, smallest first: `[size]`, the rest `fill_value`; if
-/// there are more, the smallest ones. All NaNs count as one value. JAX fills with the smallest value
-/// unless told otherwise.
+/// Returns the sorted distinct elements of the flattened array: `[size]`, padded with `fill_value`. If
+/// there are more, the smallest ones are returned. All NaNs count as one value. JAX pads with the
+/// smallest value by default.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -87,52 +87,69 @@ pub fn unique(x: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     unique_all(x, size, fill_value).values
 }
 
-/// As [`unique`], with first positions, inverse and counts.
+/// Returns [`unique`] values with their first indices, the inverse and counts.
 #[track_caller]
 pub fn unique_all(x: &Array, size: usize, fill_value: impl Into<Scalar>) -> Unique {
-    let found = unique_rows(&reshape(x, [x.size(), 1]), size, fill_value.into());
+    let unique = unique_rows(&reshape(x, [x.size(), 1]), size, fill_value.into());
     Unique {
-        values: reshape(&found.values, [size]),
-        inverse: reshape(&found.inverse, x.shape()),
-        ..found
+        values: reshape(&unique.values, [size]),
+        inverse: reshape(&unique.inverse, x.shape()),
+        ..unique
     }
 }
 
-/// As [`unique`], with how often each value occurs: values and counts.
+/// Returns [`unique`] values and their counts.
 #[track_caller]
 pub fn unique_counts(x: &Array, size: usize, fill_value: impl Into<Scalar>) -> (Array, Array) {
-    let found = unique_all(x, size, fill_value);
-    (found.values, found.counts)
+    let unique = unique_all(x, size, fill_value);
+    (unique.values, unique.counts)
 }
 
-/// As [`unique`], with the number of each element's value: values and inverse.
+/// Returns [`unique`] values and the inverse, the index of the value of each element.
 #[track_caller]
 pub fn unique_inverse(x: &Array, size: usize, fill_value: impl Into<Scalar>) -> (Array, Array) {
-    let found = unique_all(x, size, fill_value);
-    (found.values, found.inverse)
+    let unique = unique_all(x, size, fill_value);
+    (unique.values, unique.inverse)
 }
 
-/// The different slices along `axis`, in lexicographic order, `size` of them: `values` have that size
-/// along `axis`, `indices` and `inverse` count slices. Throws `Op` (shape) for an axis out of range and
-/// `Op` (unsupported) for slices of more than 64 elements.
+/// Maximum number of elements of a slice in [`unique_with`].
+const MAX_SLICE: usize = 64;
+
+/// Options of [`unique_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UniqueOptions {
+    /// The axis whose slices are compared. The flattened array is used if `None`.
+    pub axis: Option<isize>,
+}
+
+/// Returns distinct values, as [`unique_all`], or distinct slices along an axis in lexicographic order:
+/// `values` have `size` slices along the axis, `indices` and `inverse` are indices of slices. Throws
+/// `Op` (shape) for an axis out of range and `Op` (unsupported) for slices of more than 64 elements.
 #[track_caller]
-pub fn unique_along(x: &Array, axis: isize, size: usize, fill_value: impl Into<Scalar>) -> Unique {
+pub fn unique_with(
+    x: &Array,
+    size: usize,
+    fill_value: impl Into<Scalar>,
+    options: UniqueOptions,
+) -> Unique {
+    let Some(axis) = options.axis else { return unique_all(x, size, fill_value) };
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
-        let each: usize = x.shape().remove(axis).size();
-        match each <= 64 {
-            true => Ok((axis, each)),
-            // Every element of a slice is an operand of the sort.
-            false => Err(RuleError::unsupported(format!(
-                "slices along axis {axis} have {each} elements, at most 64 are compared"
-            ))),
+        let slice_size = x.shape().remove(axis).size();
+        // Every element of a slice is an operand of the sort.
+        if slice_size <= MAX_SLICE {
+            return Ok((axis, slice_size));
         }
+        Err(RuleError::unsupported(format!(
+            "slices along axis {axis} have {slice_size} elements, at most {MAX_SLICE} are compared"
+        )))
     });
-    let (axis, each) = match resolved {
+    let (axis, slice_size) = match resolved {
         Ok(resolved) => resolved,
-        Err(error) => trace::throw_operands("unique_along", error, &[x]),
+        Err(error) => trace::throw_operands("unique", error, &[x]),
     };
     let front = move_axis(x, axis, 0);
-    let found = unique_rows(&reshape(&front, [x.shape()[axis], each]), size, fill_value.into());
+    let unique =
+        unique_rows(&reshape(&front, [x.shape()[axis], slice_size]), size, fill_value.into());
     let shape = front.shape().remove(0).insert(0, size);
-    Unique { values: move_axis(&reshape(&found.values, shape), 0, axis), ..found }
+    Unique { values: move_axis(&reshape(&unique.values, shape), 0, axis), ..unique }
 }

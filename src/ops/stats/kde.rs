@@ -1,18 +1,25 @@
 //! Kernel density estimates with Gaussian kernels.
 
-use super::super::linalg::{cholesky, inv, solve_triangular};
+use super::super::linalg::{SolveTriangularOptions, cholesky, inv, solve_triangular_with};
 use super::super::special::ndtr;
 use super::super::{
-    Covariance, atleast_2d, cov_with, diagonal, logsumexp, matmul, matrix_transpose, result_type,
+    CovOptions, atleast_2d, cov_with, diagonal, logsumexp, matmul, matrix_transpose, result_type,
 };
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
-    ArrayLike, add, convert_element_type, div, exp, expand_dims, full_like, inexact, log, mul, pow,
-    promote_arrays, reduce_prod, reshape, sqrt, sub, zeros_like,
+    ArrayLike, TransposeA, add, convert_element_type, div, exp, expand_dims, full_like, inexact,
+    log, mul, pow, promote_arrays, reduce_prod, reshape, sqrt, sub, zeros_like,
 };
 use crate::tree::Tree;
 use std::f64::consts::PI;
 use std::fmt;
+
+/// Reads the lower triangle.
+const LOWER: SolveTriangularOptions = SolveTriangularOptions {
+    lower: true,
+    transpose_a: TransposeA::NoTranspose,
+    unit_diagonal: false,
+};
 
 /// Kernel width of a [`GaussianKde`], as a factor of the standard deviation of the sample.
 #[derive(Clone, Copy, Default)]
@@ -126,7 +133,7 @@ impl GaussianKde {
                 convert_element_type(&function(&neff, d), dataset.dtype())
             }
         };
-        let options = Covariance { weights: Some(weights.clone()), ..Covariance::default() };
+        let options = CovOptions { weights: Some(weights.clone()), ..CovOptions::default() };
         let sample_cov = atleast_2d(&cov_with(&dataset, &options));
         let square = mul(&factor, &factor);
         let (covariance, inv_cov) = (mul(&sample_cov, &square), div(inv(&sample_cov), &square));
@@ -202,7 +209,7 @@ impl GaussianKde {
     /// around the columns of `centres`.
     fn integrate_product(&self, centres: &Array, weights: &Array, cov: &Array) -> Array {
         let factor = cholesky(&add(&self.covariance, cov));
-        let whiten = |points: &Array| solve_triangular(&factor, points, true);
+        let whiten = |points: &Array| solve_triangular_with(&factor, points, LOWER);
         let (points, centres) = (whiten(&self.dataset), whiten(centres));
         let difference = sub(expand_dims(&points, &[2]), expand_dims(&centres, &[1]));
         let kernels = exp(&mul(mul(&difference, &difference).sum_axes(0), -0.5));

@@ -1,6 +1,6 @@
 //! The normal distribution of vectors.
 
-use super::super::linalg::{cholesky, solve_triangular};
+use super::super::linalg::{SolveTriangularOptions, cholesky, solve_triangular_with};
 use super::super::{DiagonalOptions, diagonal_with, result_type};
 use super::distribution::Parameter;
 use crate::core::{Array, RuleError, trace};
@@ -82,7 +82,8 @@ impl MultivariateNormal {
             return density(&square, &mul(add(log(&cov), log_two_pi), k as f64));
         }
         let factor = cholesky(&cov);
-        let y = squeeze(&solve_triangular(&factor, &expand_dims(&y, &[-1]), true), &[-1]);
+        let lower = SolveTriangularOptions { lower: true, ..Default::default() };
+        let y = squeeze(&solve_triangular_with(&factor, &expand_dims(&y, &[-1]), lower), &[-1]);
         let log_det =
             mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
         density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))

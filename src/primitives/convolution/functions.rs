@@ -18,6 +18,7 @@ use crate::primitives::window::{Padding, dilated};
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};
 /// let how = ConvGeneralDilated {
 ///     window_strides: vec![2, 2],
 ///     padding: Padding::Same,
@@ -132,6 +133,7 @@ pub struct ConvTranspose {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvTranspose;
 /// let twice = ConvTranspose { strides: vec![2, 2], padding: Padding::Same, ..Default::default() };
 /// let (x, k) = (Aval::new(DType::F32, [8, 7, 7, 32]), Aval::new(DType::F32, [3, 3, 32, 16]));
 /// let y = eval_shape(move |x: Array, k: Array| conv_transpose(&x, &k, &twice), (x, k))?;
@@ -211,6 +213,7 @@ fn channels_last(rank: usize) -> ConvDimensionNumbers {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvGeneralDilated;
 /// let patches = |x: Array| conv_general_dilated_patches(&x, &[2, 2], &ConvGeneralDilated::default());
 /// let y = eval_shape(patches, Aval::new(DType::F32, [8, 3, 5, 5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,12,4,4]");
@@ -272,6 +275,7 @@ pub fn conv_general_dilated_patches(
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::ConvGeneralDilated;
 /// let local = |x: Array, w: Array| {
 ///     conv_general_dilated_local(&x, &w, &[2, 2], &ConvGeneralDilated::default())
 /// };

@@ -153,6 +153,7 @@ impl Primitive for TriangularSolve {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::TriangularSolve;
 /// let how = TriangularSolve { left_side: true, lower: true, ..Default::default() };
 /// let x = eval_shape(
 ///     move |a: Array, b: Array| triangular_solve(&a, &b, how.clone()),

@@ -59,6 +59,7 @@ impl Padding {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// // 2 × 2 windows that do not overlap, over the middle axes of [n, h, w, c].
 /// let two = Window { dimensions: vec![1, 2, 2, 1], strides: vec![1, 2, 2, 1], ..Default::default() };
 /// let y = eval_shape(move |x: Array| reduce_window_max(&x, &two), Aval::new(DType::F32, [8, 28, 28, 3]))?;

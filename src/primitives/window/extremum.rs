@@ -95,6 +95,7 @@ impl Primitive for ReduceWindowMax {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// let three = Window { dimensions: vec![3], strides: vec![2], ..Default::default() };
 /// let y = eval_shape(move |x: Array| reduce_window_max(&x, &three), Aval::new(DType::F32, [9]))?;
 /// assert_eq!(y.aval().to_string(), "f32[4]");
@@ -166,6 +167,7 @@ impl Primitive for ReduceWindowMin {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// let three = Window { dimensions: vec![3], strides: vec![2], ..Default::default() };
 /// let y = eval_shape(move |x: Array| reduce_window_min(&x, &three), Aval::new(DType::F32, [9]))?;
 /// assert_eq!(y.aval().to_string(), "f32[4]");

@@ -26,6 +26,7 @@ use std::slice::from_ref;
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// let pairs = Window { dimensions: vec![2], ..Default::default() };
 /// let y = eval_shape(
 ///     move |x: Array| reduce_window(&x, f64::NEG_INFINITY, |a, b| logaddexp(a, b), &pairs),

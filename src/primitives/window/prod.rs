@@ -91,6 +91,7 @@ impl Primitive for ReduceWindowProd {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// let pairs = Window { dimensions: vec![2], ..Default::default() };
 /// let y = eval_shape(move |x: Array| reduce_window_prod(&x, &pairs), Aval::new(DType::F32, [10]))?;
 /// assert_eq!(y.aval().to_string(), "f32[9]");

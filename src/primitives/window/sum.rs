@@ -101,6 +101,7 @@ impl WindowAxis {
 ///
 /// ```
 /// use oxidax::prelude::*;
+/// use oxidax::primitives::Window;
 /// // A moving sum of 3 numbers.
 /// let three = Window { dimensions: vec![3], padding: Padding::Same, ..Default::default() };
 /// let y = eval_shape(move |x: Array| reduce_window_sum(&x, &three), Aval::new(DType::F32, [10]))?;

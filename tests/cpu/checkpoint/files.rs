@@ -4,6 +4,7 @@ use crate::checkpoint::support::{bits, file_of, refused};
 use expect_test::expect;
 use oxidax::core::bind1;
 use oxidax::prelude::*;
+use oxidax::primitives::ConvertElementType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -11,7 +11,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn predicates_of_every_kind() {
+    fn predicates_may_be_booleans_integers_or_floats() {
         let chosen = |pred: &Array| {
             let (yes, no) = (|()| full([], 1.0f32), |()| zeros([], DType::F32));
             cond(pred, yes, no, ()).item::<f32>().unwrap()
@@ -23,7 +23,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_index_beyond_the_ends_takes_the_nearest_branch() {
+    fn index_out_of_range_is_clamped() {
         let chosen = |index: &Array| {
             let branches: [&dyn Fn(()) -> Array; 3] =
                 [&|()| scalar(0), &|()| scalar(1), &|()| scalar(2)];
@@ -41,7 +41,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn only_the_chosen_branch_runs_unless_the_predicate_is_batched() {
+    fn only_the_selected_branch_runs() {
         // The branch that is not taken would never end.
         let forever = |x: Array| while_loop(|_: Array| full([], true), |x: Array| x, x);
         let f = move |x: Array| cond(&gt(&x, 0.0), |x: Array| sin(&x), forever, &x);
@@ -54,7 +54,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn gradients_of_the_branches_and_of_what_they_capture() {
+    fn gradients_reach_operands_and_captures() {
         let f = |a: &Array, x: &Array| {
             let wave = |x: Array| sin(&(x * a));
             cond(&gt(x.sum(), 0.0), wave, |x: Array| exp(&x), x).sum()
@@ -82,7 +82,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_batch_of_predicates_selects_values_and_gradients() {
+    fn batched_predicates_select_values_and_gradients() {
         let f = |x: &Array| cond(&gt(x, 0.0), |x: Array| sin(&x), |x: Array| &x * &x * 3.0, x);
         let xs = f64s(&[0.5, -0.5, 2.0], &[3]);
         let values = vmap(move |x: Array| f(&x)).apply(&xs);
@@ -97,7 +97,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn branches_that_give_nothing_and_branches_that_give_constants() {
+    fn branches_may_return_nothing_or_constants() {
         let flag = || Array::from_slice(&[false], []).unwrap();
         let () = cond(&flag(), |_: Array| (), |_: Array| (), f64s(&[1.0], &[]));
         // One branch does not vary: its derivative is zero.

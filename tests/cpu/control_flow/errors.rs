@@ -33,7 +33,7 @@ struct State {
 }
 
 #[test]
-fn a_carry_that_changes_its_dtype() {
+fn carry_with_changed_dtype_is_an_error() {
     let line = line!() + 6;
     let f = |xs: Array| {
         let init = State { h: zeros([3], DType::F32), count: zeros([], DType::I32) };
@@ -53,7 +53,7 @@ fn a_carry_that_changes_its_dtype() {
 }
 
 #[test]
-fn a_carry_that_changes_its_shape() {
+fn carry_with_changed_shape_is_an_error() {
     let line = line!() + 2;
     let f = |x: Array| {
         scan_with(
@@ -81,7 +81,7 @@ fn a_carry_that_changes_its_shape() {
 }
 
 #[test]
-fn a_carry_that_changes_its_structure() {
+fn carry_with_changed_structure_is_an_error() {
     let line = line!() + 3;
     let f = |x: Array| {
         let step = |c: Vec<Array>| vec![c[0].clone(); 2];
@@ -99,7 +99,7 @@ fn a_carry_that_changes_its_structure() {
 
 /// A weak start takes the body's dtype, but not if that leads nowhere.
 #[test]
-fn a_weak_start_that_cannot_be_promoted() {
+fn weak_carry_without_promotion_is_an_error() {
     let line = line!() + 1;
     let f = |x: Array| fori_loop(0, 3, |_: Array, y: Array| y.astype(DType::I32), &x * 0.5).rank();
     let weak = Aval { weak: true, ..f32s(&[]) };
@@ -119,7 +119,7 @@ fn a_weak_start_that_cannot_be_promoted() {
 }
 
 #[test]
-fn lengths_that_differ_or_are_missing() {
+fn different_or_missing_lengths_are_errors() {
     let line = line!() + 2;
     let f = |x: Array| {
         scan(
@@ -154,7 +154,7 @@ fn lengths_that_differ_or_are_missing() {
         expect![[r#"
         error[value]: scan: there is nothing to go along, so the number of steps is unknown
            --> LINE
-          while tracing: lengths_that_differ_or_are_missing::{closure}
+          while tracing: different_or_missing_lengths_are_errors::{closure}
           help: give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`"#]],
     );
     let line = line!() + 1;
@@ -169,7 +169,7 @@ fn lengths_that_differ_or_are_missing() {
 }
 
 #[test]
-fn a_condition_that_is_no_scalar_boolean() {
+fn condition_must_be_a_boolean_scalar() {
     let line = line!() + 1;
     let f = |x: Array| while_loop(|x: Array| gt(&x, 0.0), |x: Array| x, x);
     check(
@@ -178,7 +178,7 @@ fn a_condition_that_is_no_scalar_boolean() {
         expect![[r#"
         error[dtype]: while_loop: the condition must give bool[], it gives bool[2]
            --> LINE
-          while tracing: a_condition_that_is_no_scalar_boolean::{closure}
+          while tracing: condition_must_be_a_boolean_scalar::{closure}
           help: reduce it: `x.all()` or `x.any()`"#]],
     );
     let line = line!() + 1;
@@ -189,7 +189,7 @@ fn a_condition_that_is_no_scalar_boolean() {
         expect![[r#"
         error[dtype]: while_loop: the condition must give bool[], it gives f32[]
            --> LINE
-          while tracing: a_condition_that_is_no_scalar_boolean::{closure}
+          while tracing: condition_must_be_a_boolean_scalar::{closure}
           help: compare: `ne(&x, 0)`"#]],
     );
     let line = line!() + 1;
@@ -200,13 +200,13 @@ fn a_condition_that_is_no_scalar_boolean() {
         expect![[r#"
         error[shape]: cond: the predicate must be a scalar, got bool[2]
            --> LINE
-          while tracing: a_condition_that_is_no_scalar_boolean::{closure}
+          while tracing: condition_must_be_a_boolean_scalar::{closure}
           help: use `where_` to choose element by element, or `vmap` over the examples"#]],
     );
 }
 
 #[test]
-fn branches_that_differ() {
+fn branches_must_return_equal_types() {
     let line = line!() + 3;
     let f = |x: Array| {
         let pair = |x: Array| (x.clone(), x.sum());
@@ -242,12 +242,12 @@ fn branches_that_differ() {
         error[dtype]: switch: the index must be an integer scalar, got f32[]
           operand: f32[]
            --> LINE
-          while tracing: branches_that_differ::{closure}"#]],
+          while tracing: branches_must_return_equal_types::{closure}"#]],
     );
 }
 
 #[test]
-fn bounds_that_are_no_integers_of_one_dtype() {
+fn bounds_must_be_integers_of_one_dtype() {
     let line = line!() + 1;
     let f = |x: Array| fori_loop(0.5, 3, |_: Array, y: Array| y, x);
     check(
@@ -256,7 +256,7 @@ fn bounds_that_are_no_integers_of_one_dtype() {
         expect![[r#"
         error[dtype]: fori_loop: bounds must be integers, got 0.5
            --> LINE
-          while tracing: bounds_that_are_no_integers_of_one_dtype::{closure}
+          while tracing: bounds_must_be_integers_of_one_dtype::{closure}
           help: convert one of the bounds with `astype`"#]],
     );
     let line = line!() + 2;
@@ -268,14 +268,14 @@ fn bounds_that_are_no_integers_of_one_dtype() {
         expect![[r#"
         error[dtype]: fori_loop: bounds must be of one dtype, got i32 and u8
            --> LINE
-          while tracing: bounds_that_are_no_integers_of_one_dtype::{closure}
+          while tracing: bounds_must_be_integers_of_one_dtype::{closure}
           help: convert one of the bounds with `astype`"#]],
     );
 }
 
 /// The line is that of the loop, whatever transform asks.
 #[test]
-fn reverse_mode_through_a_while_loop() {
+fn while_loop_rejects_reverse_mode() {
     let line = line!() + 1;
     let doubled = |x: &Array| while_loop(|y: Array| lt(&y, 10.0), |y: Array| &y * 2.0, x);
     let f = move |x: Array| grad(doubled)(&x);
@@ -286,7 +286,7 @@ fn reverse_mode_through_a_while_loop() {
         error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
           operand: f32[]
            --> LINE
-          while tracing: reverse_mode_through_a_while_loop::{closure}
+          while tracing: while_loop_rejects_reverse_mode::{closure}
           help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
     );
     let line = line!() + 1;
@@ -302,14 +302,14 @@ fn reverse_mode_through_a_while_loop() {
         error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
           operand: f32[]
            --> LINE
-          while tracing: reverse_mode_through_a_while_loop::{closure}
+          while tracing: while_loop_rejects_reverse_mode::{closure}
           help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
     );
 }
 
 /// Operations inside a body are found at their own line, with the loop in the path.
 #[test]
-fn an_operation_inside_a_body() {
+fn error_in_a_body_names_its_line() {
     let line = line!() + 2;
     let f = |xs: Array| {
         scan(|c: Array, x: Array| (c + x.reshape([5]), ()), zeros([2], DType::F32), xs).0
@@ -321,12 +321,12 @@ fn an_operation_inside_a_body() {
         error[shape]: reshape: cannot reshape [2] with 2 elements to [5] with 5
           operand: f32[2]
            --> LINE
-          while tracing: an_operation_inside_a_body::{closure} > scan(an_operation_inside_a_body::{closure})"#]],
+          while tracing: error_in_a_body_names_its_line::{closure} > scan(error_in_a_body_names_its_line::{closure})"#]],
     );
 }
 
 #[test]
-fn a_traced_value_kept_from_a_body() {
+fn value_leaked_from_a_body_is_an_error() {
     let kept = std::sync::Mutex::new(None);
     let line = line!() + 6;
     let f = move |xs: Array| {
@@ -343,7 +343,7 @@ fn a_traced_value_kept_from_a_body() {
         error[tracer]: a traced array was used outside the trace that made it
           traced array: f32[]
            --> LINE
-          while tracing: a_traced_value_kept_from_a_body::{closure}
+          while tracing: value_leaked_from_a_body_is_an_error::{closure}
           help: return the array from the traced function instead of keeping it in a cell, a static or another thread"#]],
     );
 }

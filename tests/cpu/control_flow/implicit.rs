@@ -21,7 +21,7 @@ fn operations(program: &oxidax::core::Program) -> Vec<&'static str> {
 }
 
 #[test]
-fn known_operations_become_their_reductions() {
+fn reduce_uses_reduction_primitives() {
     let by = |f: fn(Array, Array) -> Array| {
         make_program(move |x: Array| reduce(x, scalar(0.0), f, &[1]), f32s(&[2, 3])).unwrap()
     };
@@ -34,7 +34,7 @@ fn known_operations_become_their_reductions() {
 }
 
 #[test]
-fn a_reduction_cannot_capture() {
+fn reduce_rejects_captured_arrays() {
     let f = |x: Array| {
         let y = x.sum();
         reduce(&x, scalar(0.0), |a: Array, b: Array| (a + b) * &y, &[0])
@@ -45,14 +45,14 @@ fn a_reduction_cannot_capture() {
         expect![[r#"
         error[unsupported]: reduce: the function captures f32[], and a reduction has no place for it
           operand: f32[]
-          while tracing: a_reduction_cannot_capture::{closure}
+          while tracing: reduce_rejects_captured_arrays::{closure}
           help: make it one of the operands, broadcast, or use `associative_scan` or `scan`
     "#]],
     );
 }
 
 #[test]
-fn a_reduction_keeps_its_types() {
+fn reduce_rejects_changed_types() {
     let f = |x: Array| reduce(&x, scalar(0.0), |a: Array, b: Array| lt(&a, &b), &[0]);
     check(
         f,
@@ -72,7 +72,7 @@ fn a_reduction_keeps_its_types() {
 }
 
 #[test]
-fn reverse_mode_wants_to_know_the_transposed_system() {
+fn reverse_mode_requires_a_transpose_solver() {
     let f = |b: Array| {
         let loss = |b: &Array| {
             let solve = |_: &dyn Fn(&Array) -> Array, b: &Array| b / 2.0;
@@ -86,14 +86,14 @@ fn reverse_mode_wants_to_know_the_transposed_system() {
         expect![[r#"
         error[unsupported]: linear_solve: reverse mode solves the transposed system, and nobody said how
           operand: f32[3]
-          while tracing: reverse_mode_wants_to_know_the_transposed_system::{closure}
+          while tracing: reverse_mode_requires_a_transpose_solver::{closure}
           help: give `TransposeSolve::By` a function, or say `TransposeSolve::Symmetric`
     "#]],
     );
 }
 
 #[test]
-fn a_system_keeps_its_types() {
+fn linear_solve_rejects_changed_types() {
     let f = |b: Array| {
         let solve = |_: &dyn Fn(&Array) -> Array, b: &Array| b.clone();
         custom_linear_solve(|x: &Array| x.sum(), &b, solve, TransposeSolve::Symmetric)
@@ -116,7 +116,7 @@ fn a_system_keeps_its_types() {
         expect![[r#"
         error[dtype]: custom_linear_solve: the right-hand side must be float or complex, got i32[3]
           operand: i32[3]
-          while tracing: a_system_keeps_its_types::{closure}
+          while tracing: linear_solve_rejects_changed_types::{closure}
     "#]],
     );
 }
@@ -129,7 +129,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_a_reduction_begins_with_counts_once() {
+    fn reduce_applies_init_once() {
         let x = numbers(&[1.0, 2.0, 4.0]);
         let sum = reduce(&x, scalar(0.5), |a: Array, b: Array| a + b, &[0]);
         assert_eq!(sum.item::<f32>().unwrap(), 7.5);
@@ -139,7 +139,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn each_example_may_begin_with_something_else() {
+    fn reduce_batches_over_init() {
         let begun =
             |x: Array, init: Array| reduce(x, init, |a: Array, b: Array| logaddexp(&a, &b), &[0]);
         let x = numbers(&[0.0, 0.0, 0.0, 0.0]).reshape([2, 2]);
@@ -151,7 +151,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn everything_holds_equation_by_equation() {
+    fn disable_jit_gives_equal_results() {
         disable_jit(|| {
             let a = numbers(&[4.0, 9.0]);
             let newton = |f: &dyn Fn(&Array) -> Array, x: &Array| {

@@ -34,13 +34,13 @@ fn steep_back(x: &Array) -> Array {
 }
 
 #[test]
-fn rematerialized_steps_keep_their_operands_alone() {
+fn remat_in_scan_stores_operands_only() {
     let kept = |policy: Option<Policy>| {
         let loss = move |w: &Array, xs: &Array| {
             let layer = |h: &Array| sin(&sin(&sin(&h.matmul(w))));
             let step = |h: Array, x: Array| {
                 let h = match &policy {
-                    Some(policy) => remat_with(policy.clone(), layer)(&h),
+                    Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
                     None => layer(&h),
                 };
                 (h + x, ())
@@ -60,7 +60,7 @@ fn rematerialized_steps_keep_their_operands_alone() {
 }
 
 #[test]
-fn effects_that_a_batch_would_multiply_are_refused() {
+fn vmap_rejects_repeated_effects() {
     let refused = |f: fn(Array) -> Array| {
         let all = move |xs: Array| vmap(f).apply(xs);
         make_program(all, Aval::new(DType::F32, [3])).unwrap_err().to_string()
@@ -87,7 +87,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn callbacks_come_in_the_order_of_the_steps() {
+    fn ordered_callbacks_follow_the_steps() {
         let log = Log::default();
         let f = {
             let log = log.clone();
@@ -130,7 +130,7 @@ mod on_cpu {
 
     /// Steps report once, on the way forward; in forward mode through a loop of unknown length too.
     #[test]
-    fn callbacks_under_derivatives() {
+    fn callbacks_run_once_under_derivatives() {
         let log = Log::default();
         let f = |x: &Array| {
             let step = |_: Array, y: Array| {
@@ -156,7 +156,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn derivatives_of_the_users_hold_inside() {
+    fn custom_rules_apply_inside_loops() {
         let xs = scattered(&[4], 5);
         for function in [steep, steep_back] {
             let looped = |w: &Array| {
@@ -175,12 +175,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn rematerialized_steps_give_the_same_gradients() {
+    fn remat_in_scan_keeps_gradients() {
         let xs = scattered(&[3, 2], 1);
         let loss = |w: &Array, policy: Option<Policy>| {
             let layer = |h: &Array| sin(&exp(&h.matmul(w)));
             let step = |h: Array, x: Array| match &policy {
-                Some(policy) => (remat_with(policy.clone(), layer)(&(h + x)), ()),
+                Some(policy) => {
+                    (remat_with(layer, RematOptions { policy: policy.clone() })(&(h + x)), ())
+                }
                 None => (layer(&(h + x)), ()),
             };
             scan(step, zeros([2], DType::F64), &xs).0.sum()
@@ -193,7 +195,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_operation_that_makes_a_nan_is_found_in_a_loop() {
+    fn nan_check_locates_operations_in_loops() {
         let line = line!() + 3;
         let f = jit(|x: Array| {
             let step = |c: Array, ()| {

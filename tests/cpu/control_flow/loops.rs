@@ -58,10 +58,11 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn every_way_of_going_equals_the_loop_written_out() {
-        let ways: [(usize, bool, &[usize]); 3] =
-            [(1, false, &[1]), (3, false, &[1, 2]), (5, true, &[1, 2, 0])];
-        for (n, reverse, unrolls) in ways {
+    fn scan_equals_a_rust_loop() {
+        let (one, two) = (Unroll::Steps(1), Unroll::Steps(2));
+        let cases: [(usize, bool, &[Unroll]); 3] =
+            [(1, false, &[one]), (3, false, &[one, two]), (5, true, &[one, two, Unroll::All])];
+        for (n, reverse, unrolls) in cases {
             let options = ScanOptions { reverse, ..ScanOptions::default() };
             let expected = everything(written_out, n, options);
             for &unroll in unrolls {
@@ -72,7 +73,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn equation_by_equation_is_the_same() {
+    fn disable_jit_keeps_results() {
         for options in
             [ScanOptions::default(), ScanOptions { reverse: true, ..ScanOptions::default() }]
         {
@@ -99,7 +100,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn without_jit_bodies_see_numbers() {
+    fn disable_jit_runs_bodies_on_concrete_arrays() {
         let seen = std::sync::Mutex::new(Vec::new());
         let look = |x: &Array| {
             if !x.is_traced() {
@@ -146,7 +147,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn loops_nest_under_jit_and_transforms() {
+    fn loops_nest_under_transforms() {
         // A loop in a choice in a loop, with values captured from every level.
         let f = |x: &Array, xs: &Array| {
             let outer = |c: Array, x_i: Array| {
@@ -185,7 +186,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_jit_inside_a_loop_and_a_loop_inside_a_jit() {
+    fn loops_and_jit_nest() {
         let inner = jit(|c: Array, x: Array| sin(&c) * &x);
         let f = move |xs: &Array| {
             scan(|c: Array, x: Array| (inner.apply(&c, &x), c), ones([], DType::F64), xs).1.sum()
@@ -211,7 +212,7 @@ mod on_cpu {
     /// A loop of unknown length inside a scan is no obstacle for reverse mode, if nothing that is
     /// differentiated passes through it.
     #[test]
-    fn a_counting_while_inside_a_differentiated_scan() {
+    fn while_loop_over_a_counter_allows_reverse_mode() {
         let f = |x: &Array, xs: &Array| {
             let step = |c: Array, x_i: Array| {
                 let n = while_loop(
@@ -234,7 +235,7 @@ mod on_cpu {
 
     /// XLA's CPU compiler writes such an update in place while it still reads the elements below.
     #[test]
-    fn an_update_is_computed_before_it_is_written() {
+    fn in_place_update_reads_old_values() {
         let in_dim = |e: &Array, new: &Array| dynamic_update_slice_in_dim(e, new, 1, 0);
         let at = |e: &Array, new: &Array| e.at(i![1..3]).set(new);
         let updates: [fn(&Array, &Array) -> Array; 2] = [in_dim, at];
@@ -254,7 +255,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn forward_mode_through_a_while_loop() {
+    fn while_loop_supports_forward_mode() {
         // y doubles until it passes 10, so that dy/dx is a power of 2.
         let f = |x: &Array| while_loop(|y: Array| lt(&y, 10.0), |y: Array| &y * 2.0, x);
         let x = f64s(&[0.7], &[]);
@@ -270,7 +271,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn examples_of_a_batch_stop_on_their_own() {
+    fn batched_examples_stop_at_different_steps() {
         let limits = Array::from_slice(&[3i32, 0, 10, 4], [4]).unwrap();
         let count = |limit: Array| {
             let below = |(i, _): Pair| lt(&i, &limit);
@@ -286,7 +287,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn bounds_of_every_kind() {
+    fn fori_loop_accepts_numbers_and_arrays_as_bounds() {
         let sum = |i: Array, y: Array| y + i.astype(DType::F64);
         let zero = || zeros([], DType::F64);
         let total = f64s(&[9.0], &[]);
@@ -309,7 +310,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_linear_scan_with_a_counter_transposes() {
+    fn linear_scan_with_counter_transposes() {
         // y = sum over i of i x_i, with the counter in the carry.
         let f = |xs: &Array| {
             let step = |(i, y): Pair, x: Array| ((&i + 1, y + x * i.astype(DType::F64)), ());
@@ -320,14 +321,17 @@ mod on_cpu {
     }
 
     #[test]
-    fn maps_and_associative_scans_of_every_length() {
+    fn maps_and_associative_scans_of_several_lengths() {
         let f = |(x, y): Pair| (sin(&x) + &y, x.sum());
         for n in [1, 2, 3, 4, 5, 8] {
             let xs = (scattered(&[n, 2], 1), scattered(&[n, 2], 2));
             let expected = map(f, &xs);
             close(&row(&expected.0, n - 1), &f((row(&xs.0, n - 1), row(&xs.1, n - 1))).0);
             for batch_size in [1, 2, 3, 100] {
-                all_close(&map_batched(f, &xs, batch_size), &expected);
+                all_close(
+                    &map_with(f, &xs, MapOptions { batch_size: Some(batch_size) }),
+                    &expected,
+                );
             }
         }
         for n in [0, 1, 2, 3, 6, 7] {
@@ -351,7 +355,7 @@ mod on_cpu {
 
     /// A random walk: the key is a part of the carry, split in every step.
     #[test]
-    fn keys_are_carried() {
+    fn random_keys_can_be_carried() {
         let step = |(key, x): (random::Key, Array), ()| {
             let [key, now] = key.split();
             let x = x + random::normal(now, [2], DType::F64);
@@ -372,7 +376,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_only_passes_through_comes_out() {
+    fn values_passed_through_are_returned() {
         let xs = scattered(&[3, 2], 1);
         let (w, n) = (scattered(&[2], 2), scalar(3));
         let step = |(w, n, c): (Array, Array, Array), x: Array| {

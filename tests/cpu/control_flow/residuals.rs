@@ -18,7 +18,7 @@ fn gradient(f: fn(&Array, &Array) -> Array, w: Aval, x: Aval) -> Program {
 }
 
 #[test]
-fn a_recurrent_network_keeps_states_and_slopes_and_no_weights() {
+fn recurrent_network_stores_states_but_not_weights() {
     let loss = |w: &Array, xs: &Array| {
         let step = |h: Array, x: Array| (tanh(&(h.matmul(w) + x)), ());
         scan(step, zeros([8], DType::F32), xs).0.sum()
@@ -51,7 +51,7 @@ fn a_recurrent_network_keeps_states_and_slopes_and_no_weights() {
 }
 
 #[test]
-fn what_is_the_same_in_every_step_is_kept_once() {
+fn loop_invariant_residuals_are_stored_once() {
     // exp(w) depends on no step; its value and the weights are handed to the way back as they are.
     let loss = |w: &Array, xs: &Array| {
         let step = |h: Array, x: Array| (&h * exp(w) + x * w, ());
@@ -63,7 +63,7 @@ fn what_is_the_same_in_every_step_is_kept_once() {
 }
 
 #[test]
-fn carried_weights_that_never_change_are_constants() {
+fn unchanged_carries_become_constants() {
     let loss = |w: &Array, xs: &Array| {
         let step = |(w, h): (Array, Array), x: Array| {
             let h = sin(&(h.matmul(&w) + x));
@@ -77,7 +77,7 @@ fn carried_weights_that_never_change_are_constants() {
 }
 
 #[test]
-fn results_that_nobody_uses_go_with_all_that_only_they_need() {
+fn unused_results_are_removed_with_their_inputs() {
     let f = |x: Array, xs: Array| {
         let step = |(a, b, unused): (Array, Array, Array), x: Array| {
             let next = (sin(&a), &b + &a, exp(&unused) + cos(&x));
@@ -98,7 +98,7 @@ fn results_that_nobody_uses_go_with_all_that_only_they_need() {
 }
 
 #[test]
-fn choices_keep_what_the_branches_need_in_shared_places() {
+fn branches_share_residuals_of_one_type() {
     let loss = |a: &Array, x: &Array| {
         let wave = |x: Array| sin(&(x * a));
         let growth = |x: Array| exp(&(x * a));
@@ -138,7 +138,7 @@ fn choices_keep_what_the_branches_need_in_shared_places() {
 }
 
 #[test]
-fn pruned_choices_and_loops_lose_results() {
+fn cond_and_while_loop_drop_unused_results() {
     let f = |x: Array| {
         let both = |x: Array| (sin(&x), cos(&x));
         let (a, _) = cond(&gt(&x, 0.0), both, |x: Array| (x.clone(), exp(&x)), &x);
@@ -169,7 +169,7 @@ fn pruned_choices_and_loops_lose_results() {
 
 /// The work of a loop is that of its steps.
 #[test]
-fn costs_count_steps() {
+fn cost_is_multiplied_by_steps() {
     let of = |length: usize| {
         let f =
             move |x: Array| scan_with(|c: Array, ()| (sin(&c) * 2.0, ()), x, (), steps(length)).0;

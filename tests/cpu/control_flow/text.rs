@@ -17,7 +17,7 @@ fn module(f: impl Fn(Array) -> Array + Send + Sync + 'static, x: Aval) -> String
 }
 
 #[test]
-fn programs_inside_print_and_parse() {
+fn inner_programs_print_and_parse() {
     let f = |xs: Array, n: Array| {
         let step = |c: Array, x: Array| {
             let c = cond(&gt(&x, 0.0), |c: Array| sin(&c) * &n, |c: Array| c, c);
@@ -55,7 +55,7 @@ fn programs_inside_print_and_parse() {
 }
 
 #[test]
-fn texts_that_do_not_fit_are_refused() {
+fn parse_rejects_inconsistent_text() {
     let refused = |text: &str| parse_program(text).unwrap_err().to_string();
     let scan = |body: &str, params: &str| {
         let text = format!(
@@ -81,7 +81,7 @@ fn texts_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_scan_lowers_to_a_while_with_a_counter() {
+fn scan_lowers_to_while_with_counter() {
     let f = |xs: Array| {
         let options = ScanOptions { reverse: true, ..ScanOptions::default() };
         scan_with(|c: Array, x: Array| (&c + x.sum(), c), scalar(0.0f32), xs, options).1
@@ -124,8 +124,8 @@ fn a_scan_lowers_to_a_while_with_a_counter() {
 }
 
 #[test]
-fn unrolled_steps_stand_one_after_the_other() {
-    let by = |unroll: usize| {
+fn unroll_sets_steps_per_iteration() {
+    let by = |unroll: Unroll| {
         let options = ScanOptions { unroll, ..steps(5) };
         let text = module(
             move |x: Array| scan_with(|c: Array, ()| (sin(&c), ()), x, (), options).0,
@@ -134,14 +134,14 @@ fn unrolled_steps_stand_one_after_the_other() {
         (text.matches("stablehlo.sine").count(), text.matches("stablehlo.while").count())
     };
     // In the loop and behind it.
-    assert_eq!(by(1), (1, 1));
-    assert_eq!(by(2), (3, 1));
-    assert_eq!(by(5), (5, 0));
-    assert_eq!(by(0), (5, 0));
+    assert_eq!(by(Unroll::Steps(1)), (1, 1));
+    assert_eq!(by(Unroll::Steps(2)), (3, 1));
+    assert_eq!(by(Unroll::Steps(5)), (5, 0));
+    assert_eq!(by(Unroll::All), (5, 0));
 }
 
 #[test]
-fn a_choice_lowers_to_a_case() {
+fn cond_lowers_to_case() {
     let f = |x: Array| cond(&gt(x.sum(), 0.0), |x: Array| sin(&x), |x: Array| &x * 2.0, &x);
     expect![[r#"
         module @"f" {
@@ -169,7 +169,7 @@ fn a_choice_lowers_to_a_case() {
 }
 
 #[test]
-fn a_loop_lowers_to_a_while() {
+fn while_loop_lowers_to_while() {
     let f = |x: Array| while_loop(|y: Array| lt(y.sum(), 9.0), |y: Array| &y + &x, &x);
     expect![[r#"
         module @"f" {

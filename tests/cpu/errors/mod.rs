@@ -22,13 +22,13 @@ fn check(error: &Error, line: u32, expected: Expect) {
 }
 
 /// The tracing machinery is as it was: a good program traces.
-fn still_works() {
+fn assert_tracing_works() {
     let program = make_program(|x: Array| sin(&x), f32s(&[2])).unwrap();
     assert_eq!(program.eqns().len(), 1);
 }
 
 #[test]
-fn a_shape_mismatch_names_operation_shapes_line_and_path() {
+fn shape_mismatch_names_operation_line_and_path() {
     let line = line!() + 4;
     let train_step = jit(|w: Array, xs: Array| {
         let loss = |w: &Array| {
@@ -47,13 +47,13 @@ fn a_shape_mismatch_names_operation_shapes_line_and_path() {
           lhs: f32[3]
           rhs: f32[4]
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
-          while tracing: jit(train_step) > grad(a_shape_mismatch_names_operation_shapes_line_and_path::{closure}) > vmap[batch=8]"#]],
+          while tracing: jit(train_step) > grad(shape_mismatch_names_operation_line_and_path::{closure}) > vmap[batch=8]"#]],
     );
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn a_branch_on_a_traced_value_names_the_remedy() {
+fn branch_on_traced_value_suggests_cond() {
     let line = line!() + 1;
     let f = jit(|x: Array| if x.item::<f32>().unwrap() > 0.0 { x.clone() } else { -&x }).name("f");
     let error = f.lower(f32s(&[])).unwrap_err();
@@ -67,11 +67,11 @@ fn a_branch_on_a_traced_value_names_the_remedy() {
               while tracing: jit(f)
               help: choose with `where_` or `cond`, pass the value as a static argument, or return the array and read it outside"#]],
     );
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn a_leaked_tracer_is_caught_in_the_next_trace_and_on_another_thread() {
+fn leaked_tracer_is_detected() {
     let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
     let keep = kept.clone();
     eval_shape(
@@ -93,16 +93,16 @@ fn a_leaked_tracer_is_caught_in_the_next_trace_and_on_another_thread() {
         error[tracer]: a traced array was used outside the trace that made it
           traced array: f32[2]
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
-          while tracing: a_leaked_tracer_is_caught_in_the_next_trace_and_on_another_thread::{closure}
+          while tracing: leaked_tracer_is_detected::{closure}
           help: return the array from the traced function instead of keeping it in a cell, a static or another thread"#]],
     );
     let elsewhere = std::thread::spawn(move || catch(|| sin(&tracer)).unwrap_err().to_string());
     assert!(elsewhere.join().unwrap().contains("outside the trace that made it"));
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn a_dtype_mismatch_names_both() {
+fn dtype_mismatch_names_both_operands() {
     let fp8 = |dtype| Aval::new(dtype, [2]);
     let line = line!() + 2;
     let error =
@@ -116,14 +116,14 @@ fn a_dtype_mismatch_names_both() {
           lhs: f8_e5m2[2]
           rhs: f8_e4m3fn[2]
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
-          while tracing: a_dtype_mismatch_names_both::{closure}
+          while tracing: dtype_mismatch_names_both_operands::{closure}
           help: convert one of them with `astype`"#]],
     );
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn a_tree_mismatch_names_the_leaf() {
+fn tree_mismatch_names_the_leaf() {
     let line = line!() + 4;
     let error = catch(|| {
         let a = vec![zeros_like_type(&[2]), zeros_like_type(&[3])];
@@ -139,7 +139,7 @@ fn a_tree_mismatch_names_the_leaf() {
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
           help: build both trees the same way"#]],
     );
-    still_works();
+    assert_tracing_works();
 }
 
 fn zeros_like_type(shape: &[usize]) -> Array {
@@ -147,7 +147,7 @@ fn zeros_like_type(shape: &[usize]) -> Array {
 }
 
 #[test]
-fn grad_wants_a_real_scalar() {
+fn grad_requires_a_real_scalar() {
     let line = line!() + 1;
     let vector = make_program(|x: Array| grad(|x: &Array| sin(x))(&x), f32s(&[2])).unwrap_err();
     check(
@@ -156,16 +156,16 @@ fn grad_wants_a_real_scalar() {
         expect![[r#"
         error[shape]: grad: needs a function with a scalar output, got f32[2]
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
-          while tracing: grad_wants_a_real_scalar::{closure}"#]],
+          while tracing: grad_requires_a_real_scalar::{closure}"#]],
     );
     let complex = Aval::new(DType::C64, []);
     let complex = make_program(|x: Array| grad(|x: &Array| sin(x))(&x), complex).unwrap_err();
     assert!(complex.to_string().contains("real float output, got c64[]"));
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn vmap_wants_one_batch_size() {
+fn vmap_requires_one_batch_size() {
     let line = line!() + 2;
     let error = make_program(
         |x: Array, y: Array| vmap(|x: Array, y: Array| add(&x, &y)).apply(&x, &y),
@@ -190,11 +190,11 @@ fn vmap_wants_one_batch_size() {
            --> tests/cpu/errors/mod.rs:LINE:COLUMN
           help: pass `None` in `in_axes` for an argument that is not mapped"#]],
     );
-    still_works();
+    assert_tracing_works();
 }
 
 #[test]
-fn an_array_without_elements_is_no_operand() {
+fn array_without_elements_cannot_be_an_operand() {
     let line = line!() + 1;
     let error = catch(|| sin(&Array::of_type(f32s(&[2])))).unwrap_err();
     check(
@@ -209,7 +209,7 @@ fn an_array_without_elements_is_no_operand() {
 }
 
 #[test]
-fn text_that_is_no_program_names_line_and_column() {
+fn parse_error_names_line_and_column() {
     let texts = [
         "",
         "{ lambda ; a:f32[2]. let\n    b:f32[2] = sine a\n  in (b) }",
@@ -230,7 +230,7 @@ fn text_that_is_no_program_names_line_and_column() {
 }
 
 #[test]
-fn every_equation_of_a_traced_model_names_this_file() {
+fn equations_carry_the_users_locations() {
     #[track_caller]
     fn layer(x: &Array, w: &Array) -> Array {
         sin(&(x * w)) + 1.0
@@ -254,7 +254,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn the_model_survives_an_error_that_came_before_execution() {
+    fn error_before_execution_returns_the_arguments() {
         let step = jit(|w: Array, x: Array| add(&w, &x)).name("step");
         let w = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
         let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
@@ -269,7 +269,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn reading_as_another_type_is_refused() {
+    fn reading_as_another_dtype_is_an_error() {
         let x = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
         let line = line!() + 1;
         let error = x.to_vec::<i32>().unwrap_err();
@@ -302,7 +302,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn out_of_memory_is_an_error_and_the_next_call_works() {
+    fn out_of_memory_is_recoverable() {
         let huge = jit(|x: Array| {
             let wide = broadcast_in_dim(&x, [1 << 20, 1 << 20], &[]);
             &wide + &sin(&wide)
@@ -316,7 +316,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_eager_error_outside_of_any_boundary_panics_with_the_same_text() {
+    fn uncaught_eager_error_panics_with_its_message() {
         let x = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
         let y = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
         let caught = catch(|| add(&x, &y)).unwrap_err().to_string();

@@ -16,7 +16,7 @@ fn report(plugin: &Path, folder: &Path, good: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "errors::plugin::on_cpu::the_process_that_makes_the_mistakes",
+            "errors::plugin::on_cpu::child_process_with_wrong_plugin_path",
             "--nocapture",
         ])
         .env("OXIDAX_PLUGIN_CPU", plugin)
@@ -36,7 +36,7 @@ mod on_cpu {
 
     /// Does nothing unless another test calls it in a process of its own.
     #[test]
-    fn the_process_that_makes_the_mistakes() {
+    fn child_process_with_wrong_plugin_path() {
         let Some(good) = std::env::var_os(GOOD) else { return };
         let plugin = std::env::var_os("OXIDAX_PLUGIN_CPU").unwrap();
         let first = Array::from_slice(&[1.0f32], [1]).unwrap_err();
@@ -56,7 +56,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_wrong_plugin_path_names_it_and_the_next_call_works() {
+    fn wrong_plugin_path_is_named_and_recoverable() {
         let config = Config::from_env().unwrap();
         let good = find_or_install(&Request::default(), &config, &mut Stderr::new()).unwrap().path;
         let scratch = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ mod on_cpu {
 
     /// Does nothing unless another test calls it in a process of its own.
     #[test]
-    fn the_process_that_has_no_such_devices() {
+    fn child_process_without_devices() {
         if std::env::var_os(ABSENT).is_some() {
             eprint!("<<<{}>>>", Array::from_slice(&[1.0f32], [1]).unwrap_err());
         }
@@ -80,7 +80,7 @@ mod on_cpu {
 
     /// Neither is libtpu loaded, which would ask the network for minutes, nor anything installed.
     #[test]
-    fn a_platform_that_is_not_here_is_told_without_a_plugin() {
+    fn missing_platform_is_reported_without_loading_a_plugin() {
         let config = Config::from_env().unwrap();
         let empty = tempfile::tempdir().unwrap();
         for (platform, absent, expected) in [
@@ -91,7 +91,7 @@ mod on_cpu {
                 continue;
             }
             let output = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "errors::plugin::on_cpu::the_process_that_has_no_such_devices"])
+                .args(["--exact", "errors::plugin::on_cpu::child_process_without_devices"])
                 .args(["--nocapture"])
                 .env("OXIDAX_PLATFORM", platform)
                 .env("OXIDAX_CACHE", empty.path())

@@ -89,7 +89,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_shape_mismatch() {
+    fn survives_shape_mismatch() {
         let step = jit(|model: Model, x: Array| add(&model.weight, &x));
         let expected =
             expect!["error[shape]: add: shapes [2] and [3] do not broadcast: axis -1 is 2 and 3"];
@@ -97,7 +97,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_shape_mismatch_under_grad_and_vmap() {
+    fn survives_shape_mismatch_under_grad_and_vmap() {
         let step = jit(|model: Model, xs: Array| {
             let loss = |w: &Array| {
                 let w = w.clone();
@@ -113,7 +113,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_dtype_mismatch() {
+    fn survives_dtype_mismatch() {
         let step = jit(|model: Model, x: Array| bitwise_and(&model.weight, &x));
         survives(
             step,
@@ -123,7 +123,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_branch_on_a_traced_value() {
+    fn survives_branch_on_traced_value() {
         let step = jit(|model: Model, x: Array| match x.sum().item::<f32>().unwrap() > 0.0 {
             true => model.weight,
             false => x,
@@ -138,7 +138,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_tree_mismatch() {
+    fn survives_tree_mismatch() {
         let step = jit(|model: Model, _: Array| {
             let other = Model { bias: None, ..model.clone() };
             tree::zip_map(&model, &other, |a, b| a + b).weight
@@ -153,7 +153,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_leaked_tracer_among_the_captures() {
+    fn survives_leaked_tracer_in_captures() {
         let kept = Arc::new(Mutex::new(None));
         let keep = kept.clone();
         let leak = move |x: Array| {
@@ -171,7 +171,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_leaked_tracer_among_the_arguments() {
+    fn survives_leaked_tracer_in_arguments() {
         let kept = Arc::new(Mutex::new(None));
         let keep = kept.clone();
         let leak = move |x: Array| {
@@ -190,7 +190,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_rule_that_is_not_there() {
+    fn survives_missing_rule() {
         let step = jit(|model: Model, _: Array| {
             grad(|w: &Array| bind1(Lowering::Refused, [w]).sum())(&model.weight)
         });
@@ -198,19 +198,19 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_primitive_that_refuses_the_platform() {
+    fn survives_unsupported_platform() {
         let step = jit(|model: Model, _: Array| bind1(Lowering::Refused, [&model.weight]));
         survives(
             step,
             &ones_of(&[2]),
             expect![
-                "error[unsupported]: lower(a_primitive_that_refuses_the_platform::{closure}) for cpu: only for another platform"
+                "error[unsupported]: lower(survives_unsupported_platform::{closure}) for cpu: only for another platform"
             ],
         );
     }
 
     #[test]
-    fn a_program_that_the_compiler_refuses() {
+    fn survives_compiler_error() {
         let step = jit(|model: Model, _: Array| bind1(Lowering::Nonsense, [&model.weight]));
         let failed = step.call(model(), ones_of(&[2])).unwrap_err();
         let Error::Compile { dump, .. } = &failed.error else { panic!("{failed}") };
@@ -224,7 +224,7 @@ mod on_cpu {
 
     /// This one comes during execution: the model comes back, or the error says what of it was lost.
     #[test]
-    fn out_of_memory() {
+    fn survives_out_of_memory() {
         let huge = jit(|model: Model, x: Array| {
             let wide = broadcast_in_dim(&x, [1 << 20, 1 << 20], &[]);
             let weight = &model.weight + (&wide + &sin(&wide)).sum_axes([0]).sum();
@@ -233,7 +233,7 @@ mod on_cpu {
         let x = Array::from_slice(&[1.0f32], []).unwrap();
         let failed = huge.call(model(), &x).unwrap_err();
         expect![[r#"
-            error[runtime]: executing out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
+            error[runtime]: executing survives_out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
               PJRT status: RESOURCE_EXHAUSTED
               help: these donated arguments were lost: $[0].weight, $[0].bias; load them from a checkpoint, or pass them by reference to keep them"#]].assert_eq(&failed.to_string());
         assert!(failed.args.0.is_none(), "what is lost does not come back");

@@ -62,7 +62,10 @@ mod on_cpu {
         assert_eq!(f32s(&triu(&x, 1)), [0., 1., 2., 3., 0., 0., 6., 7., 0., 0., 0., 11.]);
         assert_eq!(f32s(&tri(2, 3, 1, DType::F32)), [1., 1., 0., 1., 1., 1.]);
         assert_eq!(f32s(&eye(2, DType::F32)), [1., 0., 0., 1.]);
-        assert_eq!(f32s(&eye_offset(2, 3, 1, DType::F32)), [0., 1., 0., 0., 0., 1.]);
+        assert_eq!(
+            f32s(&eye_with(2, DType::F32, EyeOptions { columns: Some(3), offset: 1 })),
+            [0., 1., 0., 0., 0., 1.]
+        );
     }
 
     #[test]
@@ -102,30 +105,36 @@ mod on_cpu {
         assert_eq!(f32s(&arange_step(0.5, 2.0, 0.5)), [0.5, 1.0, 1.5]);
         assert_eq!(f32s(&linspace(0.0, 1.0, 5)), [0., 0.25, 0.5, 0.75, 1.]);
         assert_eq!(f32s(&linspace(2.0, f32::INFINITY, 1)), [2.0]);
-        assert_eq!(f32s(&linspace_open(0.0, 1.0, 4)), [0., 0.25, 0.5, 0.75]);
+        assert_eq!(
+            f32s(&linspace_with(0.0, 1.0, 4, LinspaceOptions { endpoint: false })),
+            [0., 0.25, 0.5, 0.75]
+        );
         assert_eq!(f32s(&diff(&vector(&[1., 4., 9.]), 0)), [3., 5.]);
         assert_eq!(diff(&zeros([0], DType::F32), 0).size(), 0);
         let columns = linspace(vector(&[0., 1.]), vector(&[1., 3.]), 3);
         assert_eq!(f32s(&columns), [0., 1., 0.5, 2., 1., 3.]);
         let (x, y) = (vector(&[1., 2., 3.]), vector(&[4., 5.]));
-        let grids = meshgrid([&x, &y], Indexing::Ij);
+        let grids = meshgrid_with([&x, &y], MeshgridOptions { indexing: Indexing::Ij });
         assert_eq!(f32s(&grids[0]), [1., 1., 2., 2., 3., 3.]);
-        let grids = meshgrid([&x, &y], Indexing::Xy);
+        let grids = meshgrid([&x, &y]);
         assert_eq!(f32s(&grids[0]), [1., 2., 3., 1., 2., 3.]);
         let labels = Array::from_slice(&[1u8, 7, 0], [3]).unwrap();
         assert_eq!(f32s(&one_hot(&labels, 2)), [0., 1., 0., 0., 1., 0.]);
-        assert_eq!(dims(&one_hot_axis(&labels, 300, 0, DType::BF16)), [300, 3]);
+        assert_eq!(
+            dims(&one_hot_with(&labels, 300, OneHotOptions { axis: 0, dtype: DType::BF16 })),
+            [300, 3]
+        );
     }
 
     #[test]
-    fn polynomials_are_found_again() {
+    fn polyfit_recovers_coefficients() {
         let x = vector(&[-2., -1., 0., 0.5, 1.5, 3.]);
         let p = vector(&[0.5, -2., 0.25, 1.]);
-        let near = Closeness { rtol: 1e-4, atol: 1e-4, ..Closeness::default() };
-        let found = polyfit(&x, &polyval(&p, &x), 3);
-        assert!(allclose_within(&found, &p, near).item::<bool>().unwrap());
+        let near = CloseOptions { rtol: 1e-4, atol: 1e-4, ..CloseOptions::default() };
+        let fitted = polyfit(&x, &polyval(&p, &x), 3);
+        assert!(allclose_with(&fitted, &p, near).item::<bool>().unwrap());
         let line = polyfit(&vector(&[0., 1., 2.]), &vector(&[1., 3., 5.]), 1);
-        assert!(allclose_within(&line, vector(&[2., 1.]), near).item::<bool>().unwrap());
+        assert!(allclose_with(&line, vector(&[2., 1.]), near).item::<bool>().unwrap());
     }
 
     #[test]

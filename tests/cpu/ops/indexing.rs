@@ -64,7 +64,7 @@ mod on_cpu {
                 ],
             ),
             (
-                counted().index(i![by(.., -1)]),
+                counted().index(i![strided(.., -1)]),
                 &[2, 3, 4],
                 &[
                     12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 18.0, 19.0, 20.0, 21.0, 22.0, 23.0, 0.0,
@@ -72,11 +72,11 @@ mod on_cpu {
                 ],
             ),
             (
-                counted().index(i![.., by(.., -2), by(1.., 2)]),
+                counted().index(i![.., strided(.., -2), strided(1.., 2)]),
                 &[2, 2, 2],
                 &[9.0, 11.0, 1.0, 3.0, 21.0, 23.0, 13.0, 15.0],
             ),
-            (counted().index(i![0, 0, by(3..0, -2)]), &[2], &[3.0, 1.0]),
+            (counted().index(i![0, 0, strided(3..0, -2)]), &[2], &[3.0, 1.0]),
             (counted().index(i![0, 5.., 0..100]), &[0, 4], &[]),
             (
                 counted().index(i![None, 0, ..., None]),
@@ -195,7 +195,7 @@ mod on_cpu {
         let rows = ints(&[2, 0, 2, 9], &[4]);
         let gradient = grad(move |x: &Array| take(x, &rows, 0).index(i![..3]).sum())(&x);
         assert_eq!(f32s(&gradient), [1.0, 0.0, 2.0]);
-        let gradient = grad(|x: &Array| x.index(i![by(.., -2)]).sum())(&x);
+        let gradient = grad(|x: &Array| x.index(i![strided(.., -2)]).sum())(&x);
         assert_eq!(f32s(&gradient), [1.0, 0.0, 1.0]);
     }
 }
@@ -234,7 +234,7 @@ fn errors_name_axis_and_size() {
           operand: f32[2,3]
           while tracing: error::{closure}
     "#]]
-    .assert_eq(&error(|x| x.index(i![by(.., 0)])));
+    .assert_eq(&error(|x| x.index(i![strided(.., 0)])));
     expect![[r#"
         error[unsupported]: index: axis 0 is indexed by a boolean mask bool[2,3], whose result would have a size that depends on its elements: not yet
           operand: f32[2,3]

@@ -2,6 +2,7 @@
 //! line.
 
 use oxidax::prelude::*;
+use oxidax::primitives::DotGeneral;
 
 #[track_caller]
 fn refused(f: fn(&Array) -> Array, phrases: &[&str]) {
@@ -22,7 +23,10 @@ fn shapes_that_do_not_fit() {
     );
     refused(|x| cross(x, x, -1), &["cross: takes vectors of 2 or 3 components, got 4 and 4"]);
     refused(|x| average(x, &arange(3), 1), &["average: weights [3]", "[3,4]"]);
-    refused(|x| gradient_at(x, arange(3), 1), &["gradient: 3 positions for 4 samples"]);
+    refused(
+        |x| gradient_with(x, 1, GradientOptions { spacing: arange(3).like() }),
+        &["gradient: 3 coordinates for 4 samples"],
+    );
     refused(|x| fill_diagonal(&x.index(i![0]), 1.0), &["fill_diagonal", "[4]"]);
     refused(|x| quantile(x, zeros([1, 1], DType::F32), 0), &["quantile", "got rank 2"]);
     refused(|x| searchsorted(x, 1.0), &["searchsorted: takes a sorted vector, got rank 2"]);
@@ -34,8 +38,8 @@ fn shapes_that_do_not_fit() {
         &["solve: 3 equations have a right-hand side of f32[4,3]"],
     );
     refused(
-        |x| linalg::solve_triangular(&matmul(x, &x.t()), &x.sum(), true),
-        &["solve_triangular: 3 equations have a right-hand side of f32[]"],
+        |x| linalg::solve_triangular(&matmul(x, &x.t()), &x.sum()),
+        &["solve_triangular: the right-hand side of 3 equations must have 3 rows, got f32[]"],
     );
     refused(
         |x| linalg::cho_solve(&matmul(x, &x.t()), &x.sum()),
@@ -48,7 +52,13 @@ fn values_out_of_range() {
     refused(|x| delete(x, [4], 1), &["delete: position 4 is out of range for an axis of 4"]);
     refused(|x| partition(x, -5, 1), &["partition: position -5", "size 4"]);
     refused(|x| histogram(x, 0).0, &["histogram_bin_edges: takes at least one bin"]);
-    refused(|x| interp_periodic(x, &arange(3), &arange(3), 0.0), &["interp", "positive, got 0"]);
+    refused(
+        |x| {
+            let options = InterpOptions { period: Some(0.0), ..Default::default() };
+            interp_with(x, &arange(3), &arange(3), options)
+        },
+        &["interp", "positive, got 0"],
+    );
     refused(|x| rot90(x, 1, [1, -1]), &["rot90: takes two different axes, got axis 1 twice"]);
     refused(
         |x| vectorize("(n)->", |xs| xs.to_vec())(&[x]).swap_remove(0),
@@ -70,9 +80,9 @@ fn dtypes_that_do_not_fit() {
     refused(
         |x| {
             let (q, k) = (x.reshape([1, 3, 2, 2]), x.reshape([1, 3, 2, 2]).astype(DType::BF16));
-            dot_product_attention(&q, &k, &k, &Attention::default())
+            dot_product_attention(&q, &k, &k)
         },
-        &["dot_product_attention", "must be of one dtype, got f32, bf16 and bf16"],
+        &["dot_product_attention", "must have one dtype, got f32, bf16 and bf16"],
     );
 }
 
@@ -81,7 +91,7 @@ fn heads_that_do_not_group() {
     refused(
         |x| {
             let (q, k) = (x.reshape([1, 2, 3, 2]), x.reshape([1, 3, 2, 2]));
-            dot_product_attention(&q, &k, &k, &Attention::default())
+            dot_product_attention(&q, &k, &k)
         },
         &["3 heads of queries are no multiple of 2 heads of keys"],
     );

@@ -32,7 +32,7 @@ mod on_cpu {
             i![..., -1, None].to_vec(),
             i![0, 2, 3].to_vec(),
             i![0..0].to_vec(),
-            i![by(.., -1), by(.., 2)].to_vec(),
+            i![strided(.., -1), strided(.., 2)].to_vec(),
             i![&a].to_vec(),
             i![.., &b].to_vec(),
             i![&a, .., &a].to_vec(),
@@ -40,7 +40,7 @@ mod on_cpu {
             i![.., None, &a, 1].to_vec(),
             i![.., &a, &b].to_vec(),
             i![&a, 1..].to_vec(),
-            i![&a, by(.., -2), &a].to_vec(),
+            i![&a, strided(.., -2), &a].to_vec(),
         ];
         let x = counting(&[2, 3, 4]) * 0.5;
         for (number, index) in indices.iter().enumerate() {

@@ -2,25 +2,29 @@
 
 use crate::ops::support::{assert_close, counting, f32s, f64s, scattered, vector};
 use oxidax::prelude::*;
+use oxidax::primitives::Window;
 
 mod on_cpu {
     use super::*;
 
     #[test]
-    fn pooling_takes_windows_of_images() {
+    fn pooling_reduces_windows() {
         let x = counting(&[1, 4, 4, 1]);
         assert_eq!(f32s(&max_pool(&x, &[2, 2], &[2, 2], Padding::Valid)), [5.0, 7.0, 13.0, 15.0]);
         assert_eq!(f32s(&min_pool(&x, &[2, 2], &[2, 2], Padding::Valid)), [0.0, 2.0, 8.0, 10.0]);
-        let mean = avg_pool(&x, &[2, 2], &[2, 2], Padding::Valid, AverageOver::Window);
+        let mean = avg_pool(&x, &[2, 2], &[2, 2], Padding::Valid);
         assert_eq!(f32s(&mean), [2.5, 4.5, 10.5, 12.5]);
     }
 
     #[test]
-    fn padding_counts_or_not() {
+    fn avg_pool_includes_or_excludes_padding() {
         let x = Array::from_slice(&[2.0f32, 4.0, 6.0], [1, 3, 1]).unwrap();
-        let mean = |over| f32s(&avg_pool(&x, &[3], &[], Padding::Same, over));
-        assert_eq!(mean(AverageOver::Window), [2.0, 4.0, 10.0 / 3.0]);
-        assert_eq!(mean(AverageOver::Elements), [3.0, 4.0, 5.0]);
+        let mean = |count_include_pad| {
+            let options = AvgPoolOptions { count_include_pad };
+            f32s(&avg_pool_with(&x, &[3], &[], Padding::Same, options))
+        };
+        assert_eq!(mean(true), [2.0, 4.0, 10.0 / 3.0]);
+        assert_eq!(mean(false), [3.0, 4.0, 5.0]);
     }
 
     /// Each window of a maximum gives its gradient to its one largest element.

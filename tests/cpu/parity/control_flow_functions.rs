@@ -115,8 +115,8 @@ fn unrolled(operands: &[Array]) -> Vec<Array> {
         (c, y)
     };
     let by = |unroll, reverse| ScanOptions { unroll, reverse, length: None };
-    let (last, ys) = scan_with(step, a, xs, by(3, false));
-    let (again, zs) = scan_with(step, a, xs, by(0, true));
+    let (last, ys) = scan_with(step, a, xs, by(Unroll::Steps(3), false));
+    let (again, zs) = scan_with(step, a, xs, by(Unroll::All, true));
     vec![last, ys, again, zs]
 }
 
@@ -298,7 +298,7 @@ fn mapped(operands: &[Array]) -> Vec<Array> {
 
 fn mapped_batches(operands: &[Array]) -> Vec<Array> {
     let (rows, a) = (&operands[0], &operands[1]);
-    vec![map_batched(|r: Array| (sin(&r) * a).sum(), rows, 2)]
+    vec![map_with(|r: Array| (sin(&r) * a).sum(), rows, MapOptions { batch_size: Some(2) })]
 }
 
 fn partial_sums(operands: &[Array]) -> Vec<Array> {

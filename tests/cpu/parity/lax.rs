@@ -3,6 +3,10 @@
 use crate::parity::fixtures::Suite;
 use crate::parity::ops::{dtype, list, whole};
 use oxidax::prelude::*;
+use oxidax::primitives::{
+    ConvDimensionNumbers, ConvGeneralDilated, ConvTranspose, Window, igamma_grad_a,
+    random_gamma_grad,
+};
 use serde_json::Value;
 
 fn size(value: &Value) -> usize {

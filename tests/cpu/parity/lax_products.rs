@@ -3,6 +3,7 @@
 use crate::parity::lax::convolution;
 use crate::parity::ops::{dtype, list};
 use oxidax::prelude::*;
+use oxidax::primitives::{DotGeneral, RandomAlgorithm, rng_bit_generator};
 use serde_json::Value;
 
 fn ragged(params: &Value) -> RaggedDot {

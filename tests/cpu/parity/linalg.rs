@@ -25,11 +25,11 @@ fn adjoint(x: &Array) -> Array {
     conj(&swapaxes(x, -1, -2))
 }
 
-fn norm(params: &Value) -> fft::Norm {
+fn norm(params: &Value) -> fft::FftNorm {
     match params["norm"].as_str() {
-        Some("ortho") => fft::Norm::Ortho,
-        Some("forward") => fft::Norm::Forward,
-        _ => fft::Norm::Backward,
+        Some("ortho") => fft::FftNorm::Ortho,
+        Some("forward") => fft::FftNorm::Forward,
+        _ => fft::FftNorm::Backward,
     }
 }
 
@@ -39,29 +39,30 @@ fn size(value: &Value) -> Option<usize> {
 
 fn along_one(op: &str, x: &Array, params: &Value) -> Option<Array> {
     let function = match op {
-        "fft" => fft::fft,
-        "ifft" => fft::ifft,
-        "rfft" => fft::rfft,
-        "irfft" => fft::irfft,
-        "hfft" => fft::hfft,
-        "ihfft" => fft::ihfft,
+        "fft" => fft::fft_with,
+        "ifft" => fft::ifft_with,
+        "rfft" => fft::rfft_with,
+        "irfft" => fft::irfft_with,
+        "hfft" => fft::hfft_with,
+        "ihfft" => fft::ihfft_with,
         _ => return None,
     };
-    Some(function(x, size(&params["n"]), axis(&params["axis"]), norm(params)))
+    let (n, axis) = (size(&params["n"]), axis(&params["axis"]));
+    Some(function(x, fft::FftOptions { n, axis, norm: norm(params) }))
 }
 
 fn along_several(op: &str, x: &Array, params: &Value) -> Option<Array> {
     let function = match op {
-        "fftn" => fft::fftn,
-        "ifftn" => fft::ifftn,
-        "rfftn" => fft::rfftn,
-        "irfftn" => fft::irfftn,
+        "fftn" => fft::fftn_with,
+        "ifftn" => fft::ifftn_with,
+        "rfftn" => fft::rfftn_with,
+        "irfftn" => fft::irfftn_with,
         _ => return None,
     };
-    let sizes: Option<Vec<usize>> =
+    let s: Option<Vec<usize>> =
         params["s"].as_array().map(|s| s.iter().map(|n| size(n).unwrap()).collect());
-    let axes = if params["axes"].is_null() { Vec::new() } else { signed(&params["axes"]) };
-    Some(function(x, sizes.as_deref(), &axes, norm(params)))
+    let axes = (!params["axes"].is_null()).then(|| signed(&params["axes"]));
+    Some(function(x, &fft::FftnOptions { s, axes, norm: norm(params) }))
 }
 
 fn of_one(op: &str, x: &Array, params: &Value) -> Vec<Array> {
@@ -74,20 +75,20 @@ fn of_one(op: &str, x: &Array, params: &Value) -> Vec<Array> {
             let svd = linalg::svd(x);
             return vec![projectors(&svd.u), projectors(&adjoint(&svd.vh))];
         }
-        "pinv" => linalg::pinv(x, None),
+        "pinv" => linalg::pinv(x),
         "qr_abs" => abs(&linalg::qr(x).r),
         "qr_projector" => projectors(&linalg::qr(x).q),
         "eigvalsh" => linalg::eigvalsh(x),
         "eigh_projectors" => projectors(&linalg::eigh(x).eigenvectors),
         "eigvals" => in_order(&linalg::eigvals(x)),
         "eig_residual" => {
-            let linalg::Eig { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
+            let linalg::EigResult { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
             let lost = matmul(&x.astype(v.dtype()), &v) - &v * expand_dims(&w, &[-2]);
             let lengths = linalg::vector_norm(&v, linalg::VectorNorm::L2, -2);
             return vec![abs(&lost).max(), lengths];
         }
         "eig_projectors" => {
-            let linalg::Eig { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
+            let linalg::EigResult { eigenvalues: w, eigenvectors: v } = linalg::eig(x);
             projectors(&take_along_axis(&v, &expand_dims(&order(&w), &[-2]), -1))
         }
         "roots" => in_order(&roots(x)),
@@ -100,7 +101,7 @@ fn of_one(op: &str, x: &Array, params: &Value) -> Vec<Array> {
         "matrix_power" => linalg::matrix_power(x, i32::try_from(axis(&params["n"])).unwrap()),
         "expm" => linalg::expm(x),
         "cond" => linalg::cond(x),
-        "matrix_rank" => linalg::matrix_rank(x, None),
+        "matrix_rank" => linalg::matrix_rank(x),
         "tensorinv" => linalg::tensorinv(x, 2),
         "fftshift" | "ifftshift" => {
             let axes = if params["axes"].is_null() { Vec::new() } else { signed(&params["axes"]) };
@@ -124,9 +125,11 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
         ("multi_dot", many) => vec![linalg::multi_dot(&many.iter().collect::<Vec<_>>())],
         ("solve", [a, b]) => vec![linalg::solve(a, b)],
         ("solve_triangular", [a, b]) => {
-            vec![linalg::solve_triangular(a, b, params["lower"].as_bool().unwrap())]
+            let lower = params["lower"].as_bool().unwrap();
+            let options = linalg::SolveTriangularOptions { lower, ..Default::default() };
+            vec![linalg::solve_triangular_with(a, b, options)]
         }
-        ("lstsq", [a, b]) => vec![linalg::lstsq(a, b, None).x],
+        ("lstsq", [a, b]) => vec![linalg::lstsq(a, b).x],
         ("tensorsolve", [a, b]) => vec![linalg::tensorsolve(a, b)],
         (_, [x]) => of_one(op, x, params),
         _ => panic!("no function of {} operands is called {op}", operands.len()),

@@ -45,7 +45,7 @@ fn train(sizes: &[usize], batch_size: usize, epochs: u32) -> (Vec<f32>, f32) {
     let mut losses = Vec::new();
     for epoch in 0..epochs {
         let key = random::fold_in(random::key(1), epoch);
-        let order = random::permutation(key, images.len()).to_vec::<i32>().unwrap();
+        let order = random::permutation(key, images.len() as i64).to_vec::<i32>().unwrap();
         let rows = order.into_iter().map(|row| row as usize);
         for batch in images.select(rows).batch(batch_size) {
             let loss;

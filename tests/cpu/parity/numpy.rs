@@ -73,7 +73,7 @@ fn unary(op: &str, x: &Array, params: &Value) -> Option<Array> {
         },
         "relu" => relu(x),
         "gelu_tanh" => gelu(x),
-        "gelu_erf" => gelu_exact(x),
+        "gelu_erf" => gelu_with(x, GeluOptions { approximate: false }),
         "silu" => silu(x),
         "sigmoid" => sigmoid(x),
         "softplus" => softplus(x),
@@ -88,7 +88,8 @@ fn unary(op: &str, x: &Array, params: &Value) -> Option<Array> {
         "logsumexp" => logsumexp(x, along(params)),
         "one_hot" => {
             let classes = usize::try_from(whole(&params["num_classes"])).unwrap();
-            one_hot_axis(x, classes, axis(&params["axis"]), dtype(&params["dtype"]))
+            let (axis, dtype) = (axis(&params["axis"]), dtype(&params["dtype"]));
+            one_hot_with(x, classes, OneHotOptions { axis, dtype })
         }
         "sum" => x.sum_axes(along(params)),
         "prod" => x.prod_axes(along(params)),
@@ -138,7 +139,9 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
             }
             count => tensordot(x, y, usize::try_from(whole(count)).unwrap()),
         },
-        ("logsumexp", [x, weights]) => logsumexp_weighted(x, weights, along(params)),
+        ("logsumexp", [x, weights]) => {
+            logsumexp_with(x, along(params), LogsumexpOptions { b: Some(weights) })
+        }
         ("clip", [x, low, high]) => clip(x, low, high),
         ("where", [mask, x, y]) => where_(mask, x, y),
         (_, [x]) => unary(op, x, params).unwrap_or_else(|| panic!("no function is called {op}")),

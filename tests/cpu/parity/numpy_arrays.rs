@@ -3,6 +3,7 @@
 use crate::parity::numpy::{along, axis, signed};
 use crate::parity::ops::{dtype, list, whole};
 use oxidax::prelude::*;
+use oxidax::primitives::fill_of;
 use serde_json::Value;
 
 fn index(params: &Value, arrays: &[Array]) -> Vec<Index> {
@@ -70,17 +71,18 @@ fn made(op: &str, params: &Value) -> Option<Array> {
         value => Scalar::Float(value.as_f64().unwrap()),
     };
     Some(match op {
-        "eye" => eye_offset(size("n"), size("m"), axis(&params["k"]), dtype(&params["dtype"])),
+        "eye" => {
+            let options = EyeOptions { columns: Some(size("m")), offset: axis(&params["k"]) };
+            eye_with(size("n"), dtype(&params["dtype"]), options)
+        }
         "full" => {
             fill_of(scalar("value"), &Aval::new(dtype(&params["dtype"]), list(&params["shape"])))
         }
         "linspace" => {
             let aval = Aval::new(dtype(&params["dtype"]), Shape::scalar());
             let end = |name: &str| fill_of(scalar(name), &aval);
-            match params["endpoint"] == false {
-                true => linspace_open(end("start"), end("stop"), size("num")),
-                false => linspace(end("start"), end("stop"), size("num")),
-            }
+            let options = LinspaceOptions { endpoint: params["endpoint"] != false };
+            linspace_with(end("start"), end("stop"), size("num"), options)
         }
         "arange" => {
             let dtype = dtype(&params["dtype"]);

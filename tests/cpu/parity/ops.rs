@@ -4,6 +4,7 @@ use crate::parity::fixtures::Suite;
 use crate::parity::ops_moving;
 use oxidax::core::bind1;
 use oxidax::prelude::*;
+use oxidax::primitives::{ArgMax, ArgMin, ComparisonDirection, Div, DotGeneral, compare_total};
 use serde_json::Value;
 
 pub(crate) fn whole(value: &Value) -> i64 {

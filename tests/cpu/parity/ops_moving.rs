@@ -3,6 +3,10 @@
 use crate::parity::ops::{axes, dtype, list, whole};
 use oxidax::core::{bind, bind1};
 use oxidax::prelude::*;
+use oxidax::primitives::{
+    Combiner, Gather, GatherDimensionNumbers, GatherScatterMode, PaddingDim, Scatter,
+    ScatterDimensionNumbers, Sort,
+};
 use serde_json::Value;
 
 fn padding(config: &Value) -> Vec<PaddingDim> {

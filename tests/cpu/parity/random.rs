@@ -82,25 +82,26 @@ fn sample(case: Case<'_>) -> Vec<Array> {
         }
         "bernoulli" => random::bernoulli(key(case), case.dims("shape"), case.input(1)),
         "permutation" if case.n_inputs() == 1 => {
-            random::permutation(key(case), case.integer("n") as usize)
+            random::permutation(key(case), case.integer("n") as i64)
         }
         "permutation" => {
             let axis = case.integer("axis") as isize;
-            match case.param("independent").as_bool() {
-                Some(true) => random::permute_independent(key(case), &case.input(1), axis),
-                _ => random::permute(key(case), &case.input(1), axis),
-            }
+            let independent = case.param("independent").as_bool() == Some(true);
+            let options = random::PermutationOptions { axis, independent };
+            random::permutation_with(key(case), &case.input(1), options)
         }
         "categorical" => {
             let (logits, axis) = (case.input(1), case.integer("axis") as isize);
-            match case.param("shape").is_null() {
-                true => random::categorical(key(case), &logits, axis),
-                false => random::categorical_shape(key(case), &logits, axis, case.dims("shape")),
-            }
+            let shape = match case.param("shape").is_null() {
+                true => None,
+                false => Some(case.dims("shape").into()),
+            };
+            let options = random::CategoricalOptions { axis, shape, ..Default::default() };
+            random::categorical_with(key(case), &logits, options)
         }
         "choice_without_replacement" => {
             let [count] = case.dims("shape")[..] else { panic!("one count") };
-            let order = random::permutation(key(case), case.integer("n") as usize);
+            let order = random::permutation(key(case), case.integer("n") as i64);
             slice(&order, &[0], &[count], &[1])
         }
         other => panic!("no function for {other}"),

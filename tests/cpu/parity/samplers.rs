@@ -6,7 +6,10 @@ use crate::parity::ops::{dtype, list, whole};
 use oxidax::core::Scalar;
 use oxidax::prelude::*;
 use oxidax::primitives::Like;
-use oxidax::random::{self, CategoricalOptions, ChoiceOptions, CovarianceRoot, Key, RandomMode};
+use oxidax::random::{
+    self, BernoulliOptions, CategoricalOptions, ChoiceOptions, CovarianceRoot, GumbelOptions, Key,
+    MultivariateNormalOptions, OrthogonalOptions, RandomMode,
+};
 use serde_json::Value;
 
 fn suite() -> Suite {
@@ -86,17 +89,21 @@ fn drawn(op: &str, params: &Value, key: Key, arrays: &[Array]) -> Array {
         "dirichlet" => random::dirichlet(key, shape, dtype, &arrays[0]),
         "ball" => random::ball(key, fixed(), dtype, size("d"), first()),
         "multivariate_normal" => {
-            let root = match params["method"].as_str() {
+            let method = match params["method"].as_str() {
                 Some("eigh") => CovarianceRoot::Eigh,
                 Some("svd") => CovarianceRoot::Svd,
                 _ => CovarianceRoot::Cholesky,
             };
-            random::multivariate_normal_by(key, shape, dtype, &arrays[0], &arrays[1], root)
+            let options = MultivariateNormalOptions { method };
+            random::multivariate_normal_with(key, shape, dtype, &arrays[0], &arrays[1], options)
         }
         "orthogonal" if size("n") == size("m") => {
             random::orthogonal(key, fixed(), dtype, size("n"))
         }
-        "orthogonal" => random::semi_orthogonal(key, fixed(), dtype, size("n"), size("m")),
+        "orthogonal" => {
+            let options = OrthogonalOptions { m: Some(size("m")) };
+            random::orthogonal_with(key, fixed(), dtype, size("n"), options)
+        }
         "choice" => {
             let p = params["p"].as_bool().unwrap().then(|| arrays.last().unwrap());
             let among = if params["a"].is_null() { first() } else { number(&params["a"]) };
@@ -108,8 +115,14 @@ fn drawn(op: &str, params: &Value, key: Key, arrays: &[Array]) -> Array {
             };
             random::choice_with(key, fixed(), among, options)
         }
-        "gumbel" => random::gumbel_mode(key, fixed(), dtype, mode(&params["mode"])),
-        "bernoulli" => random::bernoulli_mode(key, shape, first(), mode(&params["mode"])),
+        "gumbel" => {
+            let options = GumbelOptions { mode: mode(&params["mode"]) };
+            random::gumbel_with(key, fixed(), dtype, options)
+        }
+        "bernoulli" => {
+            let options = BernoulliOptions { mode: mode(&params["mode"]) };
+            random::bernoulli_with(key, shape, first(), options)
+        }
         "truncated_normal" => random::truncated_normal(key, shape, dtype, first()..second()),
         "categorical" => {
             let options = CategoricalOptions {

@@ -2,6 +2,7 @@
 
 use num_complex::Complex32;
 use oxidax::prelude::*;
+use oxidax::primitives::{ComparisonDirection, compare_total, fill_of};
 use std::f32::consts::{FRAC_PI_2, PI};
 
 fn f32s(elements: &[f32]) -> Array {

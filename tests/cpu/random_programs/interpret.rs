@@ -4,6 +4,7 @@ use crate::random_programs::recipe::{
     Along, Binary, Inner, Join, Move, Op, Recipe, SHAPES, Step, Unary, has_forward, has_reverse,
 };
 use oxidax::prelude::*;
+use oxidax::primitives::PaddingDim;
 
 /// Values there are, the newest last.
 type Values = Vec<Array>;
@@ -271,7 +272,7 @@ impl Step {
                 compiled.apply(&arguments)
             }
             Inner::Remat => remat(f)(x),
-            Inner::RematDots => remat_with(Policy::Dots, f)(x),
+            Inner::RematDots => remat_with(f, RematOptions { policy: Policy::Dots })(x),
             Inner::Vmap => vmap(|x: Array| f(&x)).apply(rows(x)),
             Inner::VmapLast => {
                 let x = rows(x);
@@ -285,7 +286,7 @@ impl Step {
                 };
                 let options = ScanOptions {
                     reverse: op == Inner::ScanReverse,
-                    unroll: 1 + usize::from(self.number) % 2,
+                    unroll: Unroll::Steps(1 + usize::from(self.number) % 2),
                     ..ScanOptions::default()
                 };
                 let (c, ys) = scan_with(step, mean(x), rows(x), options);

@@ -81,7 +81,7 @@ fn failures(seeds: Range<u64>) -> Vec<String> {
 }
 
 #[test]
-fn recipes_survive_their_text() {
+fn recipes_roundtrip_through_json() {
     let mut runner = runner(1);
     for _ in 0..100 {
         let recipe = recipes().new_tree(&mut runner).unwrap().current();
@@ -105,7 +105,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_failed_once_holds() {
+    fn properties_hold_for_past_failures() {
         let found = include_str!("found.jsonl").lines().filter(|line| !line.is_empty());
         for line in found {
             let recipe: Recipe = serde_json::from_str(line).unwrap();

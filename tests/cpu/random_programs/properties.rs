@@ -279,7 +279,7 @@ mod tests {
 
         /// What breaks a property is seen.
         #[test]
-        fn wrong_functions_are_refused() {
+        fn planted_faults_are_detected() {
             let wrong = |x: &Array| {
                 let rule = |x: &Array, dx: &Array| (sin(x), dx * cos(x) * 1.01);
                 custom_jvp(|x: &Array| sin(x), rule)(x)

@@ -1,6 +1,7 @@
 //! Layers of eight-bit integers against the products that they stand for, and the precision of products.
 
 use oxidax::prelude::*;
+use oxidax::primitives::DotGeneral;
 
 fn drawn(seed: i64, shape: &[usize]) -> Array {
     random::normal(random::key(seed), shape, DType::F32)

@@ -41,13 +41,23 @@ fn samplers_refuse_what_they_cannot_draw() {
         expect![[r#"error[dtype]: normal: draws f16, bf16, f32 or f64, not f8_e4m3fn"#]],
     );
     refused(
-        |key| random::permute(key, &zeros([3, 4], DType::F32), 2),
+        |key| {
+            random::permutation_with(
+                key,
+                &zeros([3, 4], DType::F32),
+                random::PermutationOptions { axis: 2, independent: false },
+            )
+        },
         expect![[r#"
             error[shape]: permute: axis 2 is out of range for an array of rank 2
               operand: f32[3,4]"#]],
     );
     refused(
-        |key| random::categorical_shape(key, &zeros([3, 4], DType::F32), 1, [3, 2]),
+        |key| {
+            let options =
+                random::CategoricalOptions { shape: Some([3, 2].into()), ..Default::default() };
+            random::categorical_with(key, &zeros([3, 4], DType::F32), options)
+        },
         expect![[r#"
             error[shape]: categorical: distributions of shape [3] do not broadcast to [3,2]
               operand: f32[3,4]"#]],
@@ -199,7 +209,14 @@ fn samplers_refuse_dtypes() {
         expect!["error[dtype]: bernoulli: draws f16, bf16, f32 or f64, not i32"],
     );
     refused(
-        |key| random::bernoulli_mode(key, [3], 0.5, RandomMode::Highest),
+        |key| {
+            random::bernoulli_with(
+                key,
+                [3],
+                0.5,
+                random::BernoulliOptions { mode: RandomMode::Highest },
+            )
+        },
         expect!["error[value]: bernoulli: has the modes Low and High, not Highest"],
     );
 }

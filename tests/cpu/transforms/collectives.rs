@@ -26,7 +26,7 @@ fn refuses<F: Fn(Array) -> O + Send + Sync + 'static, O: Tree>(f: F, expected: E
 }
 
 #[test]
-fn a_named_axis_leaves_ordinary_operations() {
+fn named_axis_becomes_ordinary_operations() {
     shows(
         &[3],
         |x: Array| vmap(|x: Array| &x - psum(&x, "i") * axis_index("i")).axis_name("i").apply(x),
@@ -43,7 +43,7 @@ fn a_named_axis_leaves_ordinary_operations() {
 }
 
 #[test]
-fn the_axis_of_another_name_passes() {
+fn collective_over_another_axis_remains() {
     // Of the inner program, in which the sum over `i` stands on a batch.
     let inner = |x: Array| {
         let text = make_program(
@@ -62,7 +62,7 @@ fn the_axis_of_another_name_passes() {
 }
 
 #[test]
-fn what_is_the_same_for_all_is_multiplied_or_left() {
+fn psum_of_unmapped_values_multiplies() {
     shows(
         &[],
         |x: Array| {
@@ -83,7 +83,7 @@ fn what_is_the_same_for_all_is_multiplied_or_left() {
 }
 
 #[test]
-fn programs_inside_are_batched_for_their_name_alone() {
+fn inner_programs_are_batched_if_they_use_the_axis() {
     shows(
         &[],
         |x: Array| {
@@ -102,7 +102,7 @@ fn programs_inside_are_batched_for_their_name_alone() {
 }
 
 #[test]
-fn gradients_inside_hold_a_sum_of_cotangents() {
+fn gradient_of_psum_sums_cotangents() {
     shows(
         &[3],
         |x: Array| {
@@ -124,12 +124,12 @@ fn gradients_inside_hold_a_sum_of_cotangents() {
 }
 
 #[test]
-fn unknown_names_are_refused_with_those_in_scope() {
+fn unknown_axis_name_lists_names_in_scope() {
     refuses(
         |x: Array| psum(&x, "i"),
         expect![[r#"
             error[value]: psum: no axis is named `i` here; no named axis is in scope
-              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              while tracing: unknown_axis_name_lists_names_in_scope::{closure}
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
@@ -140,27 +140,27 @@ fn unknown_names_are_refused_with_those_in_scope() {
         },
         expect![[r#"
             error[value]: all_gather: no axis is named `k` here; in scope: `i` of size 4, `j` of size 2
-              while tracing: unknown_names_are_refused_with_those_in_scope::{closure} > vmap[i=4] > vmap[j=2] > vmap[batch=3]
+              while tracing: unknown_axis_name_lists_names_in_scope::{closure} > vmap[i=4] > vmap[j=2] > vmap[batch=3]
               help: `vmap(f).axis_name("k")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
         |_: Array| axis_index("i"),
         expect![[r#"
             error[value]: axis_index: no axis is named `i` here; no named axis is in scope
-              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              while tracing: unknown_axis_name_lists_names_in_scope::{closure}
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     refuses(
         |x: Array| &x * axis_size("i") as i32,
         expect![[r#"
             error[value]: axis_size: no axis is named `i` here; no named axis is in scope
-              while tracing: unknown_names_are_refused_with_those_in_scope::{closure}
+              while tracing: unknown_axis_name_lists_names_in_scope::{closure}
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
 }
 
 #[test]
-fn the_scope_ends_with_the_function() {
+fn axis_name_scope_ends_with_the_function() {
     refuses(
         |x: Array| {
             let sum = vmap(|x: Array| psum(&x, "i")).axis_name("i").apply(&x);
@@ -168,7 +168,7 @@ fn the_scope_ends_with_the_function() {
         },
         expect![[r#"
             error[value]: psum: no axis is named `i` here; no named axis is in scope
-              while tracing: the_scope_ends_with_the_function::{closure}
+              while tracing: axis_name_scope_ends_with_the_function::{closure}
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
     let failed = make_program(
@@ -180,13 +180,13 @@ fn the_scope_ends_with_the_function() {
         |x: Array| psum(&x, "i"),
         expect![[r#"
             error[value]: psum: no axis is named `i` here; no named axis is in scope
-              while tracing: the_scope_ends_with_the_function::{closure}
+              while tracing: axis_name_scope_ends_with_the_function::{closure}
               help: `vmap(f).axis_name("i")` names the axis that it maps over, and inside of `shard_map` the axes of its mesh have their names"#]],
     );
 }
 
 #[test]
-fn parameters_that_do_not_fit_are_refused() {
+fn invalid_parameters_are_errors() {
     let named = |f: fn(&Array) -> Array| {
         move |x: Array| {
             let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").apply(x);
@@ -197,47 +197,47 @@ fn parameters_that_do_not_fit_are_refused() {
         named(|x| psum(x, ["i", "j", "i"])),
         expect![[r#"
         error[value]: psum: the axis `i` is named twice
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]
           help: name each axis once"#]],
     );
     refuses(
         named(|x| pmax(x, Vec::<String>::new())),
         expect![[r#"
         error[value]: pmax: no axis is named: the list of names is empty
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| ppermute(x, ["i", "j"], &[(0, 1)])),
         expect![[r#"
         error[unsupported]: ppermute: sends along one axis, 2 are named
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| ppermute(x, "i", &[(0, 1), (2, 0)])),
         expect![[r#"
         error[value]: ppermute: the pair (2, 0) leaves the axis `i` of size 2
           operand: f32[]
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| pshuffle(x, "j", &[0, 0, 1])),
         expect![[r#"
         error[value]: pshuffle: [0, 0, 1] is no permutation of the 3 examples
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| all_gather(x, "j", 1, Tiling::Untiled)),
         expect![[r#"
         error[shape]: all_gather: axis 1 is out of range for an array of rank 1
           operand: f32[]
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| psum_scatter(&broadcast_to(x, [4]), "j", 0, Tiling::Untiled)),
         expect![[r#"
         error[shape]: psum_scatter: axis 0 has size 4, and one element is to go to each of the 3 along `j`
           operand: f32[4]
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]
           help: with `Tiling::Tiled` several elements go to each"#]],
     );
     refuses(
@@ -245,12 +245,12 @@ fn parameters_that_do_not_fit_are_refused() {
         expect![[r#"
         error[shape]: all_to_all: axis 0 has size 4, which is not divisible by the size 3 of `j`
           operand: f32[4]
-          while tracing: parameters_that_do_not_fit_are_refused::{closure} > vmap[i=2] > vmap[j=3]"#]],
+          while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
 }
 
 #[test]
-fn sizes_that_do_not_agree_are_refused() {
+fn mismatched_sizes_are_errors() {
     let stated = |size: usize| {
         make_program(
             move |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").axis_size(size).apply(x),
@@ -265,13 +265,13 @@ fn sizes_that_do_not_agree_are_refused() {
         |x: Array| vmap(|x: Array| psum(&x, "i")).axis_name("i").in_axes([None]).apply(x),
         expect![[r#"
             error[value]: vmap: no argument is mapped, so the batch has no size
-              while tracing: sizes_that_do_not_agree_are_refused::{closure}
+              while tracing: mismatched_sizes_are_errors::{closure}
               help: state it: `vmap(f).axis_size(n)`"#]],
     );
 }
 
 #[test]
-fn a_collective_without_its_axis_cannot_be_lowered() {
+fn unbound_collective_cannot_be_lowered() {
     let text = "{ lambda ; a:f32[3]. let\n    b:f32[3] = psum[axis_names=[\"i\"]] a\n  in (b) }";
     let program = parse_program(text).unwrap();
     let error = oxidax::passes::lower(&program, "f", "cpu", false).unwrap_err();
@@ -314,7 +314,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_sum_in_a_branch_varies_with_examples_that_go_the_other_way() {
+    fn psum_in_a_branch_includes_unselected_examples() {
         let each = |x: Array| {
             let even = eq(remainder(axis_index("i"), 2), 0);
             cond(&even, |x: Array| sin(&x) * psum(&x, "i"), |x: Array| &x * &x, x)
@@ -324,14 +324,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn maxima_have_derivatives() {
+    fn pmax_has_a_derivative() {
         let each = |x: Array| pmax(&x, "i") * &x + pmin(&(&x * &x), "i");
         let f = |x: &Array| vmap(each).axis_name("i").apply(x);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
-    fn who_gets_nothing_has_zeros() {
+    fn ppermute_fills_missing_sources_with_zeros() {
         let each = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 3)]);
         let f = |x: &Array| vmap(each).axis_name("i").apply(x);
         assert_eq!(elements(&f(&array(&[1.0, 2.0, 3.0, 4.0]))), [0.0, 1.0, 2.0, 3.0]);
@@ -339,7 +339,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn several_names_are_one_axis_in_their_order() {
+    fn several_axis_names_act_as_one_axis() {
         // Names in an order of their own; JAX 0.10 refuses these two under `vmap`.
         let x = array(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).reshape([2, 3]);
         let over = |f: fn(&Array) -> Array| {
@@ -364,7 +364,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_inner_function_is_batched_anew_for_each_name_and_size() {
+    fn inner_jit_is_batched_per_axis_name_and_size() {
         // The same program inside twice, so that what is remembered of it must not be mixed up.
         let f = jit(|x: Array| &x * 2.0 + psum(&x, "i"));
         let sums = |name: &'static str, size: usize| {
@@ -380,7 +380,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_combination_that_speaks_of_the_axis_reduces() {
+    fn reduce_function_may_use_the_axis() {
         let xs = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
         let each = || {
             let combine = |a: Array, b: Array| a + b + axis_index("i").astype(DType::F32);
@@ -392,7 +392,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn equation_by_equation_it_is_the_same() {
+    fn disable_jit_keeps_collectives() {
         let x = array(&[0.1, 0.5, -0.7]);
         let each = |x: Array| sin(&x) / psum(&exp(&x), "i") + axis_index("i").astype(DType::F64);
         let f = || vmap(each).axis_name("i").apply(&x);

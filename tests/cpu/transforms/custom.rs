@@ -20,7 +20,7 @@ fn thrice(pair: &(Array, Array)) -> Array {
 }
 
 #[test]
-fn mistakes_in_rules_name_the_leaf() {
+fn errors_in_rules_name_the_leaf() {
     let wrong = custom_jvp(|x: &Array| x * 2.0, |x: &Array, dx: &Array| (x * 2.0, dx.sum()));
     let error = eval_shape(|x: Array| wrong(&x), Aval::new(DType::F32, [3])).unwrap_err();
     let text = error.to_string();
@@ -43,7 +43,7 @@ fn mistakes_in_rules_name_the_leaf() {
 }
 
 #[test]
-fn what_was_captured_has_no_derivative() {
+fn captured_arrays_have_no_derivative() {
     let through_capture = |w: &Array| {
         let w = w.clone();
         let rule = {
@@ -59,7 +59,7 @@ fn what_was_captured_has_no_derivative() {
 }
 
 #[test]
-fn forward_mode_of_a_reverse_rule_is_refused() {
+fn custom_vjp_rejects_forward_mode() {
     let f = |x: Array| jvp(|x: &Array| thrice(&(x.clone(), x.clone())), &x, &ones_like(&x)).1;
     let lowered = jit(f).lower(Aval::new(DType::F32, [])).unwrap();
     let text = lowered.as_text("cpu").unwrap_err().to_string();
@@ -71,7 +71,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn a_forward_rule_serves_every_mode_and_order() {
+    fn custom_jvp_supports_all_modes_and_orders() {
         let x = f32s(&[100.0], &[]);
         close(value(&grad(log1pexp)(&x)), 1.0);
         close(value(&grad(grad(log1pexp))(&x)), 0.0);
@@ -87,7 +87,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn rules_go_through_vmap_in_both_orders() {
+    fn custom_rules_nest_with_vmap() {
         let xs = f32s(&[0.5, 100.0, -1.0], &[3]);
         let expected: Vec<f32> =
             [0.5f32, 100.0, -1.0].iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
@@ -101,7 +101,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_reverse_rule_is_what_gradients_use() {
+    fn gradients_use_the_custom_vjp_rule() {
         let pair = (f32s(&[2.0], &[]), f32s(&[5.0], &[]));
         let (dx, dy) = grad(thrice)(&pair);
         assert_eq!((value(&dx), value(&dy)), (15.0, 6.0));
@@ -118,7 +118,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_reverse_rule_under_vmap_sums_over_what_is_shared() {
+    fn custom_vjp_under_vmap_sums_unmapped_cotangents() {
         let xs = f32s(&[1.0, 2.0, 3.0], &[3]);
         let y = f32s(&[10.0], &[]);
         let total = |y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).apply(&xs).sum();
@@ -132,7 +132,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn rules_may_capture_traced_arrays() {
+    fn custom_rules_may_capture_traced_arrays() {
         // The scale belongs to the trace of `jit`, and the rules run in the trace of `grad` inside it,
         // under `vmap` besides.
         let f = |scale: Array, xs: Array| {
@@ -160,7 +160,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn integer_arguments_have_no_cotangent() {
+    fn custom_vjp_ignores_integer_cotangents() {
         let picked = custom_vjp(
             |(x, at): &(Array, Array)| take(x, at, 0),
             |(x, at): &(Array, Array)| (take(x, at, 0), (x.clone(), at.clone())),
@@ -174,7 +174,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_rule_may_apply_another_function_to_its_tangents() {
+    fn rule_may_apply_custom_functions_to_tangents() {
         // Linear in `x`, with rules of its own.
         let scaled = |w: &Array, x: &Array| {
             let f = |(w, x): &(Array, Array)| w * w * x;

@@ -4,7 +4,7 @@ use super::f32s;
 use oxidax::prelude::*;
 
 #[test]
-fn mistakes_name_the_function() {
+fn errors_name_the_jacobian_function() {
     let integers = Aval::new(DType::I32, [2]);
     let text =
         eval_shape(|x: Array| jacfwd(|x: &Array| x * 2)(&x), integers).unwrap_err().to_string();
@@ -33,7 +33,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn forward_and_backward_agree_and_have_the_right_shape() {
+    fn jacfwd_and_jacrev_agree() {
         let x = f32s(&[0.1, 0.2, 0.3, 0.4], &[2, 2]);
         let (forward, backward) = (jacfwd(f)(&x), jacrev(f)(&x));
         assert_eq!(forward.shape().dims(), [3, 2, 2]);
@@ -55,7 +55,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn trees_of_outputs_and_of_arguments() {
+    fn jacobians_of_trees() {
         let x = f32s(&[1.0, 2.0], &[2]);
         let (sum, square) = jacfwd(|x: &Array| (x.sum(), x * x))(&x);
         assert_eq!(sum.to_vec::<f32>().unwrap(), [1.0, 1.0]);
@@ -67,7 +67,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_hessian_times_a_vector_is_hvp() {
+    fn hvp_equals_hessian_times_vector() {
         let g = |x: &Array| (sin(x) * x * x).sum();
         let x = f32s(&[0.3, -1.2, 2.0], &[3]);
         let v = f32s(&[1.0, 0.5, -2.0], &[3]);

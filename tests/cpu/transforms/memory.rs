@@ -16,9 +16,11 @@ fn block(x: &Array, w: &(Array, Array)) -> Array {
 /// The blocks one after the other, each of them under the policy; as a loop or spelt out.
 fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Array) -> Array {
     let step = |x: &Array, w: &(Array, Array)| match policy {
-        Some(policy) => remat_with(policy.clone(), |(x, w): &(Array, (Array, Array))| block(x, w))(
-            &(x.clone(), w.clone()),
-        ),
+        Some(policy) => {
+            let options = RematOptions { policy: policy.clone() };
+            let layer = |(x, w): &(Array, (Array, Array))| block(x, w);
+            remat_with(layer, options)(&(x.clone(), w.clone()))
+        }
         None => block(x, w),
     };
     if looped {
@@ -49,7 +51,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn temporaries_fall_as_the_policy_says() {
+    fn remat_policies_reduce_temporary_memory() {
         // What a product in the middle of a block takes, in all blocks together.
         let hidden = (BATCH * HIDDEN * LAYERS * size_of::<f32>()) as u64 / 1024;
         for looped in [false, true] {

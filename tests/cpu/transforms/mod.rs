@@ -25,7 +25,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn derivatives_of_sine_to_the_fourth_order() {
+    fn sine_has_correct_derivatives_to_fourth_order() {
         let x = f32s(&[0.7], &[]);
         let d1 = grad(|x: &Array| sin(x));
         let d2 = grad(grad(|x: &Array| sin(x)));
@@ -36,7 +36,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn forward_over_reverse_and_reverse_over_forward_agree() {
+    fn second_derivatives_agree_in_both_orders() {
         let f = |x: &Array| reduce_sum(&(sin(x) * x * x), &[0]);
         let x = f32s(&[0.3, -1.2, 2.0], &[3]);
         let v = f32s(&[1.0, 0.5, -2.0], &[3]);
@@ -50,7 +50,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn vmap_of_grad_is_grad_of_each_row() {
+    fn vmap_of_grad_equals_grad_of_each_row() {
         let xs = f32s(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], &[3, 2]);
         let w = f32s(&[2.0, -1.0], &[2]);
         // Only `jit` keeps its closure, so only `jit`'s must own what it captures.
@@ -67,7 +67,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn perturbations_are_not_confused() {
+    fn nested_derivatives_do_not_confuse_perturbations() {
         // d/dx (x * d/dy (x + y)) = 1
         let f = |x: &Array| {
             let inner = grad(|y: &Array| x + y)(x);
@@ -79,7 +79,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn jit_inside_and_outside_of_every_transform() {
+    fn jit_nests_with_every_transform() {
         let inner = std::sync::Arc::new(jit(|x: Array| sin(&x) * &x));
         let f = {
             let inner = inner.clone();
@@ -100,7 +100,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_jit_compiles_once_per_signature() {
+    fn jit_compiles_once_per_signature() {
         let f = jit(|x: Array| &x + &x);
         for _ in 0..5 {
             f.call(f32s(&[1.0, 2.0], &[2])).unwrap();
@@ -111,7 +111,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn eager_equals_staged() {
+    fn eager_results_equal_compiled_results() {
         let f = |x: &Array| reduce_sum(&(sin(x) / (x + 2.0)), &[0]);
         let x = f32s(&[0.3, 1.2], &[2]);
         let staged = grad(f)(&x).to_vec::<f32>().unwrap();
@@ -123,7 +123,7 @@ mod on_cpu {
 }
 
 #[test]
-fn programs_print_and_parse_to_themselves() {
+fn printed_programs_parse_to_themselves() {
     let inner = jit(|x: Array| sin(&x) * 2.0).name("inner");
     let program = make_program(
         move |x: Array, y: Array| reduce_sum(&(inner.apply(&x) + &y), &[0]),

@@ -12,7 +12,7 @@ fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array 
         let mut h = x.clone();
         for _ in 0..n {
             h = match &policy {
-                Some(policy) => remat_with(policy.clone(), layer)(&h),
+                Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
                 None => layer(&h),
             };
         }
@@ -36,7 +36,7 @@ fn counts(policy: Option<Policy>) -> (usize, usize) {
 }
 
 #[test]
-fn the_policy_says_what_is_computed_twice() {
+fn policy_selects_recomputed_operations() {
     // Per layer: three sines forward, three cosines for the derivative; one product forward, and back one
     // for the weights and (but for the first layer) one for the input.
     let plain = counts(None);
@@ -52,10 +52,13 @@ fn the_policy_says_what_is_computed_twice() {
 }
 
 #[test]
-fn policies_see_into_calls() {
+fn policies_apply_inside_calls() {
     let product = jit(|w: Array, x: Array| x.matmul(&w));
     let f = move |w: &Array, x: &Array| {
-        let block = remat_with(Policy::Dots, |x: &Array| sin(&product.apply(w, x)));
+        let block = remat_with(
+            |x: &Array| sin(&product.apply(w, x)),
+            RematOptions { policy: Policy::Dots },
+        );
         block(&block(x)).sum()
     };
     let program = make_program(
@@ -70,7 +73,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn gradients_do_not_change() {
+    fn remat_keeps_gradients() {
         let w = f32s(&(0..16).map(|i| (i as f32).cos() * 0.4).collect::<Vec<_>>(), &[4, 4]);
         let x = f32s(&[0.1, 0.2, 0.3, 0.4], &[4]);
         let policies = [

@@ -67,7 +67,7 @@ fn counted(f: impl FnOnce()) -> [usize; 3] {
 }
 
 #[test]
-fn twelve_calls_of_one_block_are_derived_once() {
+fn inner_jit_is_derived_once() {
     let block = Arc::new(jit(|x: Array| bind1(Twice, [&x])).name("block"));
     let deep = {
         let block = block.clone();
@@ -114,7 +114,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn remembered_derivatives_are_right() {
+    fn cached_derivatives_are_correct() {
         let block = Arc::new(jit(|x: Array, y: Array| sin(&x) * &y).name("block"));
         let both = |x: &Array| {
             let once = block.apply(x, x);

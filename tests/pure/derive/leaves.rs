@@ -61,7 +61,7 @@ fn listing<T: Tree>(tree: &T) -> String {
 }
 
 #[test]
-fn paths_name_every_leaf_of_a_model() {
+fn paths_name_every_leaf() {
     expect![[r#"
         blocks[0].attn.weight: f32[2,3]
         blocks[0].attn.bias: f32[3]
@@ -81,7 +81,7 @@ fn paths_name_every_leaf_of_a_model() {
 }
 
 #[test]
-fn a_model_goes_through_a_program_unchanged() {
+fn model_roundtrips_through_a_program() {
     let model = model();
     let out = eval_shape(|model: Model| model, &model).unwrap();
     assert_eq!(listing(&out), listing(&model));
@@ -95,7 +95,7 @@ fn a_model_goes_through_a_program_unchanged() {
 }
 
 #[test]
-fn unflatten_takes_leaves_in_the_order_of_the_paths() {
+fn unflatten_takes_leaves_in_path_order() {
     let model = model();
     let renumbered = tree::leaves(&model).into_iter().enumerate().map(|(n, _)| leaf([n]));
     let renumbered = tree::unflatten(&model, renumbered);
@@ -106,7 +106,7 @@ fn unflatten_takes_leaves_in_the_order_of_the_paths() {
 }
 
 #[test]
-fn zip_map_names_the_first_difference_and_the_users_line() {
+fn zip_map_names_first_difference_and_line() {
     let model = model();
     let mut other = model.clone();
     other.blocks[0].norms[1] = Norm::Scale(leaf([2]));
@@ -125,7 +125,7 @@ fn zip_map_names_the_first_difference_and_the_users_line() {
 }
 
 #[test]
-fn a_static_field_is_part_of_the_traced_function() {
+fn static_field_is_part_of_the_traced_function() {
     let power = |layer: Linear| match layer.name {
         "square" => &layer.weight * &layer.weight,
         _ => layer.weight,

@@ -4,6 +4,6 @@ mod leaves;
 mod pass;
 
 #[test]
-fn mistakes_are_explained() {
+fn derive_errors_match_snapshots() {
     trybuild::TestCases::new().compile_fail("tests/pure/derive/fail/*.rs");
 }

@@ -78,7 +78,7 @@ enum Choice {
 enum Never {}
 
 #[test]
-fn structs_show_their_name_and_fields_in_order() {
+fn structs_visit_name_and_fields_in_order() {
     let named = Named { r#type: 1, shape: vec![2, 3], children: (true, Static('c')) };
     let expected = "Named .type( =1 ) =[2, 3] .children( 2 [0]( =true ) [1]( ='c' ) )";
     assert_eq!(events(&named), expected);
@@ -93,7 +93,7 @@ fn structs_show_their_name_and_fields_in_order() {
 }
 
 #[test]
-fn enums_show_their_variant() {
+fn enums_visit_their_variant() {
     let named = Choice::Named { depth: 4, r#in: BTreeMap::from([("k".into(), 5)]) };
     let choices = [Choice::Unit, Choice::Numbered(1, (2, 3)), named];
     let expected = [
@@ -159,7 +159,7 @@ enum Recursive<T> {
 }
 
 #[test]
-fn parameters_get_the_bounds_that_their_fields_ask_for() {
+fn type_parameters_get_required_bounds() {
     let optimizer: Optimizer<Adam> =
         Optimizer { states: vec![(1, true)], config: "fast", rule: PhantomData };
     let expected = "Optimizer .states( 1 [0]( 2 [0]( =1 ) [1]( =true ) ) ) =\"fast\" .rule( )";
@@ -211,19 +211,19 @@ mod hostile {
     }
 
     #[test]
-    fn hostile_names_do_no_harm() {
+    fn derive_is_hygienic() {
         is_tree::<Hostile>();
     }
 }
 
 #[test]
-fn types_from_macros_are_read() {
+fn types_from_macros_can_derive() {
     layer!(Layer { weight: Array, rest: Vec<Option<T>> });
     is_tree::<Layer<Array>>();
 }
 
 #[test]
-fn structures_compare_by_static_values() {
+fn structures_compare_static_values() {
     let labelled = |label: &str| Labelled { tree: 3u8, label: vec![label.to_string()] };
     let (a, b) = (labelled("a"), labelled("b"));
     assert_eq!(tree::structure(&a), tree::structure(&labelled("a")));

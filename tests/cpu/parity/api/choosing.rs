@@ -32,7 +32,9 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
             return Some(vec![found.values, found.counts]);
         }
         "unique_index" => return Some(listed(unique_all(&x[0], 3, 0))),
-        "unique_along" => return Some(listed(unique_along(&x[0], 1, 3, 0))),
+        "unique_along" => {
+            return Some(listed(unique_with(&x[0], 3, 0, UniqueOptions { axis: Some(1) })));
+        }
         "isin" | "isin_float" => isin(&x[0], &x[1]),
         "union1d" => union1d(&x[0], &x[1], 8, -1),
         "intersect1d" => intersect1d(&x[0], &x[1], 4, -1),

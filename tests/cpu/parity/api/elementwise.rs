@@ -15,8 +15,8 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "rad2deg" => rad2deg(&x[0]),
         "hypot" | "hypot_edges" => hypot(&x[0], &x[1]),
         "sinc" | "sinc_zero" | "sinc_near_zero" => sinc(&x[0]),
-        "unwrap" => unwrap(&x[0], 2.0 * std::f64::consts::PI, -1),
-        "unwrap_period" => unwrap(&x[0], 3.0, 0),
+        "unwrap" => unwrap(&x[0], -1),
+        "unwrap_period" => unwrap_with(&x[0], 0, UnwrapOptions { period: 3.0, discont: None }),
         "signbit" | "signbit_int" => signbit(&x[0]),
         "copysign" => copysign(&x[0], &x[1]),
         "trunc" => trunc(&x[0]),
@@ -25,7 +25,7 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "positive" => positive(&x[0]),
         "reciprocal" | "reciprocal_int" => reciprocal(&x[0]),
         "float_power" => float_power(&x[0], &x[1]),
-        "round_2" => round_to(&x[0], 2),
+        "round_2" => round_with(&x[0], RoundOptions { decimals: 2 }),
         "frexp" | "frexp_plain" => return Some(pair(frexp(&x[0]))),
         "ldexp" => ldexp(&x[0], &x[1]),
         "spacing" => spacing(&x[0]),
@@ -41,8 +41,8 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "logical_not" => logical_not(&x[0]),
         "isclose" => isclose(&x[0], &x[1]),
         "isclose_nan" => {
-            let how = Closeness { rtol: 0.1, equal_nan: true, ..Closeness::default() };
-            isclose_within(&x[0], &x[1], how)
+            let options = CloseOptions { rtol: 0.1, equal_nan: true, ..CloseOptions::default() };
+            isclose_with(&x[0], &x[1], options)
         }
         "allclose" => allclose(&x[0], &x[1]),
         "array_equal" => array_equal(&x[0], &x[1]),

@@ -108,20 +108,24 @@ fn ranked(op: &str, x: &[Array]) -> Option<Array> {
 }
 
 fn attention(op: &str, x: &[Array]) -> Option<Array> {
-    let how = match op.strip_prefix("attention")? {
-        "" => Attention::default(),
-        "_causal" => Attention { is_causal: true, scale: Some(0.3), ..Attention::default() },
-        "_mask" => {
-            Attention { mask: Some(x[3].clone()), bias: Some(x[4].clone()), ..Attention::default() }
+    let options = match op.strip_prefix("attention")? {
+        "" => AttentionOptions::default(),
+        "_causal" => {
+            AttentionOptions { is_causal: true, scale: Some(0.3), ..AttentionOptions::default() }
         }
-        "_lengths" => Attention {
+        "_mask" => AttentionOptions {
+            mask: Some(x[3].clone()),
+            bias: Some(x[4].clone()),
+            ..AttentionOptions::default()
+        },
+        "_lengths" => AttentionOptions {
             query_lengths: Some(x[3].clone()),
             key_lengths: Some(x[4].clone()),
-            ..Attention::default()
+            ..AttentionOptions::default()
         },
-        _ => Attention { local_window: Some((2, 1)), ..Attention::default() },
+        _ => AttentionOptions { local_window: Some((2, 1)), ..AttentionOptions::default() },
     };
-    Some(dot_product_attention(&x[0], &x[1], &x[2], &how))
+    Some(dot_product_attention_with(&x[0], &x[1], &x[2], &options))
 }
 
 pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {

@@ -13,8 +13,8 @@ fn reduced(op: &str, x: &[Array]) -> Option<Array> {
         "nanprod" => nanprod(&x[0], 0),
         "nanmean" => nanmean(&x[0], 1),
         "nanmean_none" => nanmean(&x[0], axes(1).keepdims()),
-        "nanvar" => nanvar(&x[0], 1, 1.0),
-        "nanstd" => nanstd(&x[0], all(), 0.0),
+        "nanvar" => nanvar_with(&x[0], 1, NanvarOptions { ddof: 1.0 }),
+        "nanstd" => nanstd(&x[0], all()),
         "nanmax" | "nanmax_none" => nanmax(&x[0], 1),
         "nanmin" => nanmin(&x[0], [0, 1]),
         "nanargmax" => nanargmax(&x[0], 1),
@@ -26,10 +26,10 @@ fn reduced(op: &str, x: &[Array]) -> Option<Array> {
         "nanmedian" | "nanmedian_none" => nanmedian(&x[0], 1),
         "quantile_scalar" => quantile(&x[0], 0.3, 1),
         "quantile_vector" => quantile(&x[0], &x[1], axes([0, 1]).keepdims()),
-        "quantile_lower" => quantile_by(&x[0], 0.3, 0, QuantileMethod::Lower),
-        "quantile_higher" => quantile_by(&x[0], 0.3, 0, QuantileMethod::Higher),
-        "quantile_midpoint" => quantile_by(&x[0], 0.3, 0, QuantileMethod::Midpoint),
-        "quantile_nearest" => quantile_by(&x[0], 0.3, 0, QuantileMethod::Nearest),
+        "quantile_lower" => by_method(&x[0], QuantileMethod::Lower),
+        "quantile_higher" => by_method(&x[0], QuantileMethod::Higher),
+        "quantile_midpoint" => by_method(&x[0], QuantileMethod::Midpoint),
+        "quantile_nearest" => by_method(&x[0], QuantileMethod::Nearest),
         "quantile_int" => quantile(&x[0], 0.4, all()),
         "percentile" => percentile(&x[0], 62.5, 1),
         "nanquantile" => nanquantile(&x[0], &x[1], 1),
@@ -40,31 +40,39 @@ fn reduced(op: &str, x: &[Array]) -> Option<Array> {
         "cov" | "cov_vector" => cov(&x[0]),
         "cov_weights" => {
             let (frequencies, weights) = (Some(x[1].clone()), Some(x[2].clone()));
-            cov_with(&x[0], &Covariance { ddof: 1.0, frequencies, weights })
+            cov_with(&x[0], &CovOptions { ddof: 1.0, frequencies, weights })
         }
-        "cov_bias" => cov_with(&x[0], &Covariance { ddof: 0.0, ..Covariance::default() }),
+        "cov_bias" => cov_with(&x[0], &CovOptions { ddof: 0.0, ..CovOptions::default() }),
         "corrcoef" => corrcoef(&x[0]),
         _ => return None,
     })
+}
+
+fn by_method(x: &Array, method: QuantileMethod) -> Array {
+    quantile_with(x, 0.3, 0, QuantileOptions { method })
 }
 
 fn counted(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     let result = match op {
         "searchsorted" | "searchsorted_nan" | "searchsorted_long" => searchsorted(&x[0], &x[1]),
         "searchsorted_right" | "searchsorted_long_right" => {
-            searchsorted_side(&x[0], &x[1], Side::Right)
+            searchsorted_with(&x[0], &x[1], SearchsortedOptions { side: Side::Right })
         }
-        "digitize" | "digitize_falling" => digitize(&x[0], &x[1], Side::Left),
-        "digitize_right" => digitize(&x[0], &x[1], Side::Right),
+        "digitize" | "digitize_falling" => digitize(&x[0], &x[1]),
+        "digitize_right" => digitize_with(&x[0], &x[1], DigitizeOptions { right: true }),
         "bincount" => bincount(&x[0], 5),
-        "bincount_weighted" => bincount_weighted(&x[0], &x[1], 4),
+        "bincount_weighted" => bincount_with(&x[0], 4, BincountOptions { weights: Some(&x[1]) }),
         "histogram" => return Some(pair(histogram(&x[0], 4))),
         "histogram_range" => return Some(pair(histogram(&x[0], Bins::Between(5, -1.0, 1.0)))),
         "histogram_edges" => return Some(pair(histogram(&x[0], &x[1]))),
-        "histogram_density" => return Some(pair(histogram_density(&x[0], 4))),
+        "histogram_density" => {
+            let options = HistogramOptions { density: true, ..Default::default() };
+            return Some(pair(histogram_with(&x[0], 4, options)));
+        }
         "histogram_weighted" => {
             let bins = Bins::Between(3, -2.0, 2.0);
-            return Some(pair(histogram_weighted(&x[0], &x[1], bins)));
+            let options = HistogramOptions { weights: Some(&x[1]), ..Default::default() };
+            return Some(pair(histogram_with(&x[0], bins, options)));
         }
         "histogram_bin_edges" => histogram_bin_edges(&x[0], 2),
         "histogram2d" => {
@@ -77,12 +85,25 @@ fn counted(op: &str, x: &[Array]) -> Option<Vec<Array>> {
             return Some(std::iter::once(counts).chain(edges).collect());
         }
         "interp" => interp(&x[0], &x[1], &x[2]),
-        "interp_outside" => interp_outside(&x[0], &x[1], &x[2], 7.0, -7.0),
-        "interp_periodic" => interp_periodic(&x[0], &x[1], &x[2], 1.0),
+        "interp_outside" => {
+            let (left, right) = (Some(7.0.like()), Some((-7.0).like()));
+            let options = InterpOptions { left, right, period: None };
+            interp_with(&x[0], &x[1], &x[2], options)
+        }
+        "interp_periodic" => {
+            let options = InterpOptions { period: Some(1.0), ..Default::default() };
+            interp_with(&x[0], &x[1], &x[2], options)
+        }
         "gradient" => gradient(&x[0], 1),
-        "gradient_spaced" => gradient_at(&x[0], 0.5, 0),
-        "trapezoid" => trapezoid(&x[0], 0.5, 1),
-        "trapezoid_at" => trapezoid_at(&x[0], &x[1], 1),
+        "gradient_spaced" => gradient_with(&x[0], 0, GradientOptions { spacing: 0.5.like() }),
+        "trapezoid" => {
+            let options = TrapezoidOptions { x: None, dx: 0.5.like() };
+            trapezoid_with(&x[0], 1, options)
+        }
+        "trapezoid_at" => {
+            let options = TrapezoidOptions { x: Some(&x[1]), ..Default::default() };
+            trapezoid_with(&x[0], 1, options)
+        }
         _ => return None,
     };
     Some(vec![result])

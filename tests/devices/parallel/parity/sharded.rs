@@ -3,6 +3,7 @@
 use super::listed;
 use super::running::{grid, row};
 use oxidax::prelude::*;
+use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated, PaddingDim};
 
 listed!(
     elementwise,
