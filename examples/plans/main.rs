@@ -1,16 +1,16 @@
-//! What the training steps of the examples take on TPUs that nobody needs to have.
+//! Compiles the examples' training steps for TPU topologies, without a TPU.
 //!
 //! ```text
 //! oxidax plugin install tpu
-//! cargo run --release -p plans                               every step, every generation: hours of compiling
-//! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   some of it
-//! cargo run --release -p plans -- --page docs/tpu-plans.md   the table of that page anew, of what was made so far
+//! cargo run --release -p plans                               # all steps and generations: 90 minutes
+//! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   # some of them
+//! cargo run --release -p plans -- --page docs/tpu-plans.md   # update the table of that page
 //! ```
 //!
-//! Each step is compiled by libtpu for one device and for a slice of eight, and becomes a line of `docs/tpu-plans.jsonl`: memory by
-//! the compiler, FLOPs by the program, time and utilization by the roofline. A line that is there already, of the same program and
-//! the same libtpu, is not made again; so the command may be stopped at any time. A step that does not fit is a line too, and is
-//! tried again with half the batch.
+//! libtpu compiles each step for one device and for a slice of eight. Each result is a line of
+//! `docs/tpu-plans.jsonl`: memory from the compiler, FLOPs from the program, time and utilization from the
+//! roofline. Lines of the same program and libtpu are reused, so the command can be interrupted at any
+//! time. A step that does not fit is recorded too, and tried again with half the batch.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -25,24 +25,24 @@ use clap::Parser;
 use oxidax::prelude::*;
 use rows::{Row, Rows};
 use std::path::PathBuf;
-use steps::{Place, SLICES, STEPS, Step};
+use steps::{Devices, SLICES, STEPS, Step};
 
-/// How often a batch that does not fit is halved.
+/// Number of times that a batch is halved if it does not fit.
 const HALVINGS: usize = 4;
 
-/// Compiles training steps for TPUs, and keeps what came of it.
+/// Compiles training steps for TPUs and records the results.
 #[derive(Parser)]
 struct Options {
     /// The file of rows.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tpu-plans.jsonl"))]
     file: PathBuf,
-    /// Steps whose names hold one of these words [all].
+    /// Compile only steps whose names contain one of these words.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Generations [all]: v4, v5e, v5p, v6e, 7x.
+    /// Compile only for these generations: v4, v5e, v5p, v6e, 7x.
     #[arg(long, value_delimiter = ',')]
     on: Vec<String>,
-    /// Compile nothing; write the table of the rows that are there into this page, in place of the one that is there.
+    /// Replace the table of this page with the recorded rows, without compiling.
     #[arg(long)]
     page: Option<PathBuf>,
 }
@@ -52,30 +52,31 @@ fn main() -> anyhow::Result<()> {
     let mut rows = Rows::open(&file)?;
     if let Some(page) = page {
         let text = std::fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
-        let text = table::replaced(&text, &table::markdown(&rows));
+        let text = table::replace_table(&text, &table::markdown(&rows));
         return std::fs::write(&page, text).with_context(|| format!("{}", page.display()));
     }
-    let known = |generation: &String| SLICES.iter().any(|slice| generation_of(slice) == generation);
+    let is_known =
+        |generation: &String| SLICES.iter().any(|slice| generation_of(slice) == generation);
     for generation in &on {
         ensure!(
-            known(generation),
-            "`{generation}` is none of {}",
+            is_known(generation),
+            "`{generation}` is not one of {}",
             SLICES.map(generation_of).join(", ")
         );
     }
-    let wanted =
+    let is_selected =
         |step: &&Step| only.is_empty() || only.iter().any(|word| step.name.contains(word.as_str()));
-    ensure!(STEPS.iter().any(|step| wanted(&step)), "no step is called so: {}", only.join(", "));
-    for step in STEPS.iter().filter(wanted) {
+    ensure!(STEPS.iter().any(|step| is_selected(&step)), "no step matches {}", only.join(", "));
+    for step in STEPS.iter().filter(is_selected) {
         for slice in SLICES {
             if !on.is_empty() && !on.iter().any(|generation| generation == generation_of(slice)) {
                 continue;
             }
             let topology = Topology::named(slice)?;
             if step.alone {
-                plan(step, Place::Alone, &topology, &mut rows)?;
+                plan(step, Devices::Alone, &topology, &mut rows)?;
             }
-            plan(step, Place::Slice(topology.devices()), &topology, &mut rows)?;
+            plan(step, Devices::Slice(topology.devices()), &topology, &mut rows)?;
         }
     }
     Ok(())
@@ -85,26 +86,31 @@ fn generation_of(slice: &str) -> &str {
     slice.split(':').next().unwrap_or(slice)
 }
 
-/// Makes the rows that are not there: one, or more if the batch has to be halved until it fits.
-fn plan(step: &Step, place: Place<'_>, topology: &Topology, rows: &mut Rows) -> anyhow::Result<()> {
-    let mut each = step.batch;
+/// Compiles a step unless it is recorded, halving the batch until it fits.
+fn plan(
+    step: &Step,
+    devices_of_step: Devices<'_>,
+    topology: &Topology,
+    rows: &mut Rows,
+) -> anyhow::Result<()> {
+    let mut batch_per_device = step.batch;
     for _ in 0..=HALVINGS {
-        let batch = each * place.devices();
-        let lowered = (step.lower)(place, batch)
-            .with_context(|| format!("{} over {} devices", step.name, place.devices()))?;
-        let row = Row::begun(step, batch, place, topology, &lowered.text()?)?;
+        let batch = batch_per_device * devices_of_step.devices();
+        let lowered = (step.lower)(devices_of_step, batch)
+            .with_context(|| format!("{} over {} devices", step.name, devices_of_step.devices()))?;
+        let row = Row::new_row(step, batch, devices_of_step, topology, &lowered.text()?)?;
         let fits = match rows.find(&row) {
-            Some(known) => known.fits,
+            Some(is_known) => is_known.fits,
             None => {
                 let row = row.finished(lowered.examine(topology));
                 println!("{row}");
                 rows.add(row)?.fits
             }
         };
-        if fits != Some(false) || each == 1 {
+        if fits != Some(false) || batch_per_device == 1 {
             break;
         }
-        each /= 2;
+        batch_per_device /= 2;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What came of each step: lines of JSON in a file, written as they are made.
+//! The recorded results: lines of JSON in a file.
 
-use super::steps::{Place, Step};
+use super::steps::{Devices, Step};
 use anyhow::Context as _;
 use oxidax::doctor::Report;
 use oxidax::prelude::*;
@@ -12,57 +12,57 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One step on one kind of device.
+/// The result of one step on one topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub step: String,
     pub about: String,
-    /// On all devices together.
+    /// Batch over all devices.
     pub batch: usize,
     pub unit: String,
     pub topology: String,
     pub devices: usize,
-    /// What libtpu says of its build.
+    /// libtpu's build.
     pub libtpu: String,
     /// A hash of the StableHLO module.
     pub program: String,
 
-    /// The day on which it was compiled, UTC.
+    /// The date of compilation, UTC.
     pub date: String,
     pub mesh: Option<String>,
-    /// Nothing if the compiler failed.
+    /// `None` if compilation failed.
     pub fits: Option<bool>,
-    /// Bytes on a device: needed, available, and what they are for.
+    /// Bytes per device: needed, available, and by kind.
     pub needed: u64,
     pub available: Option<u64>,
     pub memory: BTreeMap<String, u64>,
-    /// Of a step, on all devices together.
+    /// FLOPs of a step over all devices.
     pub flops: u64,
     pub collectives: Option<String>,
     pub prediction: Option<Predicted>,
     pub compile_seconds: f64,
-    /// Why there is no more.
+    /// The error, if the row is incomplete.
     pub error: Option<String>,
 }
 
-/// What the roofline says of a step.
+/// The roofline's prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// If everything overlaps.
+    /// Step time if everything overlaps.
     pub seconds: f64,
-    /// If nothing does.
+    /// Step time if nothing overlaps.
     pub serial_seconds: f64,
     pub bound: String,
-    /// From 0 to 1.
+    /// In `0..=1`.
     pub mfu: f64,
 }
 
 impl Row {
-    /// What is known before anything is compiled.
-    pub fn begun(
+    /// Returns a row with the fields that are known before compilation.
+    pub fn new_row(
         step: &Step,
         batch: usize,
-        place: Place<'_>,
+        devices_of_step: Devices<'_>,
         topology: &Topology,
         text: &str,
     ) -> Result<Row, Error> {
@@ -72,15 +72,15 @@ impl Row {
             batch,
             unit: step.unit.into(),
             topology: topology.name().into(),
-            devices: place.devices(),
-            // The line before tells of the devices.
+            devices: devices_of_step.devices(),
+            // The first line describes the devices.
             libtpu: topology.platform_version()?.lines().next_back().unwrap_or_default().into(),
             program: format!("{:016x}", hash(text)),
             ..Row::default()
         })
     }
 
-    /// Whether two rows are of the same program, for the same devices and by the same compiler.
+    /// Returns true if program, devices and compiler are equal.
     fn is_of(&self, other: &Row) -> bool {
         let key = |row: &Row| {
             let Row { step, about, batch, topology, devices, libtpu, program, .. } = row.clone();
@@ -90,10 +90,10 @@ impl Row {
     }
 
     pub fn finished(self, examined: Result<Report, Error>) -> Row {
-        let begun = Row { date: today(), ..self };
+        let new_row = Row { date: today(), ..self };
         let report = match examined {
             Ok(report) => report,
-            Err(error) => return Row { error: Some(first_lines(&error.to_string())), ..begun },
+            Err(error) => return Row { error: Some(first_lines(&error.to_string())), ..new_row },
         };
         let prediction = report.prediction.as_ref().map(|prediction| Predicted {
             seconds: prediction.seconds,
@@ -110,11 +110,11 @@ impl Row {
             memory: memory.collect(),
             flops: report.flops,
             collectives: report.collectives,
-            // Without the compiled program nobody knows what devices exchange.
+            // Collectives are known only if the program compiled.
             prediction: prediction.filter(|_| report.fits),
             compile_seconds: (report.compile_seconds * 10.0).round() / 10.0,
             error: report.too_large.as_deref().map(first_lines),
-            ..begun
+            ..new_row
         }
     }
 }
@@ -139,43 +139,42 @@ pub fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-/// The lines of a message that say what is wrong; the rest says how it came about.
+/// Returns the lines of an error message that state the problem.
 fn first_lines(message: &str) -> String {
     message.lines().take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// The rows of a file.
+/// The rows in a file.
 pub struct Rows {
     rows: Vec<Row>,
     file: File,
 }
 
 impl Rows {
-    /// Those of a file, which need not be there. A last line that was broken off, because whoever wrote it was stopped, is
-    /// dropped.
+    /// Opens or creates a file. An incomplete last line, from an interrupted run, is dropped.
     pub fn open(path: &Path) -> anyhow::Result<Rows> {
-        let said = || path.display().to_string();
+        let file_name = || path.display().to_string();
         let mut file = OpenOptions::new()
             .create(true)
             .read(true)
             .append(true)
             .open(path)
-            .with_context(said)?;
-        let text = std::io::read_to_string(&mut file).with_context(said)?;
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        if whole.len() < text.len() {
-            file.set_len(whole.len() as u64).with_context(said)?;
+            .with_context(file_name)?;
+        let text = std::io::read_to_string(&mut file).with_context(file_name)?;
+        let replicated = text.rfind('\n').map_or("", |end| &text[..=end]);
+        if replicated.len() < text.len() {
+            file.set_len(replicated.len() as u64).with_context(file_name)?;
         }
         let row = |(at, line)| {
-            serde_json::from_str(line).with_context(|| format!("{}, line {}", said(), at + 1))
+            serde_json::from_str(line).with_context(|| format!("{}, line {}", file_name(), at + 1))
         };
-        let rows = whole.lines().enumerate().map(row).collect::<anyhow::Result<_>>()?;
+        let rows = replicated.lines().enumerate().map(row).collect::<anyhow::Result<_>>()?;
         Ok(Rows { rows, file })
     }
 
-    /// The row of the same program, devices and compiler.
+    /// Returns the row with the same program, devices and compiler.
     pub fn find(&self, row: &Row) -> Option<&Row> {
-        self.rows.iter().find(|known| known.is_of(row))
+        self.rows.iter().find(|is_known| is_known.is_of(row))
     }
 
     pub fn add(&mut self, row: Row) -> anyhow::Result<&Row> {
@@ -186,7 +185,7 @@ impl Rows {
         Ok(&self.rows[self.rows.len() - 1])
     }
 
-    /// All but those that a later one replaces: of the same step for the same devices, by another program or compiler.
+    /// Returns the rows without those that a later row of the same step and devices replaces.
     pub fn newest(&self) -> Vec<&Row> {
         let key = |row: &Row| (row.step.clone(), row.batch, row.topology.clone(), row.devices);
         let is_last = |(at, row): &(usize, &Row)| {
@@ -196,17 +195,18 @@ impl Rows {
     }
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo 1991): the same in every release of the compiler that builds this.
+/// 64-bit FNV-1a (Fowler, Noll, Vo 1991), which does not change between Rust releases.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The day in UTC as `2026-11-22`.
+/// Returns the date in UTC as `2026-11-22`.
 fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    // Days since 1 March of year 0, by which leap days end their year (Hinnant, "chrono-compatible low-level date algorithms").
+    // Days since 1 March of year 0, so that leap days end a year (Hinnant, "chrono-compatible low-level
+    // date algorithms").
     let days = seconds / 86400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! The rows as a table in Markdown.
+//! The rows as a Markdown table.
 
 use super::rows::{Predicted, Row, Rows, gib};
 use super::steps::{SLICES, STEPS};
@@ -9,22 +9,22 @@ const HEADINGS: [&str; 9] = [
     "batch",
     "devices",
     "memory, GiB",
-    "of",
-    "TFLOPs a device",
+    "available, GiB",
+    "TFLOPs per device",
     "time, ms",
     "MFU",
-    "exchanges",
+    "collectives",
 ];
 
-/// The newest rows: step by step, generation by generation, the largest batch first.
+/// Returns the newest rows as a table, by step, generation and batch.
 pub fn markdown(rows: &Rows) -> String {
-    let place = |row: &&Row| {
+    let devices_of_step = |row: &&Row| {
         let step = STEPS.iter().position(|step| step.name == row.step);
         let slice = SLICES.iter().position(|slice| *slice == row.topology);
         (step, slice, row.devices, Reverse(row.batch))
     };
     let mut rows = rows.newest();
-    rows.sort_by_key(place);
+    rows.sort_by_key(devices_of_step);
     let mut lines = vec![
         format!("| {} |", HEADINGS.join(" | ")),
         "| --- | --- | --- | ---: | ---: | ---: | --- | ---: | --- |".into(),
@@ -33,8 +33,8 @@ pub fn markdown(rows: &Rows) -> String {
     lines.join("\n")
 }
 
-/// A page with this table in place of the one with the same headings, or behind it.
-pub fn replaced(page: &str, table: &str) -> String {
+/// Replaces the table with the same headings in a page, or appends it.
+pub fn replace_table(page: &str, table: &str) -> String {
     let heading = table.lines().next().unwrap_or_default();
     let (before, rest) = page.split_once(heading).unwrap_or((page, ""));
     let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
@@ -43,8 +43,8 @@ pub fn replaced(page: &str, table: &str) -> String {
 }
 
 fn cells(row: &Row) -> [String; 9] {
-    let nothing = || "–".to_string();
-    let where_ = match row.devices {
+    let dash = || "–".to_string();
+    let devices_text = match row.devices {
         1 => format!("1 of {}", row.topology),
         n => format!("{n}, {}", row.topology),
     };
@@ -59,17 +59,17 @@ fn cells(row: &Row) -> [String; 9] {
             let [best, worst] = [seconds, serial_seconds].map(|seconds| seconds * 1e3);
             (format!("{best:.2} to {worst:.2} ({bound})"), format!("{:.0} %", mfu * 100.0))
         }
-        None => (nothing(), nothing()),
+        None => (dash(), dash()),
     };
     [
         row.step.clone(),
         format!("{} {}", row.batch, row.unit),
-        where_,
+        devices_text,
         memory,
-        row.available.map_or_else(nothing, |bytes| format!("{:.1}", gib(bytes))),
+        row.available.map_or_else(dash, |bytes| format!("{:.1}", gib(bytes))),
         format!("{:.3}", row.flops as f64 / row.devices as f64 / 1e12),
         time,
         mfu,
-        row.collectives.clone().unwrap_or_else(nothing),
+        row.collectives.clone().unwrap_or_else(dash),
     ]
 }

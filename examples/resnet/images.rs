@@ -1,4 +1,4 @@
-//! Images and their classes: from a folder of idx files, from folders of PNG and JPEG files, or made up.
+//! Images and classes from idx files, from folders of PNG and JPEG files, or from noise.
 
 use super::recipe::Batch;
 use anyhow::{bail, ensure};
@@ -7,24 +7,24 @@ use oxidax::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
 
-/// A set of images that can be read in any order.
+/// A set of images with random access.
 pub enum Images {
-    /// Grey ones in memory, as Fashion-MNIST has them.
+    /// Grey images in memory, as in Fashion-MNIST.
     Grey(data::Labelled),
-    /// A folder with a sub-folder for each class.
+    /// A folder with one subfolder per class.
     Files(data::ImageFolder),
-    /// Noise, which costs next to nothing: to see how fast the steps are.
+    /// Noise, which costs almost nothing, to measure the speed of steps.
     Noise { len: usize, classes: usize },
 }
 
-/// An image that is not decoded yet.
+/// An image before decoding.
 pub enum Raw {
     Grey(data::Example),
     File(data::ImageFile),
     Noise { seed: u64, class: i32 },
 }
 
-/// Images to train on and to test by, how many classes they have, and the size at which they are usually taken.
+/// Training and test images, the number of classes, and the usual image size.
 pub struct Sets {
     pub train: Images,
     pub test: Images,
@@ -33,7 +33,7 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// A folder of idx files, or one with a folder `train` and a folder `val` that have a sub-folder for each class.
+    /// Opens a folder of idx files, or a folder with `train` and `val` that have one subfolder per class.
     pub fn open(folder: &Path) -> anyhow::Result<Sets> {
         let (train, test) = (folder.join("train"), folder.join("val"));
         if train.is_dir() && test.is_dir() {
@@ -56,7 +56,7 @@ impl Sets {
         let is_idx = |name: &str| folder.join(name).exists();
         if !is_idx("train-images-idx3-ubyte") && !is_idx("train-images-idx3-ubyte.gz") {
             bail!(
-                "{} has neither idx files (train-images-idx3-ubyte and its kin) nor folders `train` and `val`",
+                "{} has neither idx files (train-images-idx3-ubyte …) nor folders `train` and `val`",
                 folder.display()
             );
         }
@@ -67,7 +67,7 @@ impl Sets {
         Ok(Sets { train: Images::Grey(train), test: Images::Grey(test), classes, size: 32 })
     }
 
-    /// Noise, as many images and classes as ImageNet has.
+    /// Returns noise with as many images and classes as ImageNet.
     pub fn noise() -> Sets {
         let classes = 1000;
         let train = Images::Noise { len: 1_281_167, classes };
@@ -75,44 +75,45 @@ impl Sets {
     }
 }
 
-/// How a set becomes batches.
+/// How images are batched.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Of the images that the network takes, in pixels a side.
+    /// Side length of the images, in pixels.
     pub size: usize,
     pub batch: usize,
-    /// Threads that decode.
+    /// Number of decoding threads.
     pub workers: usize,
 }
 
 impl Images {
-    /// Batches without end, in another order each epoch. With `augment` each image is cut out somewhere and turned about its
-    /// vertical axis half of the time; the seed and the number of the image since the start decide both.
-    pub fn train(self, how: Reading, seed: u64, augment: bool) -> Stream<Batch> {
-        let Reading { size, batch, workers } = how;
+    /// Returns endless batches, in a new order each epoch. `augment` crops at random and flips half of
+    /// the images, determined by the seed and the index of the image since the start.
+    pub fn train(self, reading: Reading, seed: u64, augment: bool) -> Stream<Batch> {
+        let Reading { size, batch, workers } = reading;
         let images = self.shuffled(seed).stream().repeat_forever().enumerate();
         let made = images.parallel_map(workers, move |(number, raw): (u64, Raw)| {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ number.rotate_left(32));
             let slack = margin(size);
             let cut = match augment {
-                true => Cut {
+                true => Crop {
                     row: random.random_range(0..=slack),
                     column: random.random_range(0..=slack),
-                    turned: random.random_bool(0.5),
+                    flipped: random.random_bool(0.5),
                 },
-                false => Cut::centre(size),
+                false => Crop::centre(size),
             };
             cut.example(raw, size)
         });
         made.batch(batch).to_device(2)
     }
 
-    /// Batches of `most` images at most, the same at each call; the last may be smaller.
-    pub fn test(self, how: Reading, most: usize) -> Stream<Batch> {
-        let Reading { size, batch, workers } = how;
-        let most = most.min(Source::len(&self));
-        let images = self.shuffled(0).range(0..most).stream();
-        let made = images.parallel_map(workers, move |raw| Cut::centre(size).example(raw, size));
+    /// Returns batches of at most `limit` images in total, the same at every call. The last batch may
+    /// be smaller.
+    pub fn test(self, reading: Reading, limit: usize) -> Stream<Batch> {
+        let Reading { size, batch, workers } = reading;
+        let limit = limit.min(Source::len(&self));
+        let images = self.shuffled(0).range(0..limit).stream();
+        let made = images.parallel_map(workers, move |raw| Crop::centre(size).example(raw, size));
         made.batch_with(batch, Remainder::Keep).to_device(2)
     }
 }
@@ -146,33 +147,34 @@ impl Source for Images {
     }
 }
 
-/// By how much an image is larger than what is cut out of it: 224 of 256 pixels, 32 of 36.
+/// Returns by how much images are larger than the crop: 256 pixels for 224, 36 for 32.
 pub fn margin(size: usize) -> usize {
     size / 7
 }
 
-/// Where a square is cut out of an image, and whether it is turned left to right.
+/// A crop of an image, optionally flipped from left to right.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct Crop {
     pub row: usize,
     pub column: usize,
-    pub turned: bool,
+    pub flipped: bool,
 }
 
-impl Cut {
-    /// The middle.
-    pub fn centre(size: usize) -> Cut {
+impl Crop {
+    /// Returns the centre crop.
+    pub fn centre(size: usize) -> Crop {
         let half = margin(size) / 2;
-        Cut { row: half, column: half, turned: false }
+        Crop { row: half, column: half, flipped: false }
     }
 
-    /// Pixels `u8[size, size, 3]` and class `i32[]`.
+    /// Decodes and crops an image: pixels `u8[size, size, 3]` and class `i32[]`.
     pub fn example(self, raw: Raw, size: usize) -> Result<(HostArray, HostArray), Error> {
         let side = size + margin(size);
         let (image, class) = match raw {
-            Raw::Grey(example) => {
-                (framed(example.bytes(), side)?, HostArray::from_slice(&[example.label()], [])?)
-            }
+            Raw::Grey(example) => (
+                pad_to_square(example.bytes(), side)?,
+                HostArray::from_slice(&[example.label()], [])?,
+            ),
             Raw::File(file) => {
                 (data::decode_image(&file.bytes, side, side)?.as_bytes().to_vec(), file.label()?)
             }
@@ -186,7 +188,7 @@ impl Cut {
         let mut cut = Vec::with_capacity(size * size * 3);
         for row in rows {
             let row = &row[3 * self.column..][..3 * size];
-            match self.turned {
+            match self.flipped {
                 false => cut.extend_from_slice(row),
                 true => row.rchunks_exact(3).for_each(|pixel| cut.extend_from_slice(pixel)),
             }
@@ -195,12 +197,12 @@ impl Cut {
     }
 }
 
-/// A square grey image in the middle of a black one of another size, in three equal channels.
-fn framed(pixels: &[u8], side: usize) -> Result<Vec<u8>, Error> {
+/// Centres a square grey image on a black one, in three equal channels.
+fn pad_to_square(pixels: &[u8], side: usize) -> Result<Vec<u8>, Error> {
     let own = pixels.len().isqrt();
     if own * own != pixels.len() || own > side {
         let n = pixels.len();
-        let message = format!("{n} pixels are no square that fits into one of {side} a side");
+        let message = format!("{n} pixels do not form a square of at limit {side} pixels per side");
         return Err(Error::data("frame an image", message));
     }
     let before = (side - own) / 2;

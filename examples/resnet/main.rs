@@ -1,13 +1,13 @@
-//! ResNet: trains on Fashion-MNIST, on folders of images, or on noise to see how fast it is.
+//! ResNet: trains on Fashion-MNIST, on image folders, or on noise to measure speed.
 //!
 //! ```text
-//! cargo run --release -p resnet -- --data DIR                          ResNet-18 on idx files, padded to 32x32
-//! cargo run --release -p resnet -- --data DIR --out target/resnet      saved now and then; goes on where it was stopped
+//! cargo run --release -p resnet -- --data DIR                       # ResNet-18 on idx files
+//! cargo run --release -p resnet -- --data DIR --out target/resnet   # saves and resumes
 //! cargo run --release -p resnet -- --data DIR --out target/resnet --eval
-//! cargo run --release -p resnet -- --depth 50 --bf16                   images/s of ResNet-50 at 224x224
+//! cargo run --release -p resnet -- --depth 50 --bf16                # speed of ResNet-50
 //! ```
 //!
-//! README.md beside this file tells more.
+//! README.md has details.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -28,50 +28,51 @@ use recipe::{Means, Recipe, Run};
 use std::path::PathBuf;
 use weights::Weights;
 
-/// Trains a residual network, or tells how good a trained one is.
+/// Trains a residual network, or evaluates a trained one.
 #[derive(Parser)]
 struct Options {
-    /// A folder of idx files, or one with `train` and `val`, each with a sub-folder of images for each class [noise].
+    /// A folder of idx files, or a folder with `train` and `val` that have one subfolder per class
+    /// [noise].
     #[arg(long)]
     data: Option<PathBuf>,
     /// 18, 34, 50, 101 or 152.
     #[arg(long, default_value_t = 18)]
     depth: usize,
-    /// Pixels a side of what the network sees [32 for idx files, 224 otherwise].
+    /// Side length of the network's input in pixels [32 for idx files, 224 otherwise].
     #[arg(long)]
     size: Option<usize>,
     #[arg(long, default_value_t = 128)]
     batch: usize,
     #[arg(long, default_value_t = 1000)]
     steps: u32,
-    /// Steps in which the learning rate rises [a twentieth of all].
+    /// Steps of the learning rate warm-up [a twentieth of all].
     #[arg(long)]
     warmup: Option<u32>,
-    /// Every block begins as its shortcut: the last scale in it is zero at first.
+    /// Initialize the last scale of every block with zero, so that blocks begin as their shortcuts.
     #[arg(long)]
     zero_init: bool,
-    /// Always the middle of an image, never turned.
+    /// Use the centre crop of every image, without flips.
     #[arg(long)]
     no_augment: bool,
-    /// Decides the initial weights, the order of the images, and what is cut out of them.
+    /// Seed of the initial weights, the order of images, and the crops.
     #[arg(long, default_value_t = 0)]
     seed: u32,
-    /// Threads that decode images.
+    /// Number of decoding threads.
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// Begin with torchvision's weights: a safetensors file.
+    /// Start from torchvision's weights in this safetensors file.
     #[arg(long)]
     weights: Option<PathBuf>,
-    /// Save the run in this folder, and go on with the run that lies there.
+    /// Save the run in this folder, and resume the run found there.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Save every so many steps.
+    /// Steps between checkpoints.
     #[arg(long, default_value_t = 500)]
     save_every: u32,
-    /// Train no more: print loss and accuracy on the test images.
+    /// Evaluate on the test images without training.
     #[arg(long)]
     eval: bool,
-    /// How many test images to look at [all].
+    /// Number of test images [all].
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     test_images: usize,
     /// Write loss, accuracy and learning rate of every step to this CSV file.
@@ -92,15 +93,15 @@ fn main() -> anyhow::Result<()> {
     ensure!(size > 0 && batch > 0 && workers > 0, "size, batch and workers must not be 0");
     let published = Config::published(depth, classes);
     let config = published.with_context(|| {
-        format!("no network of {depth} layers was published, but of 18, 34, 50, 101 and 152")
+        format!("no network of {depth} layers was published; published depths are 18, 34, 50, 101 and 152")
     })?;
     let config = Config { zero_init: options.zero_init, ..config };
-    let mut run = options.begin(&config)?;
+    let mut run = options.initial_run(&config)?;
     let (mut done, mut position) = (0, None);
     let mut folder = options.out.as_ref().map(Folder::open).transpose()?.map(|f| f.keep_last(2));
     if let Some(folder) = &mut folder {
         let restored = folder.restore_latest(&run).with_context(|| {
-            format!("the saved run does not go on as ResNet-{depth} of {classes} classes")
+            format!("the saved run does not match ResNet-{depth} with {classes} classes")
         })?;
         if let Some(restored) = restored {
             (run, done, position) = (restored.state, restored.step as u32, restored.position);
@@ -125,8 +126,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 impl Options {
-    /// What a run begins with.
-    fn begin(&self, config: &Config) -> anyhow::Result<Run> {
+    /// Initializes a run.
+    fn initial_run(&self, config: &Config) -> anyhow::Result<Run> {
         let (key, config) = (random::key(i64::from(self.seed)), *config);
         let fresh = jit(move |key: random::Key| Weights::new(key, &config)).name("new");
         let mut weights = fresh.call(key)?;
@@ -134,7 +135,7 @@ impl Options {
             let other;
             (weights, other) = weights::load(path, &weights)?;
             if let Some(other) = other {
-                println!("weights    for {other} classes: the head is drawn anew");
+                println!("weights    for {other} classes: the head is initialized at random");
             }
         }
         let Weights { model, stats } = weights;
@@ -150,7 +151,7 @@ impl Options {
         self.recipe.optimizer(self.schedule())
     }
 
-    /// Trains from step `done` on, and says how fast, and whether the images or the steps set the pace.
+    /// Trains from step `done` on, and prints the speed and the bottleneck.
     fn train(
         &self,
         mut run: Run,
@@ -172,24 +173,25 @@ impl Options {
         }
         let mut progress = train::Progress::new(self.steps.into()).from_step(done.into());
         let instruments = batches.instruments();
-        let (begun, mut compiled, mut before) = (done, None, None::<Array>);
+        let (first_step, mut compiled, mut before) = (done, None, None::<Array>);
         let mut stopped = false;
         while done < self.steps && !stopped {
-            let batch = batches.next().context("there is no image")??;
-            // By now the clocks have seen the step before.
-            if done == begun + 1 {
+            let batch = batches.next().context("there are no images")??;
+            // The instruments now include the first step.
+            if done == first_step + 1 {
                 compiled = Some(instruments.report());
             }
-            let told;
-            (run, told) = step.call(run, batch)?; // moved: donated
-            if let Some(before) = before.replace(told.loss.clone()) {
-                before.block_until_ready()?; // two steps under way at most: else the clocks would time the queue
+            let result;
+            (run, result) = step.call(run, batch)?; // moved: donated
+            if let Some(before) = before.replace(result.loss.clone()) {
+                // At most two steps run at a time, so the clocks measure steps and not the queue.
+                before.block_until_ready()?;
             }
             let at = u64::from(done);
-            metrics.scalar(at, "loss", &told.loss)?;
-            metrics.scalar(at, "accuracy", &told.accuracy)?;
+            metrics.scalar(at, "loss", &result.loss)?;
+            metrics.scalar(at, "accuracy", &result.accuracy)?;
             metrics.scalar(at, "rate", schedule.value(&full([], done as i32)))?;
-            progress.inc(&told.loss)?;
+            progress.inc(&result.loss)?;
             done += 1;
             stopped = interrupt.requested();
             let is_last = stopped || done == self.steps;
@@ -208,7 +210,7 @@ impl Options {
             let mean = last.iter().map(|&(_, x)| x).sum::<f64>() / last.len() as f64;
             format!("{mean:.4} over the last {} steps", last.len())
         };
-        if done > begun {
+        if done > first_step {
             let compile = step.stats().compile_time.as_secs_f64();
             println!("compile    {compile:.1} s");
             println!("loss       {}", recent("loss"));
@@ -217,7 +219,7 @@ impl Options {
         if let Some(compiled) = compiled {
             let images = reading.batch as f64 / pace.step.as_secs_f64();
             let each = 1e3 * pace.step.as_secs_f64();
-            println!("pace       {images:.1} images/s, {each:.1} ms a step of {}", reading.batch);
+            println!("speed      {images:.1} images/s, {each:.1} ms per step of {}", reading.batch);
             println!("{}", instruments.report().since(&compiled));
         }
         Ok(run)

@@ -1,29 +1,30 @@
-//! Residual networks for images: He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (2015), table 1.
+//! Residual networks: He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (2015),
+//! table 1, in torchvision's variant (v1.5).
 //!
-//! As torchvision has them (v1.5): in a bottleneck the 3x3 convolution has the stride, not the first 1x1, and shortcuts
-//! that change shape are 1x1 convolutions. Channels come last: images are `[b, height, width, 3]`.
+//! In a bottleneck the 3x3 convolution has the stride, not the first 1x1. Shortcuts that change the
+//! shape are 1x1 convolutions. Channels come last: images are `[b, height, width, 3]`.
 
 use oxidax::prelude::*;
 
-/// What decides the shapes of a network.
+/// The shapes of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How many blocks each of the four stages has.
+    /// Number of blocks in each of the four stages.
     pub blocks: [usize; 4],
-    /// Whether a block is a bottleneck of 1x1, 3x3 and 1x1 convolutions, or two of 3x3.
+    /// Blocks are bottlenecks of 1x1, 3x3 and 1x1 convolutions, instead of two 3x3 convolutions.
     pub bottleneck: bool,
-    /// Channels after the stem; each stage has twice as many as the one before.
+    /// Channels after the stem. Each stage doubles them.
     pub width: usize,
     pub classes: usize,
-    /// Whether blocks begin as their shortcuts: the scale of each block's last norm is zero at first.
+    /// Initialize the scale of each block's last norm with zero.
     pub zero_init: bool,
 }
 
-/// By how much a bottleneck's last convolution widens it.
+/// Ratio of a bottleneck's output channels to its inner channels.
 const EXPANSION: usize = 4;
 
 impl Config {
-    /// One of the published depths: 18, 34, 50, 101 and 152 layers that are convolutions or the head.
+    /// Returns the configuration of a published depth: 18, 34, 50, 101 or 152 layers.
     pub fn published(depth: usize, classes: usize) -> Option<Config> {
         let (blocks, bottleneck) = match depth {
             18 => ([2, 2, 2, 2], false),
@@ -37,41 +38,41 @@ impl Config {
     }
 }
 
-/// Which statistics a batch norm normalizes by.
+/// The statistics that batch norms use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norms {
-    /// Those of the batch, which also move the running ones: training.
+    /// Statistics of the batch, which also update the running ones: training.
     Batch,
-    /// The running ones: evaluation.
+    /// Running statistics: evaluation.
     Running,
 }
 
-/// A network: its trunk, and the linear map from mean features to logits.
+/// A network: its trunk, and the linear head from mean features to logits.
 #[derive(Tree, Clone, Debug)]
 pub struct ResNet {
     pub trunk: Trunk<ConvNorm>,
     pub head: nn::Linear,
 }
 
-/// Something for every convolution of a network: the layer itself, or the running statistics beside it.
+/// One value per convolution of a network: the layer, or its running statistics.
 #[derive(Tree, Clone, Debug)]
 pub struct Trunk<T> {
     pub stem: T,
     pub stages: Vec<Vec<Block<T>>>,
 }
 
-/// The same for a block.
+/// One value per convolution of a block.
 #[derive(Tree, Clone, Debug)]
 pub struct Block<T> {
     pub main: Vec<T>,
-    /// Where the block changes the shape; elsewhere its input is added as it is.
+    /// The shortcut convolution, if the block changes the shape.
     pub shortcut: Option<T>,
 }
 
-/// The running statistics of all norms: no parameters, so a tree of their own.
+/// The running statistics of all norms, a tree beside the parameters.
 pub type Stats = Trunk<nn::BatchStats>;
 
-/// A convolution without bias, and its batch norm.
+/// A convolution without bias, followed by a batch norm.
 #[derive(Tree, Clone, Debug)]
 pub struct ConvNorm {
     pub conv: nn::Conv,
@@ -79,8 +80,9 @@ pub struct ConvNorm {
 }
 
 impl ConvNorm {
-    /// `k` by `k`, with padding that keeps the size at stride 1. Weights are normal with variance `2 / (k² n_out)`, which keeps
-    /// that of gradients (He et al., "Delving deep into rectifiers", 2015, equation 14).
+    /// Initializes a `k` by `k` convolution whose padding keeps the size at stride 1. Weights are normal
+    /// with variance `2 / (k² n_out)`, which preserves the variance of gradients (He et al., "Delving
+    /// deep into rectifiers", 2015, equation 14).
     fn new(key: random::Key, k: usize, n_in: usize, n_out: usize, stride: usize) -> ConvNorm {
         let numbers = nn::init::VarianceScaling {
             scale: 2.0,
@@ -90,7 +92,7 @@ impl ConvNorm {
         let weight = nn::init::variance_scaling(key, [k, k, n_in, n_out], DType::F32, numbers);
         let conv = nn::Conv {
             strides: vec![stride; 2],
-            padding: centred(k),
+            padding: symmetric_padding(k),
             ..nn::Conv::with_weight(weight).without_bias()
         };
         let norm = nn::BatchNorm { momentum: 0.9.into(), ..nn::BatchNorm::new(n_out) };
@@ -98,17 +100,17 @@ impl ConvNorm {
     }
 
     #[track_caller]
-    fn forward(&self, x: &Array, stats: &nn::BatchStats, by: Norms) -> (Array, nn::BatchStats) {
+    fn forward(&self, x: &Array, stats: &nn::BatchStats, norms: Norms) -> (Array, nn::BatchStats) {
         let y = self.conv.forward(x);
-        match by {
+        match norms {
             Norms::Batch => self.norm.forward_train(&y, stats),
             Norms::Running => (self.norm.forward_eval(&y, stats), stats.clone()),
         }
     }
 }
 
-/// Padding on both sides alike. (`Same` would put more behind than in front at stride 2, as TensorFlow does.)
-fn centred(k: usize) -> Padding {
+/// Symmetric padding. At stride 2, `Same` would pad more at the end, as TensorFlow does.
+fn symmetric_padding(k: usize) -> Padding {
     let side = (k / 2) as isize;
     Padding::Explicit(vec![(side, side); 2])
 }
@@ -143,21 +145,21 @@ impl Block<ConvNorm> {
         &self,
         x: &Array,
         stats: &Block<nn::BatchStats>,
-        by: Norms,
+        norms: Norms,
     ) -> (Array, Block<nn::BatchStats>) {
         let (mut y, mut main) = (x.clone(), Vec::new());
         for (layer, stats) in self.main.iter().zip(&stats.main) {
             if !main.is_empty() {
                 y = relu(&y);
             }
-            let moved;
-            (y, moved) = layer.forward(&y, stats, by);
-            main.push(moved);
+            let updated;
+            (y, updated) = layer.forward(&y, stats, norms);
+            main.push(updated);
         }
         match (&self.shortcut, &stats.shortcut) {
             (Some(layer), Some(stats)) => {
-                let (x, moved) = layer.forward(x, stats, by);
-                (relu(&(x + y)), Block { main, shortcut: Some(moved) })
+                let (x, updated) = layer.forward(x, stats, norms);
+                (relu(&(x + y)), Block { main, shortcut: Some(updated) })
             }
             _ => (relu(&(x + y)), Block { main, shortcut: None }),
         }
@@ -165,7 +167,7 @@ impl Block<ConvNorm> {
 }
 
 impl ResNet {
-    /// A network with weights drawn from a key, in `f32`.
+    /// Initializes a network in `f32`.
     pub fn new(key: random::Key, config: &Config) -> ResNet {
         let [trunk, head] = key.split();
         let mut keys = (0..).map(|n: i64| random::fold_in(trunk.clone(), n));
@@ -174,7 +176,7 @@ impl ResNet {
         for (at, &count) in config.blocks.iter().enumerate() {
             let mut blocks = Vec::new();
             for number in 0..count {
-                // The stem's pooling has halved the size already.
+                // The stem's pooling has already halved the size.
                 let stride = if at > 0 && number == 0 { 2 } else { 1 };
                 blocks.push(Block::new(&mut keys, config, n_in, n, stride));
                 n_in = if config.bottleneck { EXPANSION * n } else { n };
@@ -186,7 +188,7 @@ impl ResNet {
         ResNet { trunk: Trunk { stem, stages }, head }
     }
 
-    /// Statistics to begin with: mean 0 and variance 1.
+    /// Returns initial statistics: mean 0 and variance 1.
     pub fn stats(&self) -> Stats {
         let of = |layer: &ConvNorm| {
             let [_, _, _, n_out] = layer.conv.weight.dims();
@@ -203,20 +205,20 @@ impl ResNet {
         }
     }
 
-    /// Logits `[b, classes]` of images `[b, height, width, 3]`, and the statistics after them.
+    /// Returns logits `[b, classes]` of images `[b, height, width, 3]`, and the updated statistics.
     #[track_caller]
-    pub fn forward(&self, images: &Array, stats: &Stats, by: Norms) -> (Array, Stats) {
-        let (x, stem) = self.trunk.stem.forward(images, &stats.stem, by);
-        let mut x = max_pool(&relu(&x), &[3, 3], &[2, 2], centred(3));
+    pub fn forward(&self, images: &Array, stats: &Stats, norms: Norms) -> (Array, Stats) {
+        let (x, stem) = self.trunk.stem.forward(images, &stats.stem, norms);
+        let mut x = max_pool(&relu(&x), &[3, 3], &[2, 2], symmetric_padding(3));
         let mut stages = Vec::new();
         for (blocks, stats) in self.trunk.stages.iter().zip(&stats.stages) {
-            let mut moved = Vec::new();
+            let mut updated = Vec::new();
             for (block, stats) in blocks.iter().zip(stats) {
                 let after;
-                (x, after) = block.forward(&x, stats, by);
-                moved.push(after);
+                (x, after) = block.forward(&x, stats, norms);
+                updated.push(after);
             }
-            stages.push(moved);
+            stages.push(updated);
         }
         let features = x.mean_axes(axes([1, 2]));
         (self.head.forward(&features), Trunk { stem, stages })

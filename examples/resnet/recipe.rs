@@ -1,5 +1,7 @@
-//! The recipe: gradient descent with Nesterov's momentum, decay of kernels alone, a linear warm-up and half a cosine (Goyal et al.,
-//! "Accurate, large minibatch SGD", 2017; He et al., "Bag of tricks for image classification", 2018).
+//! The training recipe: Nesterov momentum, weight decay on kernels, linear warm-up and half a cosine.
+//!
+//! Goyal et al., "Accurate, large minibatch SGD" (2017); He et al., "Bag of tricks for image
+//! classification" (2018).
 
 use super::model::{Norms, ResNet, Stats};
 use oxidax::prelude::*;
@@ -7,23 +9,23 @@ use oxidax::prelude::*;
 /// The numbers of a run.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Recipe {
-    /// Learning rate at the end of the warm-up, per step; 0.1 for a batch of 256 is usual, and goes with the batch.
+    /// Learning rate at the end of the warm-up. 0.1 is usual for a batch of 256; scale it with the batch.
     #[arg(long, default_value_t = 0.1)]
     pub learning_rate: f64,
     #[arg(long, default_value_t = 0.9)]
     pub momentum: f64,
-    /// Of kernels and the head's weight, not of norms and biases.
+    /// Weight decay of kernels and the head's weight, not of norms and biases.
     #[arg(long, default_value_t = 1e-4)]
     pub weight_decay: f64,
-    /// How much of a label is spread over all classes.
+    /// Fraction of a label that is distributed over all classes.
     #[arg(long, default_value_t = 0.0)]
     pub label_smoothing: f64,
-    /// Compute in bf16; parameters, statistics and the optimizer's state stay f32.
+    /// Compute in bf16. Parameters, statistics and optimizer state stay f32.
     #[arg(long)]
     pub bf16: bool,
 }
 
-/// All that changes from step to step.
+/// All state that changes from step to step.
 #[derive(Tree, Clone, Debug)]
 pub struct Run {
     pub model: ResNet,
@@ -34,22 +36,21 @@ pub struct Run {
 /// Images `u8[b, height, width, 3]` and classes `i32[b]`.
 pub type Batch = (Array, Array);
 
-/// What a step tells.
+/// Metrics of a step.
 #[derive(Tree, Clone, Debug)]
-pub struct Told {
+pub struct StepMetrics {
     /// The mean cross entropy, in nats, of the smoothed labels: `f32[]`.
     pub loss: Array,
-    /// The share of images whose largest logit is their class's: `f32[]`.
+    /// The fraction of correctly classified images: `f32[]`.
     pub accuracy: Array,
 }
 
-/// What of red, green and blue is subtracted and divided by, in units of the brightest: ImageNet's mean and deviation, which the
-/// published weights expect.
+/// ImageNet's mean and deviation of red, green and blue, which published weights expect.
 const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
 
-/// Images as the network takes them, floats, of bytes.
-pub fn normalized(images: &Array, dtype: DType) -> Array {
+/// Converts bytes to the network's floats.
+pub fn normalize_images(images: &Array, dtype: DType) -> Array {
     let channels = |numbers: [f64; 3]| {
         stack(numbers.map(|number| nn::init::constant([], dtype, number)).each_ref(), 0)
     };
@@ -64,7 +65,7 @@ impl Recipe {
         }
     }
 
-    /// The learning rate by step: up in a line for `warmup` of the `steps`, then down to zero.
+    /// Learning rate schedule: linear warm-up, then a cosine to zero.
     pub fn schedule(&self, warmup: u32, steps: u32) -> optim::Schedule {
         let first = self.learning_rate / (f64::from(warmup) + 1.0);
         optim::warmup_cosine_decay_schedule(first, self.learning_rate, warmup, steps, 0.0)
@@ -76,7 +77,7 @@ impl Recipe {
             .chain(optim::nesterov(learning_rate, self.momentum))
     }
 
-    /// Loss, logits and moved statistics of a batch.
+    /// Computes loss, logits and updated statistics of a batch.
     fn loss(
         &self,
         model: &ResNet,
@@ -84,7 +85,7 @@ impl Recipe {
         (images, labels): &Batch,
         policy: nn::DTypePolicy,
     ) -> (Array, (Array, Stats)) {
-        let images = policy.cast_to_compute(&normalized(images, policy.param));
+        let images = policy.cast_to_compute(&normalize_images(images, policy.param));
         let model = policy.cast_to_compute(model);
         let (logits, stats) = model.forward(&images, stats, Norms::Batch);
         let logits = policy.cast_to_output(&logits);
@@ -92,7 +93,7 @@ impl Recipe {
         (loss, (logits, stats))
     }
 
-    /// Loss, logits, moved statistics and gradients of a batch.
+    /// Computes loss, logits, updated statistics and gradients of a batch.
     pub fn gradients(
         &self,
         run: &Run,
@@ -105,17 +106,17 @@ impl Recipe {
         (loss, logits, stats, gradients)
     }
 
-    /// The step: what is given away by value comes back changed.
-    pub fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, Told)> {
+    /// Returns the training step. It updates the state that it receives by value.
+    pub fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, StepMetrics)> {
         self.step_with(optimizer, ResNet::clone)
     }
 
-    /// The same; `gather` gives the model as it is to lie while it computes.
+    /// Returns the training step, with `gather` applied to the model before the forward pass.
     pub fn step_with(
         &self,
         optimizer: optim::Optimizer,
         gather: impl Fn(&ResNet) -> ResNet + Send + Sync + 'static,
-    ) -> Jit<(Run, Batch), (Run, Told)> {
+    ) -> Jit<(Run, Batch), (Run, StepMetrics)> {
         let recipe = self.clone();
         let step = move |run: Run, batch: Batch| {
             let (loss, logits, stats, gradients) =
@@ -123,16 +124,16 @@ impl Recipe {
             let (updates, state) = optimizer.update(&gradients, &run.optimizer, &run.model);
             let model = optim::apply_updates(&run.model, &updates);
             let accuracy = nn::accuracy(&logits, &batch.1);
-            (Run { model, stats, optimizer: state }, Told { loss, accuracy })
+            (Run { model, stats, optimizer: state }, StepMetrics { loss, accuracy })
         };
         jit(step).name("train_step")
     }
 
-    /// The means over images of loss and accuracy, with a batch besides; labels are not smoothed.
+    /// Returns a function that adds a batch to the means of loss and accuracy, without label smoothing.
     pub fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
         let policy = self.policy();
         let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {
-            let images = policy.cast_to_compute(&normalized(&images, policy.param));
+            let images = policy.cast_to_compute(&normalize_images(&images, policy.param));
             let model = policy.cast_to_compute(&model);
             let (logits, _) = model.forward(&images, &stats, Norms::Running);
             let logits = policy.cast_to_output(&logits);
@@ -148,7 +149,7 @@ impl Recipe {
     }
 }
 
-/// Means over the images seen so far.
+/// Means over the images so far.
 #[derive(Tree, Clone, Debug, Default)]
 pub struct Means {
     pub loss: nn::Average,

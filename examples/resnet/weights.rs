@@ -1,11 +1,11 @@
-//! Weights as torchvision saves them: safetensors with its names, kernels `[out, in, height, width]`.
+//! Loads torchvision's weights: safetensors with its names and kernels `[out, in, height, width]`.
 
 use super::model::{Config, ResNet, Stats};
 use anyhow::{Context, ensure};
 use oxidax::prelude::*;
 use std::path::Path;
 
-/// A model and the running statistics of its norms.
+/// A model with its running statistics.
 #[derive(Tree, Clone, Debug)]
 pub struct Weights {
     pub model: ResNet,
@@ -19,7 +19,7 @@ impl Weights {
     }
 }
 
-/// The leaves of a file by their paths in [`Weights`]: `layer1.0.conv2.weight` is
+/// Opens a file under the paths of [`Weights`]: `layer1.0.conv2.weight` becomes
 /// `model.trunk.stages[0][0].main[1].conv.weight`.
 fn open(path: &Path) -> Result<checkpoint::Reader, Error> {
     let mut reader = checkpoint::open(path)?
@@ -47,17 +47,17 @@ fn open(path: &Path) -> Result<checkpoint::Reader, Error> {
         .transpose("*.conv.weight", [2, 3, 1, 0])
         .transpose("model.head.weight", [1, 0])
         .convert(["*"])
-        // How many batches the statistics are of.
+        // The number of batches behind the statistics.
         .ignore(["*.num_batches_tracked"]))
 }
 
-/// The weights of a file, in `f32`. If it is for another number of classes than the template, the head stays the
-/// template's, and the second value says for how many the file was.
+/// Loads weights in `f32`. If the file has another number of classes than the template, the head stays
+/// the template's, and the second result is the file's number of classes.
 pub fn load(path: &Path, template: &Weights) -> anyhow::Result<(Weights, Option<usize>)> {
     let reader = open(path)?;
     let types = reader.types()?;
     let head = types.get("model.head.bias").with_context(|| {
-        format!("{}: no `fc.bias`: these are not torchvision's names", path.display())
+        format!("{}: no `fc.bias`; the file does not have torchvision's names", path.display())
     })?;
     ensure!(head.rank() == 1, "{}: `fc.bias` is {head}, expected one axis", path.display());
     let stored = head.shape[0];

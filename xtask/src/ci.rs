@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Step, run_all};
-use crate::{features, gpu, licences, sizes, tpu};
+use crate::{advisories, features, gpu, licences, package, sizes, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
@@ -104,6 +104,10 @@ const STEPS: &[Step] = &[
             WITH_JAX,
         ),
     },
+    Step { name: "packages", action: Action::Call(package::check) },
+    Step { name: "minimal versions", action: Action::Call(package::minimal_versions) },
+    Step { name: "public API", action: Action::Run(&["cargo", "xtask", "api"], &[]) },
+    Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];
 

@@ -1,5 +1,8 @@
 //! Tasks of this workspace; `cargo xtask --help` lists them.
 
+mod advisories;
+#[cfg(feature = "api")]
+mod api;
 #[cfg(feature = "bindings")]
 mod bindings;
 mod check;
@@ -8,16 +11,17 @@ mod features;
 mod fuzz;
 mod gpu;
 mod licences;
+mod package;
 mod sizes;
 mod step;
 mod tpu;
 
 use std::path::{Path, PathBuf};
-#[cfg(not(feature = "bindings"))]
+#[cfg(not(all(feature = "api", feature = "bindings")))]
 use std::process::Command;
 use std::process::ExitCode;
 
-#[cfg(not(feature = "bindings"))]
+#[cfg(not(all(feature = "api", feature = "bindings")))]
 use anyhow::Context as _;
 use clap::Parser;
 
@@ -44,6 +48,22 @@ enum Task {
     Gpu,
     /// The tests that compile for TPUs with libtpu, without one
     Tpu,
+    /// Compare Cargo.lock with the RustSec advisory database
+    Advisories {
+        /// A clone of the database [cloned from its public address]
+        #[arg(long)]
+        database: Option<PathBuf>,
+    },
+    /// Compare the public API with docs/api.txt
+    Api {
+        /// Write docs/api.txt instead
+        #[arg(long)]
+        update: bool,
+    },
+    /// Build with the oldest versions of direct dependencies that the manifests allow
+    MinimalVersions,
+    /// Pack the published crates and build them from their packages
+    Package,
     /// Write crates/pjrt-sys/src/bindings.rs from a PJRT C header
     Bindings {
         /// The pjrt_c_api.h inside an unpacked include tree
@@ -60,6 +80,10 @@ fn main() -> ExitCode {
         Task::Features => features::check(),
         Task::Gpu => gpu::compile_only(),
         Task::Tpu => tpu::compile_only(),
+        Task::Advisories { database } => advisories::check(database),
+        Task::Api { update } => public_api(update),
+        Task::MinimalVersions => package::minimal_versions(),
+        Task::Package => package::check(),
         Task::Bindings { header } => write_bindings(&header),
     };
     match outcome {
@@ -76,16 +100,31 @@ fn write_bindings(header: &Path) -> anyhow::Result<()> {
     bindings::run(header)
 }
 
-/// Starts the same task with bindgen compiled in.
 #[cfg(not(feature = "bindings"))]
 fn write_bindings(header: &Path) -> anyhow::Result<()> {
+    run_with_feature("bindings", &["bindings".as_ref(), "--header".as_ref(), header.as_ref()])
+}
+
+#[cfg(feature = "api")]
+fn public_api(update: bool) -> anyhow::Result<()> {
+    api::run(update)
+}
+
+#[cfg(not(feature = "api"))]
+fn public_api(update: bool) -> anyhow::Result<()> {
+    let update = update.then_some("--update".as_ref());
+    run_with_feature("api", &["api".as_ref()].into_iter().chain(update).collect::<Vec<_>>())
+}
+
+/// Starts a task of xtask with a feature that is not compiled in.
+#[cfg(not(all(feature = "api", feature = "bindings")))]
+fn run_with_feature(feature: &str, arguments: &[&std::ffi::OsStr]) -> anyhow::Result<()> {
     let status = Command::new("cargo")
-        .args(["run", "--package", "xtask", "--features", "bindings", "--", "bindings"])
-        .arg("--header")
-        .arg(header)
+        .args(["run", "--quiet", "--package", "xtask", "--features", feature, "--"])
+        .args(arguments)
         .status()
         .context("starting cargo")?;
-    anyhow::ensure!(status.success(), "writing the bindings failed ({status})");
+    anyhow::ensure!(status.success(), "`cargo xtask {feature}` failed ({status})");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ fn renamed(weights: &Weights, name: impl Fn(&str) -> String) -> Weights {
     weights.iter().map(|(old, leaf)| (name(old), leaf.clone())).collect()
 }
 
-/// What is stored_length of a folder that is refused.
+/// Returns the error for a folder that is refused.
 fn refusal(folder: &Path) -> String {
     let refused = weights::load(folder).err();
     format!("{:#}", refused.unwrap_or_else(|| panic!("{} is not refused", folder.display())))

@@ -1,5 +1,5 @@
-//! `examples/bert` against a small randomly pad_rows encoder that `transformers` made and saved, and against a published model.
-//! `python-compat/README.md` says options the numbers were recorded.
+//! Compares `examples/bert` with a small random encoder that `transformers` saved, and with a published
+//! model. `python-compat/README.md` describes the recordings.
 
 #[path = "../../gpt2/tests/transformers.rs"]
 mod transformers;

@@ -61,7 +61,7 @@ fn pooled(model: &Bert, hidden: &Array) -> Array {
     tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
-/// Each even text is to be nearest to the unsupported one behind it (van den Oord et al., 2018); beside it something that
+/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it something that
 /// reaches the pooler's leaves.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);

@@ -1,5 +1,5 @@
-//! `examples/gpt2` against a small GPT-2 that `transformers` trained and saved, against JAX, and against itself.
-//! `python-compat/README.md` says sampling the numbers were recorded.
+//! Compares `examples/gpt2` with a small GPT-2 that `transformers` trained, with JAX, and with itself.
+//! `python-compat/README.md` describes the recordings.
 
 mod folders;
 mod recorded;

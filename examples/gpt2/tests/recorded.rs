@@ -33,7 +33,7 @@ pub fn stacked(model: Gpt2) -> Gpt2 {
     Gpt2 { h: model.h.stacked(), ..model }
 }
 
-/// Tokens and those one plan later, of texts `[b, t]`.
+/// Tokens and next tokens, of texts `[b, t]`.
 pub fn shifted(texts: &Array) -> (Array, Array) {
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
 }

@@ -27,7 +27,7 @@ fn small(dropout: f64) -> Gpt2 {
     Gpt2::new(random::key(0), &Config { dropout, ..SMALL })
 }
 
-/// Tokens and those one plan later, of `rows` texts.
+/// Tokens and next tokens, of `rows` texts.
 fn batch(rows: usize, seed: i64) -> (Array, Array) {
     let texts = random::randint(random::key(seed), [rows, 17], DType::I32, 0..50);
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))

@@ -1,5 +1,5 @@
-//! `examples/bert` has no training step of its own. This one learns embeddings as Sentence-BERT's models were: of two texts that belong
-//! together each is to find the other among all of the batch.
+//! A training step for `examples/bert`, which has none: the Sentence-BERT objective, in which each text
+//! must identify its partner in the batch.
 //!
 //! Henderson et al.: Efficient natural language response suggestion for smart reply (2017), section 4.4.
 
@@ -7,13 +7,13 @@
 #[allow(dead_code, reason = "the example also has models with a pooler")]
 mod model;
 
-use super::cut::Cut;
-use super::{Place, Step, Traced, of_type};
+use super::shardings::MeshShardings;
+use super::{Devices, LoweredStep, Step, of_type};
 use model::{Bert, Config, Pooling, Texts};
 use oxidax::prelude::*;
 
 const LENGTH: usize = 128;
-/// What cosines are multiplied by before the softmax.
+/// Scale of cosines before the softmax.
 const SCALE: f64 = 20.0;
 
 pub const BASE: Step = Step {
@@ -25,7 +25,7 @@ pub const BASE: Step = Step {
     lower,
 };
 
-/// As published for BERT-base.
+/// The published BERT-base.
 const CONFIG: Config = Config {
     vocabulary: 30522,
     positions: 512,
@@ -40,7 +40,7 @@ const CONFIG: Config = Config {
     pooler: false,
 };
 
-/// Attention by heads, then the two linear maps: the first by columns, the second by rows.
+/// Attention split by heads; of the two linear maps, the first by columns, the second by rows.
 const LAYERS: [(&str, usize); 10] = [
     ("*attention.query.weight", 1),
     ("*attention.query.bias", 0),
@@ -60,7 +60,7 @@ fn optimizer() -> optim::Optimizer {
     optim::adamw(2e-5)
 }
 
-/// The mean cross entropy, in nats, of finding each text's other half.
+/// The mean cross entropy, in nats, of identifying each text's partner.
 fn loss(model: &Bert, (left, right): &Pairs) -> Array {
     let model = nn::DTypePolicy::mixed_bf16().cast_to_compute(model);
     let (left, right) = (model.embed(left), model.embed(right));
@@ -81,20 +81,22 @@ fn step(
     .name("train_step")
 }
 
-fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
     let model = eval_shape(|key| Bert::new(key, &CONFIG), random::Key::of_type())?;
     let state = eval_shape(|model: Bert| optimizer().init(&model), &model)?;
     let tokens = || of_type(DType::I32, [batch, LENGTH]);
     let texts = || (tokens(), tokens(), of_type(DType::I32, [batch]));
-    let step = match place {
-        Place::Alone => step(Bert::clone),
-        Place::Slice(devices) => {
-            let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) =
-                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
-            step(move |model| with_sharding_constraint(model, &computing))
-                .in_shardings((&kept.0, &kept.1, cut.batch()?))
-                .out_shardings((&kept.0, &kept.1, cut.whole()))
+    let step = match devices_of_step {
+        Devices::Alone => step(Bert::clone),
+        Devices::Slice(devices) => {
+            let shardings = MeshShardings::new(devices, &LAYERS)?;
+            let (gathered, stored) = (
+                shardings.gathered(&model)?,
+                (shardings.stored(&model)?, shardings.stored(&state)?),
+            );
+            step(move |model| with_sharding_constraint(model, &gathered))
+                .in_shardings((&stored.0, &stored.1, shardings.batch()?))
+                .out_shardings((&stored.0, &stored.1, shardings.replicated()))
         }
     };
     Ok(Box::new(step.lower((&model, &state, &(texts(), texts())))?))

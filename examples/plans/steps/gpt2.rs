@@ -1,4 +1,4 @@
-//! `examples/gpt2`: nanoGPT's recipe, layers written out, computing in bf16.
+//! `examples/gpt2` with nanoGPT's recipe, unrolled, in bf16.
 
 #[path = "../../gpt2/model.rs"]
 #[allow(dead_code, reason = "the example also writes text")]
@@ -7,8 +7,8 @@ mod model;
 #[allow(dead_code, reason = "the example also measures what is held out")]
 mod train;
 
-use super::cut::Cut;
-use super::{Place, Step, Traced, of_type};
+use super::shardings::MeshShardings;
+use super::{Devices, LoweredStep, Step, of_type};
 use anyhow::Context as _;
 use model::{Config, Gpt2};
 use oxidax::prelude::*;
@@ -20,8 +20,8 @@ pub const SMALLEST: Step = Step {
     unit: "× 1024 tokens",
     batch: 8,
     alone: true,
-    lower: |place, batch| {
-        lower(&Config::published("gpt2").context("it is published")?, place, batch)
+    lower: |devices_of_step, batch| {
+        lower(&Config::published("gpt2").context("it is published")?, devices_of_step, batch)
     },
 };
 
@@ -31,7 +31,7 @@ pub const TWO_LAYERS: Step = Step {
     unit: "× 128 tokens",
     batch: 4,
     alone: true,
-    lower: |place, batch| {
+    lower: |devices_of_step, batch| {
         let config = Config {
             vocabulary: 512,
             positions: 128,
@@ -41,11 +41,11 @@ pub const TWO_LAYERS: Step = Step {
             epsilon: 1e-5,
             dropout: 0.0,
         };
-        lower(&config, place, batch)
+        lower(&config, devices_of_step, batch)
     },
 };
 
-/// Of each two layers the first by columns, the second by rows.
+/// Of two consecutive layers, the first is split by columns, the second by rows.
 const LAYERS: [(&str, usize); 6] = [
     ("*attn.c_attn.weight", 1),
     ("*attn.c_attn.bias", 0),
@@ -55,7 +55,7 @@ const LAYERS: [(&str, usize); 6] = [
     ("*mlp.c_proj.weight", 0),
 ];
 
-/// The example's own numbers.
+/// The example's defaults.
 const RECIPE: Recipe = Recipe {
     steps: 2000,
     warmup: 100,
@@ -69,22 +69,28 @@ const RECIPE: Recipe = Recipe {
     bf16: true,
 };
 
-fn lower(config: &Config, place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+fn lower(
+    config: &Config,
+    devices_of_step: Devices<'_>,
+    batch: usize,
+) -> anyhow::Result<Box<dyn LoweredStep>> {
     let config = *config;
     let model = eval_shape(move |key| Gpt2::new(key, &config), random::Key::of_type())?;
     let state = eval_shape(|model: Gpt2| RECIPE.optimizer().init(&model), &model)?;
     let tokens = of_type(DType::I32, [batch, config.positions]);
     let windows = (tokens.clone(), tokens);
-    let step = match place {
-        Place::Alone => RECIPE.step(),
-        Place::Slice(devices) => {
-            let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) =
-                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
+    let step = match devices_of_step {
+        Devices::Alone => RECIPE.step(),
+        Devices::Slice(devices) => {
+            let shardings = MeshShardings::new(devices, &LAYERS)?;
+            let (gathered, stored) = (
+                shardings.gathered(&model)?,
+                (shardings.stored(&model)?, shardings.stored(&state)?),
+            );
             RECIPE
-                .step_with(move |model| with_sharding_constraint(model, &computing))
-                .in_shardings((&kept.0, &kept.1, cut.batch()?, None::<NamedSharding>))
-                .out_shardings((&kept.0, &kept.1, cut.whole()))
+                .step_with(move |model| with_sharding_constraint(model, &gathered))
+                .in_shardings((&stored.0, &stored.1, shardings.batch()?, None::<NamedSharding>))
+                .out_shardings((&stored.0, &stored.1, shardings.replicated()))
         }
     };
     Ok(Box::new(step.lower((&model, &state, &windows, &None))?))

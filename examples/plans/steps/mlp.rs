@@ -1,11 +1,11 @@
-//! `examples/mlp -- --data`: a perceptron under AdamW.
+//! `examples/mlp -- --data`: a perceptron with AdamW.
 
 #[path = "../../../benches/support/mlp.rs"]
 #[allow(dead_code, reason = "benchmarks also run it")]
 mod step;
 
-use super::cut::Cut;
-use super::{Place, Step, Traced};
+use super::shardings::MeshShardings;
+use super::{Devices, LoweredStep, Step};
 use oxidax::prelude::*;
 
 pub const STEP: Step = Step {
@@ -17,21 +17,23 @@ pub const STEP: Step = Step {
     lower,
 };
 
-/// The first layer by columns, the second by rows.
+/// The first layer is split by columns, the second by rows.
 const LAYERS: [(&str, usize); 3] =
     [("*layers[0].weight", 1), ("*layers[0].bias", 0), ("*layers[1].weight", 0)];
 
-fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
     let (model, state, images) = step::types(batch)?;
-    let step = match place {
-        Place::Alone => step::step(),
-        Place::Slice(devices) => {
-            let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) =
-                (cut.computing(&model)?, (cut.kept(&model)?, cut.kept(&state)?));
-            step::step_with(move |model| with_sharding_constraint(model, &computing))
-                .in_shardings((&kept.0, &kept.1, cut.batch()?))
-                .out_shardings((&kept.0, &kept.1, cut.whole()))
+    let step = match devices_of_step {
+        Devices::Alone => step::step(),
+        Devices::Slice(devices) => {
+            let shardings = MeshShardings::new(devices, &LAYERS)?;
+            let (gathered, stored) = (
+                shardings.gathered(&model)?,
+                (shardings.stored(&model)?, shardings.stored(&state)?),
+            );
+            step::step_with(move |model| with_sharding_constraint(model, &gathered))
+                .in_shardings((&stored.0, &stored.1, shardings.batch()?))
+                .out_shardings((&stored.0, &stored.1, shardings.replicated()))
         }
     };
     Ok(Box::new(step.lower((&model, &state, &images))?))

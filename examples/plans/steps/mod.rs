@@ -1,13 +1,13 @@
-//! The training steps of the examples, by shapes alone, for one device or spread over a slice.
+//! The examples' training steps, lowered from shapes for one device or a slice.
 //!
-//! Models and steps are the examples' own files; here is how large they are, and how they are cut.
+//! Models and steps are the examples' own files. This folder adds sizes and shardings.
 
 mod bert;
-mod cut;
 mod gpt2;
 mod mlp;
 mod parallel;
 mod resnet;
+mod shardings;
 
 use oxidax::doctor::{self, Report};
 use oxidax::jit::CompilerReport;
@@ -15,20 +15,20 @@ use oxidax::prelude::*;
 use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
 
-/// Where a step is to run.
+/// The devices of a step.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
-    /// On one device.
+pub enum Devices<'a> {
+    /// One device.
     Alone,
-    /// On all of these.
+    /// All of these devices.
     Slice(&'a [Device]),
 }
 
-impl Place<'_> {
+impl Devices<'_> {
     pub fn devices(self) -> usize {
         match self {
-            Place::Alone => 1,
-            Place::Slice(devices) => devices.len(),
+            Devices::Alone => 1,
+            Devices::Slice(devices) => devices.len(),
         }
     }
 }
@@ -36,22 +36,22 @@ impl Place<'_> {
 /// A training step.
 pub struct Step {
     pub name: &'static str,
-    /// How large the model is, and what it computes in.
+    /// Model size and dtype.
     pub about: &'static str,
-    /// What a batch is made of.
+    /// The unit of a batch.
     pub unit: &'static str,
-    /// How much of it each device is given.
+    /// Batch per device.
     pub batch: usize,
-    /// Whether there is a step for one device.
+    /// The step also runs on one device.
     pub alone: bool,
-    /// The step where it is to run, with so large a batch on all devices together.
+    /// Lowers the step with a batch over all devices.
     pub lower: Lower,
 }
 
-/// What makes a step.
-pub type Lower = fn(Place<'_>, usize) -> anyhow::Result<Box<dyn Traced>>;
+/// A function that lowers a step.
+pub type Lower = fn(Devices<'_>, usize) -> anyhow::Result<Box<dyn LoweredStep>>;
 
-/// Every step, those that compile fastest first.
+/// All steps, in order of compile time.
 pub const STEPS: [Step; 11] = [
     mlp::STEP,
     parallel::DATA,
@@ -66,26 +66,26 @@ pub const STEPS: [Step; 11] = [
     resnet::FIFTY,
 ];
 
-/// A slice of each generation: eight devices.
+/// A slice of eight devices for each generation.
 pub const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7x:2x2x1"];
 
 /// The small GPT that continuous integration compiles.
 #[allow(dead_code, reason = "for tests")]
 pub const TWO_LAYERS: Step = gpt2::TWO_LAYERS;
 
-/// A lowered step, whatever its arguments and results.
-pub trait Traced {
-    /// Its StableHLO module, without locations: the same wherever the sources lie.
+/// A lowered step of any argument and result types.
+pub trait LoweredStep {
+    /// Returns the StableHLO module without locations, independent of the source folder.
     fn text(&self) -> Result<String, Error>;
 
-    /// What it takes on a device of a topology.
+    /// Reports the cost of the step on a topology.
     fn examine(&self, topology: &Topology) -> Result<Report, Error>;
 
     #[allow(dead_code, reason = "for tests")]
     fn compile_for(&self, topology: &Topology) -> Result<CompilerReport, Error>;
 }
 
-impl<A: Args, O: Tree> Traced for Lowered<A, O> {
+impl<A: Args, O: Tree> LoweredStep for Lowered<A, O> {
     fn text(&self) -> Result<String, Error> {
         Ok(without_locations(&self.as_text("tpu")?).collect())
     }
@@ -99,7 +99,7 @@ impl<A: Args, O: Tree> Traced for Lowered<A, O> {
     }
 }
 
-/// An array without elements.
+/// Returns an aval as an array without elements.
 fn of_type<const N: usize>(dtype: DType, shape: [usize; N]) -> Array {
     Array::of_type(Aval::new(dtype, shape))
 }

@@ -1,4 +1,4 @@
-//! `examples/parallel`: a GPT of four layers under AdamW, spread by each recipe over a mesh of its own.
+//! `examples/parallel`: a GPT of four layers with AdamW, with each recipe.
 
 #[path = "../../parallel/data.rs"]
 mod data_parallel;
@@ -20,64 +20,63 @@ mod tensor;
 #[allow(dead_code, reason = "the example also runs it")]
 mod train;
 
-use super::{Lower, Place, Step, Traced, of_type};
+use super::{Devices, Lower, LoweredStep, Step, of_type};
 use anyhow::bail;
 use model::{Gpt, Sizes};
 use oxidax::prelude::*;
 use train::{Recipe, optimizer};
 
 const SIZES: Sizes = Sizes { vocabulary: 80, positions: 512, width: 512, heads: 8, layers: 4 };
-/// Devices that share a layer, or stand behind each other in a pipeline; the others have parts of the batch.
+/// Devices that share a layer or form a pipeline; the rest splits the batch.
 const TOGETHER: usize = 4;
 const MICROBATCHES: usize = 4;
-/// In each block.
-const EXPERTS_THERE: usize = 8;
+/// Experts per block.
+const EXPERTS_PER_BLOCK: usize = 8;
 
-/// A recipe, with four texts for each device.
+/// A recipe with four texts per device.
 const fn recipe(name: &'static str, lower: Lower) -> Step {
     let about = "GPT of 4 layers, width 512, f32";
     Step { name, about, unit: "× 512 tokens", batch: 4, alone: false, lower }
 }
 
-pub const DATA: Step = recipe("parallel data", |place, batch| {
-    lower(place, batch, gpt()?, |devices, _| data_parallel::recipe(devices))
+pub const DATA: Step = recipe("parallel data", |devices_of_step, batch| {
+    lower(devices_of_step, batch, gpt()?, |devices, _| data_parallel::recipe(devices))
 });
-pub const FSDP: Step =
-    recipe("parallel fsdp", |place, batch| lower(place, batch, gpt()?, fsdp::recipe));
-pub const TENSOR: Step = recipe("parallel tensor", |place, batch| {
-    lower(place, batch, gpt()?, |devices, _| tensor::recipe(devices))
+pub const FSDP: Step = recipe("parallel fsdp", |devices_of_step, batch| {
+    lower(devices_of_step, batch, gpt()?, fsdp::recipe)
 });
-pub const DATA_TENSOR: Step = recipe("parallel data-tensor", |place, batch| {
-    lower(place, batch, gpt()?, |devices, _| tensor::with_data(devices, TOGETHER))
+pub const TENSOR: Step = recipe("parallel tensor", |devices_of_step, batch| {
+    lower(devices_of_step, batch, gpt()?, |devices, _| tensor::recipe(devices))
 });
-pub const SEQUENCE: Step = recipe("parallel sequence", |place, batch| {
-    lower(place, batch, gpt()?, |devices, _| sequence::recipe(devices))
+pub const DATA_TENSOR: Step = recipe("parallel data-tensor", |devices_of_step, batch| {
+    lower(devices_of_step, batch, gpt()?, |devices, _| tensor::with_data(devices, TOGETHER))
 });
-pub const PIPELINE: Step = recipe("parallel pipeline", |place, batch| {
+pub const SEQUENCE: Step = recipe("parallel sequence", |devices_of_step, batch| {
+    lower(devices_of_step, batch, gpt()?, |devices, _| sequence::recipe(devices))
+});
+pub const PIPELINE: Step = recipe("parallel pipeline", |devices_of_step, batch| {
     let model = eval_shape(pipeline::stacked::<Gpt<nn::Mlp>>, &gpt()?)?;
-    lower(place, batch, model, |devices, model| {
+    lower(devices_of_step, batch, model, |devices, model| {
         pipeline::recipe(devices, model, TOGETHER, MICROBATCHES)
     })
 });
-pub const EXPERTS: Step = recipe("parallel experts", |place, batch| {
-    let model = |key| experts::model(key, &SIZES, EXPERTS_THERE);
-    lower(place, batch, eval_shape(model, random::Key::of_type())?, experts::recipe)
+pub const EXPERTS: Step = recipe("parallel experts", |devices_of_step, batch| {
+    let model = |key| experts::model(key, &SIZES, EXPERTS_PER_BLOCK);
+    lower(devices_of_step, batch, eval_shape(model, random::Key::of_type())?, experts::recipe)
 });
 
 fn gpt() -> Result<Gpt<nn::Mlp>, Error> {
     eval_shape(|key| Gpt::new(key, &SIZES), random::Key::of_type())
 }
 
-/// The step of a recipe for so many texts on all devices.
+/// Lowers the step of a recipe for `batch` texts over all devices.
 fn lower<P: Tree + 'static>(
-    place: Place<'_>,
+    devices_of_step: Devices<'_>,
     batch: usize,
     parameters: P,
     recipe: impl FnOnce(&[Device], &P) -> Result<Recipe<P>, Error>,
-) -> anyhow::Result<Box<dyn Traced>> {
-    let Place::Slice(devices) = place else {
-        bail!("a recipe spreads a step over several devices")
-    };
+) -> anyhow::Result<Box<dyn LoweredStep>> {
+    let Devices::Slice(devices) = devices_of_step else { bail!("recipes need several devices") };
     let state = eval_shape(|parameters: P| optimizer().init(&parameters), &parameters)?;
     let placed = recipe(devices, &parameters)?.place(&parameters, &state)?;
     let tokens = of_type(DType::I32, [batch, SIZES.positions]);

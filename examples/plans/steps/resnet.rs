@@ -1,4 +1,4 @@
-//! `examples/resnet -- --depth 50 --bf16`: images of 224 by 224 pixels, momentum.
+//! `examples/resnet -- --depth 50 --bf16` at 224 by 224 pixels.
 
 #[path = "../../resnet/model.rs"]
 #[allow(dead_code, reason = "the example also evaluates")]
@@ -7,12 +7,12 @@ mod model;
 #[allow(dead_code, reason = "the example also evaluates")]
 mod recipe;
 
-use super::cut::Cut;
-use super::{Place, Step, Traced, of_type};
+use super::shardings::MeshShardings;
+use super::{Devices, LoweredStep, Step, of_type};
 use anyhow::Context as _;
 use model::{Config, ResNet};
 use oxidax::prelude::*;
-use recipe::{Recipe, Run, Told};
+use recipe::{Recipe, Run, StepMetrics};
 
 const SIDE: usize = 224;
 const CLASSES: usize = 1000;
@@ -26,8 +26,8 @@ pub const FIFTY: Step = Step {
     lower,
 };
 
-/// In each bottleneck the 3x3 convolution by the channels that it gives, the 1x1 behind it by those that it takes; norms and their
-/// statistics between the two go along.
+/// In each bottleneck the 3x3 convolution is split by output channels and the next 1x1 by input
+/// channels. Norms and statistics between them are split alike.
 const LAYERS: [(&str, usize); 5] = [
     ("*main[1].conv.weight", 3),
     ("*main[1].norm.*", 0),
@@ -36,7 +36,7 @@ const LAYERS: [(&str, usize); 5] = [
     ("*main[2].conv.weight", 2),
 ];
 
-/// The example's own numbers.
+/// The example's defaults.
 const RECIPE: Recipe = Recipe {
     learning_rate: 0.1,
     momentum: 0.9,
@@ -45,7 +45,7 @@ const RECIPE: Recipe = Recipe {
     bf16: true,
 };
 
-fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
+fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
     let config = Config::published(50, CLASSES).context("it is published")?;
     let optimizer = || RECIPE.optimizer(RECIPE.schedule(50, 1000));
     let fresh = move |key: random::Key| {
@@ -54,15 +54,16 @@ fn lower(place: Place<'_>, batch: usize) -> anyhow::Result<Box<dyn Traced>> {
     };
     let run = eval_shape(fresh, random::Key::of_type())?;
     let images = (of_type(DType::U8, [batch, SIDE, SIDE, 3]), of_type(DType::I32, [batch]));
-    let step = match place {
-        Place::Alone => RECIPE.step(optimizer()),
-        Place::Slice(devices) => {
-            let cut = Cut::new(devices, &LAYERS)?;
-            let (computing, kept) = (cut.computing(&run.model)?, cut.kept(&run)?);
-            let gather = move |model: &ResNet| with_sharding_constraint(model, &computing);
-            let step: Jit<(Run, recipe::Batch), (Run, Told)> =
+    let step = match devices_of_step {
+        Devices::Alone => RECIPE.step(optimizer()),
+        Devices::Slice(devices) => {
+            let shardings = MeshShardings::new(devices, &LAYERS)?;
+            let (gathered, stored) = (shardings.gathered(&run.model)?, shardings.stored(&run)?);
+            let gather = move |model: &ResNet| with_sharding_constraint(model, &gathered);
+            let step: Jit<(Run, recipe::Batch), (Run, StepMetrics)> =
                 RECIPE.step_with(optimizer(), gather);
-            step.in_shardings((&kept, cut.batch()?)).out_shardings((&kept, cut.whole()))
+            step.in_shardings((&stored, shardings.batch()?))
+                .out_shardings((&stored, shardings.replicated()))
         }
     };
     Ok(Box::new(step.lower((&run, &images))?))

@@ -1,27 +1,27 @@
-//! Compiles the training steps that take seconds, for one device and for a slice of eight.
+//! Compiles the fastest training steps for one device and for a slice of eight.
 
 use crate::rows::{Row, Rows};
-use crate::steps::{Place, STEPS, Step, TWO_LAYERS};
+use crate::steps::{Devices, STEPS, Step, TWO_LAYERS};
 use oxidax::doctor::Report;
 use oxidax::prelude::*;
 
-fn report(step: &Step, place: Place<'_>, topology: &Topology) -> Report {
-    let lowered = (step.lower)(place, step.batch * place.devices()).unwrap();
+fn report(step: &Step, devices_of_step: Devices<'_>, topology: &Topology) -> Report {
+    let lowered = (step.lower)(devices_of_step, step.batch * devices_of_step.devices()).unwrap();
     lowered.examine(topology).unwrap()
 }
 
-/// The bytes on a device of everything of this kind.
+/// Returns the bytes per device of a kind.
 fn bytes(report: &Report, kind: &str) -> u64 {
     let own = report.memory.iter().filter(|share| share.kind.name() == kind);
     own.map(|share| share.bytes).sum()
 }
 
-/// `products` is what the matrix products of a step on one device come to.
+/// `products` is the FLOPs of the matrix products of a step on one device.
 #[track_caller]
-fn alone_and_spread(step: &Step, slice: &str, products: u64) {
+fn check_one_device_and_slice(step: &Step, slice: &str, products: u64) {
     let topology = Topology::named(slice).unwrap();
-    let alone = report(step, Place::Alone, &topology);
-    let spread = report(step, Place::Slice(topology.devices()), &topology);
+    let alone = report(step, Devices::Alone, &topology);
+    let spread = report(step, Devices::Slice(topology.devices()), &topology);
     assert_eq!((alone.devices, spread.devices), (1, 8));
     assert_eq!(spread.mesh.as_deref(), Some("Mesh(data=2, fsdp=2, tensor=2)"));
     for found in [&alone, &spread] {
@@ -31,8 +31,8 @@ fn alone_and_spread(step: &Step, slice: &str, products: u64) {
         assert!(prediction.mfu > 0.0 && prediction.mfu <= 1.0, "{found}");
     }
     let excess = alone.flops as f64 / products as f64;
-    assert!((1.0..1.3).contains(&excess), "{excess} of what the products take");
-    // Of parameters and optimizer state each of four devices keeps a part, but for what cannot be cut so.
+    assert!((1.0..1.3).contains(&excess), "{excess} times the FLOPs of the products");
+    // Each of four devices holds a part of parameters and optimizer state, except indivisible leaves.
     for kind in ["parameters", "optimizer"] {
         let part = bytes(&spread, kind) as f64 / bytes(&alone, kind) as f64;
         assert!((0.24..0.5).contains(&part), "{kind}: {part}");
@@ -44,41 +44,44 @@ fn alone_and_spread(step: &Step, slice: &str, products: u64) {
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn the_mlp() {
-    // A product forward, two backward, but the images need no gradient.
+    // One product forward and two backward; the images need no gradient.
     let products = 2 * 128 * (2 * 784 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 10);
     for slice in ["v5e:2x4", "v6e:2x4"] {
-        alone_and_spread(&STEPS[0], slice, products);
+        check_one_device_and_slice(&STEPS[0], slice, products);
     }
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_gpt_of_two_layers() {
-    // 12 · width² weights a layer, attention over 128 places, and the head.
+    // 12 · width² weights per layer, attention over 128 positions, and the head.
     let (tokens, width) = (4 * 128, 128);
     let layer = 12 * width * width + 2 * 128 * width;
     let products = 2 * 3 * tokens * (2 * layer + 512 * width);
     for slice in ["v5e:2x4", "v6e:2x4"] {
-        alone_and_spread(&TWO_LAYERS, slice, products);
+        check_one_device_and_slice(&TWO_LAYERS, slice, products);
     }
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn every_step_is_written() {
+fn every_step_lowers_with_shardings() {
     let topology = Topology::named("v5e:2x4").unwrap();
     for step in &STEPS {
-        let place = Place::Slice(topology.devices());
-        let text = (step.lower)(place, step.batch * place.devices()).unwrap().text().unwrap();
+        let devices_of_step = Devices::Slice(topology.devices());
+        let text = (step.lower)(devices_of_step, step.batch * devices_of_step.devices())
+            .unwrap()
+            .text()
+            .unwrap();
         assert!(text.contains("sdy.sharding") && !text.contains("loc("), "{}", step.name);
     }
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn rows_are_found_again_and_a_broken_line_is_made_anew() {
+fn rows_are_reused_and_an_incomplete_line_is_dropped() {
     let topology = Topology::named("v5e:2x4").unwrap();
-    let row = |text: &str| Row::begun(&STEPS[0], 128, Place::Alone, &topology, text).unwrap();
+    let row = |text: &str| Row::new_row(&STEPS[0], 128, Devices::Alone, &topology, text).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.jsonl");
     let mut rows = Rows::open(&path).unwrap();
@@ -86,16 +89,16 @@ fn rows_are_found_again_and_a_broken_line_is_made_anew() {
         assert!(rows.find(&row(text)).is_none());
         rows.add(Row { date: text.into(), ..row(text) }).unwrap();
     }
-    // Whoever wrote was stopped in the middle of the second line.
-    let whole = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+    // The writer was interrupted in the middle of the second line.
+    let replicated = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &replicated[..replicated.len() - 9]).unwrap();
     let mut rows = Rows::open(&path).unwrap();
     assert_eq!(rows.find(&row("one")).unwrap().date, "one");
     assert!(rows.find(&row("two")).is_none());
     rows.add(Row { date: "again".into(), ..row("two") }).unwrap();
     let rows = Rows::open(&path).unwrap();
     assert_eq!(rows.find(&row("two")).unwrap().date, "again");
-    // Of one step for one place the newest program counts.
+    // The newest program of a step and topology counts.
     assert_eq!(rows.newest().len(), 1);
     assert_eq!(rows.newest()[0].date, "again");
 }

@@ -1,4 +1,5 @@
-//! `examples/resnet` against Flax and PyTorch, and against itself. `python-compat/README.md` says how the numbers were recorded.
+//! Compares `examples/resnet` with Flax, PyTorch and itself. `python-compat/README.md` describes the
+//! recordings.
 
 mod pictures;
 mod recorded;

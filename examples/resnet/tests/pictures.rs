@@ -1,6 +1,6 @@
 //! What the network sees of an image.
 
-use crate::images::{Cut, Images, Raw, Reading, Sets, margin};
+use crate::images::{Crop, Images, Raw, Reading, Sets, margin};
 use data::{HostArray, Source};
 use oxidax::prelude::*;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn grey_images_stand_in_the_middle_in_three_channels() {
     let folder = idx_folder(2, 4);
     let sets = Sets::open(folder.path()).unwrap();
     assert_eq!((sets.classes, sets.size, Source::len(&sets.test)), (2, 32, 2));
-    let (image, class) = Cut::centre(8).example(only(folder.path()), 8).unwrap();
+    let (image, class) = Crop::centre(8).example(only(folder.path()), 8).unwrap();
     assert_eq!((image.aval().to_string(), class.item::<i32>().unwrap()), ("u8[8,8,3]".into(), 1));
     let image = image.to_vec::<u8>().unwrap();
     let at = |row: usize, column: usize| &image[(row * 8 + column) * 3..][..3];
@@ -47,13 +47,13 @@ fn grey_images_stand_in_the_middle_in_three_channels() {
 fn cuts_shift_and_turn() {
     let folder = idx_folder(2, 4);
     assert_eq!((margin(8), margin(32), margin(224)), (1, 4, 32));
-    let cut = Cut { row: 1, column: 0, turned: true };
+    let cut = Crop { row: 1, column: 0, flipped: true };
     let (image, _) = cut.example(only(folder.path()), 8).unwrap();
     let image = image.to_vec::<u8>().unwrap();
     let at = |row: usize, column: usize| image[(row * 8 + column) * 3];
     // Two before it in an image of nine a side; one row less, and counted from the right.
     assert_eq!((at(1, 5), at(1, 2), at(4, 2)), (16, 19, 31));
-    let error = Cut::centre(2).example(only(folder.path()), 2).unwrap_err().to_string();
+    let error = Crop::centre(2).example(only(folder.path()), 2).unwrap_err().to_string();
     assert!(error.contains("16 pixels are no square that fits into one of 2 a side"), "{error}");
 }
 
@@ -87,7 +87,7 @@ fn photographs_are_decoded_at_the_size_that_is_cut() {
     std::fs::copy(files.join("halves.png"), class.join("1.png")).unwrap();
     let folder = data::ImageFolder::open(temporary.path()).unwrap();
     let (image, class): (HostArray, HostArray) =
-        Cut::centre(14).example(Raw::File(folder.get(0).unwrap()), 14).unwrap();
+        Crop::centre(14).example(Raw::File(folder.get(0).unwrap()), 14).unwrap();
     assert_eq!(image.aval().to_string(), "u8[14,14,3]");
     assert_eq!(class.item::<i32>().unwrap(), 0);
 }

@@ -179,7 +179,7 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
     assert!(apart <= tolerances.loss, "loss {loss}, Flax {flax}: {apart:.1e}");
     let (logits, flax) = (wide(&logits), wide(case.output("logits")));
     assert_eq!(logits.len(), flax.len());
-    let largest = flax.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let largest = flax.iter().fold(0.0f64, |limit, x| limit.max(x.abs()));
     for (x, y) in logits.iter().zip(&flax) {
         let apart = (x - y).abs() / largest;
         assert!(apart <= tolerances.logits, "logit {x}, Flax {y}: {apart:.1e} of {largest}");
@@ -189,7 +189,7 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
     // What a parameter changes by is seen through the rounding of the parameter itself.
     let unit = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
     let rounding =
-        |leaf: Array| unit * wide(&leaf).iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        |leaf: Array| unit * wide(&leaf).iter().fold(0.0f64, |limit, x| limit.max(x.abs()));
     let floor: Vec<f64> = tree::leaves(&run.model).into_iter().map(rounding).collect();
     case.expect_table("updates", &changes, tolerances.gradients, &floor);
 }
@@ -215,7 +215,7 @@ mod on_cpu {
     /// In `f64`: in `f32` rounding changes the sign of a few activations among a million, and one of them moves a channel's
     /// gradient by several hundredths (`python-compat/recorder/resnet_suite.py`). Here it cannot hide anything.
     #[test]
-    #[ignore = "fifteen seconds of work, most of it XLA's compiler: examples/resnet/ci.sh asks for it"]
+    #[ignore = "fifteen seconds of work, limit of it XLA's compiler: examples/resnet/ci.sh asks for it"]
     fn a_step_of_resnet_50_is_that_of_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);

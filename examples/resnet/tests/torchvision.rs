@@ -1,7 +1,7 @@
 //! Weights under torchvision's names: `python-compat/fixtures/resnet_torch`, which PyTorch saved.
 
 use crate::model::{Config, Norms};
-use crate::recipe::normalized;
+use crate::recipe::normalize_images;
 use crate::weights::{self, Weights};
 use oxidax::prelude::*;
 use std::path::PathBuf;
@@ -27,14 +27,14 @@ mod on_cpu {
         assert_eq!(other, None);
         let recorded = checkpoint::arrays(file("recorded.safetensors")).unwrap();
         let forward = jit(|weights: Weights, images: Array| {
-            let images = normalized(&images, DType::F32);
+            let images = normalize_images(&images, DType::F32);
             weights.model.forward(&images, &weights.stats, Norms::Running).0
         });
         let logits = forward.call(&weights, &recorded["images"]).unwrap();
         assert_eq!(logits.shape(), recorded["logits"].shape());
         let (logits, torch) = (logits.to_vec::<f32>().unwrap(), &recorded["logits"]);
         let torch = torch.to_vec::<f32>().unwrap();
-        let largest = torch.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let largest = torch.iter().fold(0.0f32, |limit, x| limit.max(x.abs()));
         for (x, y) in logits.iter().zip(torch) {
             assert!((x - y).abs() <= 2e-5 * largest, "{x}, PyTorch {y}");
         }

@@ -1,8 +1,8 @@
-//! Steps: resumed, in bf16, of blocks that begin as their shortcuts; and what decays.
+//! Training steps: resumed, in bf16, with `--zero-init`, and weight decay.
 
 use crate::images::{Images, Reading};
 use crate::model::{Block, Config, ConvNorm, ResNet};
-use crate::recipe::{Batch, Means, Recipe, Run, Told};
+use crate::recipe::{Batch, Means, Recipe, Run, StepMetrics};
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ fn optimizer(recipe: &Recipe) -> optim::Optimizer {
     recipe.optimizer(recipe.schedule(2, 8))
 }
 
-fn begin() -> Run {
+fn initial_run() -> Run {
     static BEGIN: LazyLock<Run> = LazyLock::new(|| {
         let fresh = jit(|key: random::Key| {
             let model = ResNet::new(key, &SMALL);
@@ -34,7 +34,7 @@ fn begin() -> Run {
 }
 
 /// The step in `f32`, compiled once.
-static STEP: LazyLock<Jit<(Run, Batch), (Run, Told)>> =
+static STEP: LazyLock<Jit<(Run, Batch), (Run, StepMetrics)>> =
     LazyLock::new(|| RECIPE.step(optimizer(&RECIPE)));
 
 fn batches() -> data::Stream<Batch> {
@@ -44,16 +44,16 @@ fn batches() -> data::Stream<Batch> {
 
 /// The losses of so many steps, and the run after them.
 fn steps(
-    step: &Jit<(Run, Batch), (Run, Told)>,
+    step: &Jit<(Run, Batch), (Run, StepMetrics)>,
     mut run: Run,
     batches: &mut data::Stream<Batch>,
     n: usize,
 ) -> (Vec<f32>, Run) {
     let mut losses = Vec::new();
     for batch in batches.by_ref().take(n) {
-        let told;
-        (run, told) = step.call(run, batch.unwrap()).unwrap();
-        losses.push(told.loss.item::<f32>().unwrap());
+        let metrics;
+        (run, metrics) = step.call(run, batch.unwrap()).unwrap();
+        losses.push(metrics.loss.item::<f32>().unwrap());
     }
     (losses, run)
 }
@@ -82,13 +82,13 @@ mod on_cpu {
 
     #[test]
     fn a_run_that_goes_on_from_a_checkpoint_is_the_run_itself_to_the_bit() {
-        let (losses, whole) = steps(&STEP, begin(), &mut batches(), 4);
+        let (losses, whole) = steps(&STEP, initial_run(), &mut batches(), 4);
         let temporary = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(temporary.path()).unwrap();
         let mut first = batches();
-        let (_, half) = steps(&STEP, begin(), &mut first, 2);
+        let (_, half) = steps(&STEP, initial_run(), &mut first, 2);
         folder.save(Snapshot::new(2, &half).position(first.position())).unwrap();
-        let restored = folder.restore_latest(&begin()).unwrap().unwrap();
+        let restored = folder.restore_latest(&initial_run()).unwrap().unwrap();
         let mut rest = batches().resume(&restored.position.unwrap()).unwrap();
         let (last, again) = steps(&STEP, restored.state, &mut rest, 2);
         assert_eq!(last, losses[2..]);
@@ -98,9 +98,9 @@ mod on_cpu {
     #[test]
     fn bf16_steps_keep_f32_leaves_and_nearly_the_loss() {
         let narrow = Recipe { bf16: true, ..RECIPE };
-        let (full, _) = steps(&STEP, begin(), &mut batches(), 1);
+        let (full, _) = steps(&STEP, initial_run(), &mut batches(), 1);
         let step = narrow.step(optimizer(&narrow));
-        let (losses, run) = steps(&step, begin(), &mut batches(), 1);
+        let (losses, run) = steps(&step, initial_run(), &mut batches(), 1);
         assert_ne!(losses, full);
         assert!((losses[0] / full[0] - 1.0).abs() < 2e-2, "{losses:?} and {full:?}");
         let floats = |leaf: &Array| leaf.dtype().is_float();
@@ -110,7 +110,7 @@ mod on_cpu {
 
     #[test]
     fn evaluation_is_a_mean_over_images_by_running_statistics() {
-        let Run { model, stats, .. } = begin();
+        let Run { model, stats, .. } = initial_run();
         let add = RECIPE.evaluation();
         let all: Vec<Batch> = batches().take(2).collect::<Result<_, Error>>().unwrap();
         let mut means = Means::default();

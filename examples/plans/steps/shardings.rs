@@ -1,49 +1,50 @@
-//! How a step lies on a mesh of three axes: the batch is cut along `data` and `fsdp`, layers along `tensor`, and parameters
-//! with all that the optimizer remembers of them along `fsdp` besides.
+//! Shardings on a mesh of three axes: `data` and `fsdp` split the batch, `tensor` splits layers, and
+//! `fsdp` also splits parameters and optimizer state.
 
 use oxidax::core::AxisSpec;
 use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
 
-/// Devices along `fsdp` and along `tensor`; the others lie along `data`.
+/// Devices along `fsdp` and `tensor`; the rest is `data`.
 const FSDP: usize = 2;
 const TENSOR: usize = 2;
 
-/// A mesh, and how a model's layers are cut along `tensor`.
-pub struct Cut {
+/// A mesh, and the rules that split layers along `tensor`.
+pub struct MeshShardings {
     mesh: Mesh,
     layers: PartitionRules,
 }
 
-impl Cut {
-    /// Over these devices. `layers` are patterns of leaf paths and the axis of the leaf that is cut.
-    pub fn new(devices: &[Device], layers: &[(&str, usize)]) -> Result<Cut, Error> {
+impl MeshShardings {
+    /// Builds a mesh. `layers` are patterns of leaf paths, and the array axis that `tensor` splits.
+    pub fn new(devices: &[Device], layers: &[(&str, usize)]) -> Result<MeshShardings, Error> {
         let data = devices.len() / (FSDP * TENSOR);
         let mesh = Mesh::new(devices, [("data", data), ("fsdp", FSDP), ("tensor", TENSOR)])?;
         let rules = layers.iter().map(|&(pattern, axis)| {
             let axes = (0..=axis).map(|at| (at == axis).then_some("tensor").into());
             (pattern, PartitionSpec(axes.collect()))
         });
-        Ok(Cut { mesh, layers: PartitionRules::new(rules) })
+        Ok(MeshShardings { mesh, layers: PartitionRules::new(rules) })
     }
 
-    /// Whole on every device.
-    pub fn whole(&self) -> NamedSharding {
+    /// Replicated on every device.
+    pub fn replicated(&self) -> NamedSharding {
         self.mesh.replicated()
     }
 
-    /// A batch, along its first axis.
+    /// Sharding of a batch, along its first axis.
     pub fn batch(&self) -> Result<NamedSharding, Error> {
         self.mesh.sharding(p![["data", "fsdp"]])
     }
 
-    /// A tree while it computes: layers cut, and each put together from its parts along `fsdp`.
-    pub fn computing<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
+    /// Shardings of a tree in the forward pass: gathered along `fsdp`.
+    pub fn gathered<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
         self.layers.shardings(tree, &self.mesh)
     }
 
-    /// A tree as it is kept: each leaf's longest axis that is whole and can be is cut along `fsdp`.
-    pub fn kept<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
+    /// Shardings of a tree between steps: `fsdp` splits the longest divisible axis that is not split
+    /// yet.
+    pub fn stored<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
         let leaves = tree::paths(tree).into_iter().zip(tree::leaves(tree));
         let mut rules: Vec<(String, PartitionSpec)> = leaves
             .map(|(path, leaf)| {
@@ -58,7 +59,7 @@ impl Cut {
                 (path, spec)
             })
             .collect();
-        // The path of one leaf may be the end of another's, which then comes first.
+        // A path can be the suffix of another one, so longer paths come first.
         rules.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         PartitionRules::new(rules).shardings(tree, &self.mesh)
     }

@@ -1,0 +1,54 @@
+//! `cargo xtask api`: compares the public API of `oxidax` with `docs/api.txt`.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::root;
+
+const SNAPSHOT: &str = "docs/api.txt";
+
+/// Compares the snapshot with the public API of all features, or writes it.
+pub(crate) fn run(update: bool) -> Result<()> {
+    let target = root().join("target/api");
+    // rustdoc's JSON output is unstable, so the stable compiler needs this variable. A target folder
+    // of its own keeps the variable from rebuilding the dependencies of other commands.
+    let status = Command::new("cargo")
+        .args(["rustdoc", "--quiet", "--package=oxidax", "--lib", "--features=full"])
+        .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
+        .current_dir(root())
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_TARGET_DIR", &target)
+        .status()
+        .context("starting cargo rustdoc")?;
+    ensure!(status.success(), "cargo rustdoc failed ({status})");
+    let api = public_api::Builder::from_rustdoc_json(target.join("doc/oxidax.json"))
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .context("reading rustdoc's output")?;
+    let items: Vec<String> = api.items().map(ToString::to_string).collect();
+    let path = root().join(SNAPSHOT);
+    if update {
+        return fs::write(&path, items.join("\n") + "\n").with_context(|| SNAPSHOT);
+    }
+    let snapshot = fs::read_to_string(&path).with_context(|| SNAPSHOT)?;
+    let recorded: Vec<&str> = snapshot.lines().collect();
+    let added = items.iter().filter(|item| !recorded.contains(&item.as_str()));
+    let removed = recorded.iter().filter(|item| !items.iter().any(|known| known == **item));
+    let changes: Vec<String> = added
+        .map(|item| format!("+ {item}"))
+        .chain(removed.map(|item| format!("- {item}")))
+        .collect();
+    ensure!(
+        changes.is_empty(),
+        "the public API differs from {SNAPSHOT} in {} items; `cargo xtask api --update` records \
+         it:\n{}",
+        changes.len(),
+        changes.iter().take(40).map(String::as_str).collect::<Vec<_>>().join("\n")
+    );
+    eprintln!("{} public items", items.len());
+    Ok(())
+}
