@@ -401,8 +401,14 @@ mod tests {
     fn counters_are_read() {
         let stats = JitStats { calls: 100, compiles: 2, ..Default::default() };
         assert!(advice_on_calls("f", &stats).is_empty());
-        let stats =
-            JitStats { calls: 10, compiles: 9, evictions: 1, moved: 20, not_donated: 10, ..stats };
+        let stats = JitStats {
+            calls: 10,
+            compiles: 9,
+            evictions: 1,
+            transferred: 20,
+            not_donated: 10,
+            ..stats
+        };
         let topics: Vec<Topic> = advice_on_calls("f", &stats).iter().map(|it| it.topic).collect();
         assert_eq!(topics, [Topic::Recompiles, Topic::Recompiles, Topic::Copies, Topic::Copies]);
     }

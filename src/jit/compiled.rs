@@ -120,6 +120,11 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         ProgramFile::to_bytes(description, self.program.as_ref(), &self.captures, executable)
     }
 
+    /// Returns the traced program; `None` if the function was deserialized and calls closures.
+    pub fn program(&self) -> Option<&Program> {
+        self.program.as_ref()
+    }
+
     /// Returns the topology it was compiled for; `None` for the devices of this process.
     pub fn topology(&self) -> Option<&Topology> {
         match &self.target {
