@@ -83,7 +83,7 @@ impl Joined {
         let shape = &self.entry.shape;
         let mut whole = vec![0; shape.size() * each];
         for piece in &self.pieces {
-            shape.place(&piece.part, each, &read(&piece.name)?, &mut whole);
+            shape.write_slice(&piece.part, each, &read(&piece.name)?, &mut whole);
         }
         Ok(whole)
     }

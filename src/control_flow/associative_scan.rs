@@ -2,12 +2,11 @@
 
 use super::closure::{CallSite, throw_tree};
 use super::derive::avals_of;
-use crate::core::{Array, OpErrorKind, trace};
+use crate::core::{Array, Loc, OpErrorKind, trace};
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{concatenate, reshape_to, rev, slice_in_dim};
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 
 /// Options of [`associative_scan_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub struct AssociativeScanOptions {
 /// ```
 #[track_caller]
 pub fn associative_scan<T: Tree, F: Fn(T, T) -> T>(f: F, elems: impl Arg<T>) -> T {
-    let site = CallSite::new::<F>("associative_scan", Location::caller());
+    let site = CallSite::new::<F>("associative_scan", Loc::caller());
     run(&site, &f, elems.tree(), AssociativeScanOptions::default())
 }
 
@@ -61,7 +60,7 @@ pub fn associative_scan_with<T: Tree, F: Fn(T, T) -> T>(
     elems: impl Arg<T>,
     options: AssociativeScanOptions,
 ) -> T {
-    let site = CallSite::new::<F>("associative_scan", Location::caller());
+    let site = CallSite::new::<F>("associative_scan", Loc::caller());
     run(&site, &f, elems.tree(), options)
 }
 
@@ -74,7 +73,7 @@ fn run<T: Tree>(
     let leaves = leaves_of(elems);
     let axes = checked_axes(site, elems, &leaves, options.axis);
     staged(|| {
-        trace::at_location(site.location, || {
+        site.loc.scope(|| {
             let levels = Levels { site, f, template: elems, axes: &axes };
             let flip = |leaves: Vec<Array>| -> Vec<Array> {
                 if !options.reverse {
@@ -91,15 +90,15 @@ fn run<T: Tree>(
 ///
 /// Throws `Tree` if a leaf does not have it, or if lengths differ.
 fn checked_axes<T: Tree>(site: &CallSite, elems: &T, leaves: &[Array], axis: isize) -> Vec<usize> {
-    let &CallSite { name, location, .. } = site;
+    let &CallSite { name, loc, .. } = site;
     let structure = TreeDef::of(elems);
     let Some((first, _)) = leaves.split_first() else {
         let message = "there is nothing to go along: the tree has no leaves".into();
-        trace::throw_op(OpErrorKind::Value, name, message, location);
+        trace::throw_op(OpErrorKind::Value, name, message, loc);
     };
     let resolved = leaves.iter().zip(structure.paths()).map(|(x, path)| {
         resolve_axis(axis, x.rank()).unwrap_or_else(|error| {
-            throw_tree(path, format!("{name}: {}", error.message), None, location)
+            throw_tree(path, format!("{name}: {}", error.message), None, loc)
         })
     });
     let axes: Vec<usize> = resolved.collect();
@@ -112,7 +111,7 @@ fn checked_axes<T: Tree>(site: &CallSite, elems: &T, leaves: &[Array], axis: isi
                 x.shape()[leaf_axis],
                 rooted(&structure.paths()[0])
             );
-            throw_tree(path, message, None, location);
+            throw_tree(path, message, None, loc);
         }
     }
     axes
@@ -130,11 +129,11 @@ impl<T: Tree> Levels<'_, T> {
     fn combine(&self, a: Vec<Array>, b: Vec<Array>) -> Vec<Array> {
         let avals = avals_of(&a);
         let c = (self.f)(rebuild(self.template, a), rebuild(self.template, b));
-        let &CallSite { name, location, .. } = self.site;
+        let &CallSite { name, loc, .. } = self.site;
         let structure = TreeDef::of(self.template);
-        if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(&c)) {
+        if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(&c)) {
             let message = format!("{name}: the function takes {a} here and gives {b}");
-            throw_tree(&place, message, None, location);
+            throw_tree(&place, message, None, loc);
         }
         let c = leaves_of(&c);
         for ((c, aval), path) in c.iter().zip(&avals).zip(structure.paths()) {
@@ -142,7 +141,7 @@ impl<T: Tree> Levels<'_, T> {
                 let message =
                     format!("{name}: the function takes {aval} here and gives {}", c.aval());
                 let help = "it combines many elements at once: leave the axis as it is";
-                throw_tree(path, message, Some(help.into()), location);
+                throw_tree(path, message, Some(help.into()), loc);
             }
         }
         c

@@ -9,7 +9,6 @@ use crate::passes;
 use crate::primitives::{convert_to, vary};
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
-use std::panic::Location;
 
 /// A user's call of a control-flow function, for errors.
 pub(super) struct CallSite {
@@ -18,14 +17,14 @@ pub(super) struct CallSite {
     /// The entry in the path of transforms while the user's closure is traced.
     pub(super) scope: String,
     /// The line of the call.
-    pub(super) location: Loc,
+    pub(super) loc: Loc,
 }
 
 impl CallSite {
     /// Creates the site of a call of the function `name` with a closure of type `F`.
-    pub(super) fn new<F>(name: &'static str, location: &'static Location<'static>) -> CallSite {
+    pub(super) fn new<F>(name: &'static str, loc: Loc) -> CallSite {
         let scope = format!("{name}({})", short_name::<F>());
-        CallSite { name, scope, location: Some(location) }
+        CallSite { name, scope, loc }
     }
 }
 
@@ -100,7 +99,7 @@ pub(super) fn expect_no_collectives<'a>(
     name: &str,
     programs: impl IntoIterator<Item = &'a Program>,
     axes: &Varying,
-    location: Loc,
+    loc: Loc,
 ) {
     let mut names = programs.into_iter().flat_map(Program::axis_names);
     let Some(axis) = names.find(|axis| axes.contains(axis)) else { return };
@@ -108,7 +107,7 @@ pub(super) fn expect_no_collectives<'a>(
         "what is done next differs along the axis `{axis}`, and it includes a collective over \
          `{axis}`, which all devices along it must come to"
     );
-    let error = trace::op_error(OpErrorKind::Unsupported, name, message, location);
+    let error = trace::op_error(OpErrorKind::Unsupported, name, message, loc);
     trace::throw(error.with_help(&format!(
         "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the \
          collective outside"
@@ -116,8 +115,8 @@ pub(super) fn expect_no_collectives<'a>(
 }
 
 /// Throws `Tree` for the values at `path`.
-pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, location: Loc) -> ! {
-    trace::throw(Error::Tree(Box::new(TreeError { path: rooted(path), message, location, help })))
+pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loc: Loc) -> ! {
+    trace::throw(Error::Tree(Box::new(TreeError { path: rooted(path), message, loc, help })))
 }
 
 /// Compares the carry that a body takes with the carry that it returns.
@@ -133,14 +132,14 @@ pub(super) fn promoted_carry<C: Tree>(
     leaves: &[Array],
     output: &C,
 ) -> Option<Vec<Array>> {
-    let &CallSite { name, location, .. } = site;
+    let &CallSite { name, loc, .. } = site;
     let structure = TreeDef::of(input);
-    if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(output)) {
+    if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(output)) {
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );
         let help = "give back a carry that is built as the first one is".into();
-        throw_tree(&place, message, Some(help), location);
+        throw_tree(&place, message, Some(help), loc);
     }
     promoted_leaves(site, structure.paths(), leaves, &avals_of(&leaves_of(output)))
 }
@@ -151,9 +150,9 @@ fn promoted_leaves(
     leaves: &[Array],
     outputs: &[Aval],
 ) -> Option<Vec<Array>> {
-    let &CallSite { name, location, .. } = site;
+    let &CallSite { name, loc, .. } = site;
     let promoted: Vec<Array> =
-        leaves.iter().zip(outputs).map(|(leaf, output)| promoted(leaf, output, location)).collect();
+        leaves.iter().zip(outputs).map(|(leaf, output)| promoted(leaf, output, loc)).collect();
     let is_changed = |(old, new): (&Array, &Array)| {
         old.dtype() != new.dtype() || old.aval().varying != new.aval().varying
     };
@@ -177,19 +176,17 @@ fn promoted_leaves(
         }
     }
     let (path, input, output) = first?;
-    throw_tree(path, message, Some(carry_help(input, output)), location)
+    throw_tree(path, message, Some(carry_help(input, output)), loc)
 }
 
-fn promoted(leaf: &Array, output: &Aval, location: Loc) -> Array {
-    let leaf = trace::at_location(location, || vary(leaf, &output.varying));
+fn promoted(leaf: &Array, output: &Aval, loc: Loc) -> Array {
+    let leaf = loc.scope(|| vary(leaf, &output.varying));
     let input = leaf.aval();
     if !input.weak || input.dtype == output.dtype {
         return leaf;
     }
     match promote((input.dtype, true), (output.dtype, output.weak)) {
-        Some((dtype, _)) if dtype != input.dtype => {
-            trace::at_location(location, || convert_to(&leaf, dtype, false))
-        }
+        Some((dtype, _)) if dtype != input.dtype => loc.scope(|| convert_to(&leaf, dtype, false)),
         _ => leaf,
     }
 }

@@ -3,10 +3,9 @@
 use super::closure::CallSite;
 use super::scan::{self, ScanOptions};
 use super::while_loop;
-use crate::core::{Array, Aval, DType, Error, OpErrorKind, Scalar, Shape, throw, trace};
+use crate::core::{Array, Aval, DType, Error, Loc, OpErrorKind, Scalar, Shape, throw, trace};
 use crate::primitives::{ArrayLike, Like, add, convert_to, fill_of, lt};
 use crate::tree::{Arg, Tree, Visitor};
-use std::panic::Location;
 
 /// Runs `for i in lower..upper { value = body_fun(i, value) }`. Returns the final value.
 ///
@@ -32,7 +31,7 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    let site = CallSite::new::<F>("fori_loop", Location::caller());
+    let site = CallSite::new::<F>("fori_loop", Loc::caller());
     let (lower, upper) = (lower.like(), upper.like());
     let (dtype, weak) = common_type(&site, lower, upper);
     let index_of =
@@ -40,25 +39,24 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     let init = init.tree();
     let value = init.unflatten(&mut crate::tree::leaves_of(init).into_iter());
     let step = |Counted { index, value }: Counted<C>| {
-        let next = trace::at_location(site.location, || add(&index, 1));
+        let next = site.loc.scope(|| add(&index, 1));
         Counted { value: body_fun(index, value), index: next }
     };
     if let Some((lower, upper)) = known_bound(lower).zip(known_bound(upper)) {
-        let index = trace::at_location(site.location, || index_of(Scalar::Int(lower)));
+        let index = site.loc.scope(|| index_of(Scalar::Int(lower)));
         let length = usize::try_from((upper - lower).max(0)).unwrap_or(usize::MAX);
         let options = ScanOptions { length: Some(length), ..ScanOptions::default() };
         let step = |carry: Counted<C>, ()| (step(carry), ());
         return scan::run(&site, &step, &Counted { index, value }, &(), options).0.value;
     }
-    let (index, limit) = trace::at_location(site.location, || {
+    let (index, limit) = site.loc.scope(|| {
         let array = |bound: Like<'_>| match bound {
             Like::Array(x) => convert_to(x, dtype, weak),
             Like::Scalar(number) => index_of(number),
         };
         (array(lower), array(upper))
     });
-    let is_below =
-        |carry: Counted<C>| trace::at_location(site.location, || lt(&carry.index, &limit));
+    let is_below = |carry: Counted<C>| site.loc.scope(|| lt(&carry.index, &limit));
     while_loop::run(&site, &is_below, &step, &Counted { index, value }).value
 }
 
@@ -84,7 +82,7 @@ impl<C: Tree> Tree for Counted<C> {
 fn common_type(site: &CallSite, lower: Like<'_>, upper: Like<'_>) -> (DType, bool) {
     let throw_bounds = |message: String| -> ! {
         trace::throw(
-            trace::op_error(OpErrorKind::DType, site.name, message, site.location)
+            trace::op_error(OpErrorKind::DType, site.name, message, site.loc)
                 .with_help("convert one of the bounds with `astype`"),
         )
     };

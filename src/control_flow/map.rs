@@ -2,13 +2,12 @@
 
 use super::closure::{CallSite, close};
 use super::scan::{self, ScanOptions};
-use crate::core::{Array, BatchAxis, OpErrorKind, trace};
+use crate::core::{Array, BatchAxis, Loc, OpErrorKind, trace};
 use crate::primitives::rules::batch_at_front;
 use crate::primitives::{concatenate, reshape_to, slice_in_dim};
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
-use std::panic::Location;
 
 /// Applies `f` to each element of `xs` along the first axis, one after the other. Results are stacked.
 ///
@@ -26,7 +25,7 @@ use std::panic::Location;
 /// ```
 #[track_caller]
 pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
-    let site = CallSite::new::<F>("map", Location::caller());
+    let site = CallSite::new::<F>("map", Loc::caller());
     map_elements(&site, &f, xs.tree())
 }
 
@@ -52,12 +51,12 @@ pub struct MapOptions {
 /// ```
 #[track_caller]
 pub fn map_with<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, options: MapOptions) -> Y {
-    let site = CallSite::new::<F>("map", Location::caller());
+    let site = CallSite::new::<F>("map", Loc::caller());
     let xs = xs.tree();
     let Some(batch_size) = options.batch_size else { return map_elements(&site, &f, xs) };
     if batch_size == 0 {
         let message = "batch_size must be at least 1, got 0".into();
-        trace::throw_op(OpErrorKind::Value, site.name, message, site.location);
+        trace::throw_op(OpErrorKind::Value, site.name, message, site.loc);
     }
     let leaves = leaves_of(xs);
     let length = scan::common_length(&site, xs, &leaves, None);

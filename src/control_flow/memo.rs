@@ -65,9 +65,10 @@ impl<K: Clone + Eq + Hash, R: Clone> Memo<K, R> {
 fn is_same_program(a: &Program, b: &Program) -> bool {
     std::ptr::eq(a, b)
         || (a == b
-            && a.eqns().iter().zip(b.eqns()).all(|(a, b)| {
-                a.location == b.location && holds_same_programs(&a.primitive, &b.primitive)
-            }))
+            && a.eqns()
+                .iter()
+                .zip(b.eqns())
+                .all(|(a, b)| a.loc == b.loc && holds_same_programs(&a.primitive, &b.primitive)))
 }
 
 /// Returns true if the programs that two equal primitives hold are equal including locations.
@@ -101,7 +102,7 @@ mod tests {
         let derive = |program: &Arc<Program>, parameter: u8| {
             memo.get_or_derive(program, parameter, |program, parameter| {
                 computed.set(computed.get() + 1);
-                (program.eqns()[0].location, *parameter)
+                (program.eqns()[0].loc, *parameter)
             })
         };
         let sine: fn(&Array) -> Array = |x| sin(x);

@@ -7,7 +7,7 @@ use super::policy::{Policy, recompute_unsaved};
 use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
+    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
     Split, SplitOperand, Tangent, Used, bind, trace,
 };
 use crate::passes;
@@ -15,7 +15,6 @@ use crate::stablehlo::Value;
 use crate::transforms::staging::{short_name, trace_call, trace_rules};
 use crate::tree::{Tree, rebuild};
 use serde::{Deserialize, Serialize};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program. Its derivative stores the operands and what the policy selects, and recomputes
@@ -187,16 +186,11 @@ pub fn remat_with<P: Tree, O: Tree>(
     f: impl Fn(&P) -> O,
     options: RematOptions,
 ) -> impl Fn(&P) -> O {
-    let location = Location::caller();
-    move |primals| apply(&options.policy, &f, primals, location)
+    let loc = Loc::caller();
+    move |primals| apply(&options.policy, &f, primals, loc)
 }
 
-fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
-    policy: &Policy,
-    f: &F,
-    primals: &P,
-    location: &'static Location<'static>,
-) -> O {
+fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(policy: &Policy, f: &F, primals: &P, loc: Loc) -> O {
     // Outside a trace no derivative can be taken.
     if !trace::is_tracing() {
         return f(primals);
@@ -206,7 +200,7 @@ fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(
     let program = Arc::new(call.program);
     let primitive = Remat { name, policy: policy.clone(), again: false, program };
     let operands: Vec<&Array> = call.operands.iter().collect();
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&call.template, outputs)
 }
 

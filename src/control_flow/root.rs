@@ -6,14 +6,13 @@ use super::custom::custom_jvp;
 use super::custom::held_function::expect_types;
 use super::derive::avals_of;
 use super::linear_solve::Solver;
-use crate::core::{Array, Program, Tangent, trace};
+use crate::core::{Array, Loc, Program, Tangent};
 use crate::passes;
 use crate::primitives::{neg, zeros_like};
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::linearize;
 use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Returns the `x` with `f(x) = 0` that `solve` computes from `initial_guess`.
@@ -52,7 +51,7 @@ pub fn custom_root<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> T {
-    let site = CallSite::new::<()>("custom_root", Location::caller());
+    let site = CallSite::new::<()>("custom_root", Loc::caller());
     let solve = |f: &dyn Fn(&T) -> T, guess: &T| (solve(f, guess), ());
     run(&site, &f, initial_guess, &solve, &tangent_solve).0
 }
@@ -66,7 +65,7 @@ pub fn custom_root_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     tangent_solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
 ) -> (T, X) {
-    let site = CallSite::new::<()>("custom_root_aux", Location::caller());
+    let site = CallSite::new::<()>("custom_root_aux", Loc::caller());
     run(&site, &f, initial_guess, &solve, &tangent_solve)
 }
 
@@ -92,10 +91,8 @@ fn run<T: Tree, X: Tree>(
     let leaves = leaves_of(guess);
     let (avals, n) = (avals_of(&leaves), leaves.len());
     let expect = |name: &str, result: &T| {
-        if let Some(location) = site.location {
-            let role = format!("{}: what `{name}` gives", site.name);
-            expect_types(&role, guess, result, location);
-        }
+        let role = format!("{}: what `{name}` gives", site.name);
+        expect_types(&role, guess, result, site.loc);
     };
     let scope = |name: &str| format!("{}({name})", site.name);
     staged(|| {
@@ -126,7 +123,7 @@ fn run<T: Tree, X: Tree>(
             tangent_solve: tangent_closure.program,
             n,
         };
-        let outputs = trace::at_location(site.location, || find_root(Arc::new(root), &operands));
+        let outputs = site.loc.scope(|| find_root(Arc::new(root), &operands));
         rebuild(&solve_closure.template, outputs)
     })
 }

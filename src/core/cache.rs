@@ -1,10 +1,10 @@
-//! A bounded cache whose values are made once, however many threads ask at a time.
+//! [`Cache`]: a bounded LRU cache that computes each value once across threads.
 
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// One entry: a key, and the value once it is made.
+/// An entry: a key, and its value once it is computed.
 pub(crate) struct Slot<K, V> {
     key: K,
     value: OnceLock<V>,
@@ -13,27 +13,27 @@ pub(crate) struct Slot<K, V> {
 }
 
 impl<K, V> Slot<K, V> {
-    /// The key.
+    /// Returns the key.
     pub(crate) fn key(&self) -> &K {
         &self.key
     }
 
-    /// The value.
+    /// Returns the value.
     pub(crate) fn value(&self) -> &V {
-        self.value.get().expect("slots are handed out with their value made")
+        self.value.get().expect("slots are returned with a value")
     }
 }
 
-/// All entries by the hash of their keys.
+/// All entries, by the hash of their keys.
 type Slots<K, V> = FxHashMap<u64, Vec<Arc<Slot<K, V>>>>;
 
-/// A map from keys, found by hash and comparison, to values. When it is full the entry that was not
-/// used for longest goes; whoever still holds it keeps it alive.
+/// A map from keys, looked up by hash and comparison, to values. When it is full it evicts the least
+/// recently used entry. Holders of an evicted entry keep it alive.
 ///
-/// No lock is held while a value is made or used: a slot has a lock of its own for making.
+/// The map is not locked while a value is computed or used. Each slot has its own lock for that.
 pub(crate) struct Cache<K, V> {
     slots: RwLock<Slots<K, V>>,
-    /// The entry that was used last: most callers want the same one again and need no hash for it.
+    /// The last used entry. Most calls need the same entry again and find it without a hash.
     recent: RwLock<Option<Arc<Slot<K, V>>>>,
     capacity: AtomicUsize,
     clock: AtomicU64,
@@ -42,7 +42,7 @@ pub(crate) struct Cache<K, V> {
 }
 
 impl<K, V> Cache<K, V> {
-    /// An empty cache for at most `capacity` entries, and one at least.
+    /// Creates an empty cache for at most `capacity` entries, at least one.
     pub(crate) fn new(capacity: usize) -> Cache<K, V> {
         Cache {
             slots: RwLock::new(FxHashMap::default()),
@@ -59,19 +59,19 @@ impl<K, V> Cache<K, V> {
         slots.get(&hash)?.iter().find(|slot| matches(&slot.key)).cloned()
     }
 
-    /// The entry whose key matches, if its value is made already.
+    /// Returns the entry whose key matches, if its value is computed.
     pub(crate) fn get(&self, hash: u64, matches: impl Fn(&K) -> bool) -> Option<Arc<Slot<K, V>>> {
         let slot = self.find(hash, &matches).filter(|slot| slot.value.get().is_some())?;
         self.touch(&slot);
-        // Whoever finds the lock taken lets it be: the other thread's entry is as recent.
+        // If the lock is taken, the entry of the other thread is as recent.
         if let Ok(mut recent) = self.recent.try_write() {
             *recent = Some(slot.clone());
         }
         Some(slot)
     }
 
-    /// What `f` makes of the key of the entry that was found last, and the entry, if that is
-    /// something: a call that is like the last one needs no hash.
+    /// Returns the last used entry and the result of `f` for it, unless that is `None`. Repeated calls
+    /// need no hash.
     pub(crate) fn get_recent<R>(
         &self,
         f: impl FnOnce(&Slot<K, V>) -> Option<R>,
@@ -86,8 +86,8 @@ impl<K, V> Cache<K, V> {
         slot.last_use.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The entry whose key matches; its value is made if it is not there. Threads that ask for one
-    /// key at a time wait for the first. A failure is returned and not kept.
+    /// Returns the entry whose key matches, and computes its value if it is missing. Threads that
+    /// request the same key wait for the first. Failures are returned and not cached.
     pub(crate) fn get_or_make<E>(
         &self,
         hash: u64,
@@ -122,7 +122,7 @@ impl<K, V> Cache<K, V> {
 
     fn insert(&self, hash: u64, matches: &impl Fn(&K) -> bool, key: K) -> Arc<Slot<K, V>> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster.
+        // Another thread may have inserted it.
         if let Some(slot) = slots.get(&hash).and_then(|list| list.iter().find(|s| matches(&s.key)))
         {
             return slot.clone();
@@ -148,9 +148,9 @@ impl<K, V> Cache<K, V> {
         }
     }
 
-    /// Drops entries until there are `left`.
-    fn shrink(&self, slots: &mut Slots<K, V>, left: usize) {
-        for _ in left..slots.values().map(Vec::len).sum() {
+    /// Evicts entries until at most `len` are left.
+    fn shrink(&self, slots: &mut Slots<K, V>, len: usize) {
+        for _ in len..slots.values().map(Vec::len).sum() {
             self.evict(slots);
         }
     }
@@ -168,36 +168,36 @@ impl<K, V> Cache<K, V> {
             if list.is_empty() {
                 slots.remove(&hash);
             }
-            // With room for one entry the last one used is the oldest too, and would live on here.
+            // With a capacity of one, the last used entry is also the oldest.
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             recent.take_if(|slot| age(slot) == oldest);
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Sets how many entries there may be, one at least; those longest unused go if there are more.
+    /// Sets the capacity, at least one. Evicts the least recently used entries beyond it.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         self.capacity.store(capacity.max(1), Ordering::Relaxed);
         self.shrink(&mut slots, capacity.max(1));
     }
 
-    /// How many entries there may be.
+    /// Returns the capacity.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// How often a value had to be made.
+    /// Returns the number of computed values.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// How many entries have been dropped for room.
+    /// Returns the number of evicted entries.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         slots.values().map(Vec::len).sum()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_longest_unused_goes() {
+    fn least_recently_used_entry_is_evicted() {
         let cache = Cache::new(2);
         assert_eq!((value(&cache, 1), value(&cache, 3), value(&cache, 1)), (10, 30, 10));
         assert_eq!(value(&cache, 5), 50);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_used_last_is_found_without_its_hash() {
+    fn last_used_entry_is_found_without_a_hash() {
         let recent = |cache: &Cache<u32, u32>, key: u32| {
             cache
                 .get_recent(|slot| (*slot.key() == key).then_some(()))
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(recent(&cache, 1), None);
         assert_eq!((value(&cache, 1), value(&cache, 1)), (10, 10));
         assert_eq!((recent(&cache, 1), recent(&cache, 3)), (Some(10), None));
-        // Found that way it counts as used, so the other entry is the one that goes.
+        // That counts as a use, so the other entry is evicted.
         value(&cache, 3);
         assert_eq!(recent(&cache, 1), Some(10));
         value(&cache, 5);
@@ -249,11 +249,11 @@ mod tests {
         let single = Cache::new(1);
         assert_eq!((value(&single, 1), value(&single, 1)), (10, 10));
         value(&single, 2);
-        assert_eq!(recent(&single, 1), None, "an entry that was dropped is not found");
+        assert_eq!(recent(&single, 1), None, "an evicted entry is not found");
     }
 
     #[test]
-    fn a_smaller_limit_drops_those_longest_unused() {
+    fn smaller_capacity_evicts_the_least_recently_used() {
         let cache = Cache::new(4);
         for key in [1, 2, 3, 4, 1] {
             value(&cache, key);
@@ -263,16 +263,16 @@ mod tests {
         assert_eq!((cache.len(), cache.capacity(), cache.evictions()), (2, 2, 2));
         assert!(cache.get(1, |key| *key == 1).is_some() && cache.get(0, |key| *key == 4).is_some());
         cache.set_capacity(0);
-        assert_eq!((cache.len(), cache.capacity()), (1, 1), "one at least");
+        assert_eq!((cache.len(), cache.capacity()), (1, 1), "at least one");
         value(&cache, 9);
         assert_eq!((cache.len(), cache.misses(), cache.evictions()), (1, 5, 4));
         cache.set_capacity(3);
         value(&cache, 8);
-        assert_eq!((cache.len(), cache.evictions()), (2, 4), "a larger one drops none");
+        assert_eq!((cache.len(), cache.evictions()), (2, 4), "a larger capacity evicts none");
     }
 
     #[test]
-    fn a_failure_is_not_kept() {
+    fn failures_are_not_cached() {
         let cache: Cache<u32, u32> = Cache::new(2);
         let failed = cache.get_or_make(0, |_| true, || 0, |_| Err("no"));
         assert_eq!(failed.err(), Some("no"));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_one_making() {
+    fn threads_share_one_computation() {
         let cache: Cache<u32, u32> = Cache::new(2);
         let made = AtomicU64::new(0);
         std::thread::scope(|scope| {

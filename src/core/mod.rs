@@ -20,10 +20,10 @@ pub(crate) use array::{Kind, backend};
 pub(crate) use cache::{Cache, Slot};
 pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
-    TreeError, catch, from_caller, throw,
+    TreeError, catch, throw,
 };
-pub use lowering::LowerCtx;
 pub(crate) use lowering::manual_axes;
+pub use lowering::{LowerCtx, LoweringTarget};
 pub use mesh::{
     AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
     Placement, ShardingRule, Varying,

@@ -1,6 +1,6 @@
-//! Sizes and times as people read them.
+//! Human-readable sizes and times.
 
-/// Bytes in the largest of KiB, MiB and GiB that they fill: `38.19 GiB`.
+/// Formats bytes in B, KiB, MiB or GiB: `38.19 GiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let number = bytes as f64;
     match bytes {
@@ -11,7 +11,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Seconds in the unit that fits them: `5.35 ms`.
+/// Formats seconds in ns, µs, ms or s: `5.35 ms`.
 #[cfg(any(test, feature = "doctor", feature = "roofline"))]
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_fit() {
+    fn units_match_the_magnitude() {
         let sizes = [0, 1023, 1024, 5 << 19, 41 << 28].map(size);
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "2.5 MiB", "10.25 GiB"]);
         let times = [0.0, 2e-7, 1.25e-5, 0.00535, 61.5].map(time);

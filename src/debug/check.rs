@@ -2,8 +2,7 @@
 
 use super::format::Format;
 use super::host::run_or_bind;
-use crate::core::{Array, DType, HostFunction, OpErrorKind, RuleError, throw_operands, trace};
-use std::panic::Location;
+use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
 
 /// Fails the program if an element of `condition` is false, with `message`, in which `{}` stands for the
 /// elements of the `arrays` as in [`print`](super::print).
@@ -25,7 +24,7 @@ use std::panic::Location;
 #[doc(alias = "checkify")]
 #[track_caller]
 pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
-    let place = Location::caller();
+    let loc = Loc::caller();
     if condition.dtype() != DType::Bool {
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
@@ -35,14 +34,14 @@ pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
     // What tells two checks apart are the message and the line.
-    let key = format!("{message}\n{place}");
+    let key = format!("{message}\n{loc}");
     let function = HostFunction::of_type::<Check>(key, move |operands| {
         let (condition, arrays) = operands.split_at(1);
         if condition[0].as_bytes().iter().all(|&holds| holds != 0) {
             return Ok(Vec::new());
         }
         let message = parsed.apply(arrays);
-        Err(trace::op_error(OpErrorKind::Value, "check", message, Some(place)))
+        Err(trace::op_error(OpErrorKind::Value, "check", message, loc))
     });
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);

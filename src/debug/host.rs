@@ -2,7 +2,7 @@
 
 use crate::core::host_function::as_callback;
 use crate::core::{
-    Array, Aval, Error, HostArray, HostFunction, OpErrorKind, catch, from_caller, throw, trace,
+    Array, Aval, Error, HostArray, HostFunction, Loc, OpErrorKind, catch, throw, trace,
 };
 use crate::primitives;
 
@@ -71,11 +71,11 @@ pub fn pure_callback<F>(f: F, results: &[Aval], arrays: &[&Array]) -> Vec<Array>
 where
     F: Fn(&[HostArray]) -> Result<Vec<HostArray>, HostError> + Send + Sync + 'static,
 {
-    let place = std::panic::Location::caller();
+    let loc = Loc::caller();
     let function = HostFunction::of_type::<F>("pure_callback", move |arrays| {
         f(arrays).map_err(|error| {
             let message = format!("the closure failed: {error}");
-            trace::op_error(OpErrorKind::Runtime, "pure_callback", message, Some(place))
+            trace::op_error(OpErrorKind::Runtime, "pure_callback", message, loc)
         })
     });
     run_or_bind("pure_callback", function, results.to_vec(), false, arrays)
@@ -91,7 +91,8 @@ pub(super) fn run_or_bind(
     arrays: &[&Array],
 ) -> Vec<Array> {
     if trace::is_tracing() {
-        return from_caller(|| primitives::callback(name, function, results, ordered, arrays));
+        return Loc::caller()
+            .scope(|| primitives::callback(name, function, results, ordered, arrays));
     }
     match run_now(&function, &results, arrays) {
         Ok(outputs) => outputs,
@@ -111,7 +112,7 @@ fn run_now(
         let found: Vec<String> = outputs.iter().map(|x| x.aval().to_string()).collect();
         let expected: Vec<String> = results.iter().map(Aval::to_string).collect();
         let message = format!("expected [{}], got [{}]", expected.join(", "), found.join(", "));
-        return Err(trace::op_error(OpErrorKind::Runtime, "callback", message, None));
+        return Err(trace::op_error(OpErrorKind::Runtime, "callback", message, Loc::UNKNOWN));
     }
     let copy = |x: &HostArray| Array::from_bytes(x.as_bytes(), x.dtype(), x.shape().clone());
     outputs.iter().map(copy).collect()

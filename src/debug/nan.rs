@@ -1,6 +1,6 @@
 //! Finding the operation that makes a NaN.
 
-use crate::core::nan_check::{Watch, watching};
+use crate::core::nan_check::{NanCheck, with_nan_check};
 
 /// Runs `f` and names the first operation that makes a NaN: with its line, forward or backward.
 ///
@@ -17,11 +17,11 @@ use crate::core::nan_check::{Watch, watching};
 /// ```
 #[doc(alias = "jax_debug_nans")]
 pub fn nan_check<R>(f: impl FnOnce() -> R) -> R {
-    watching(Watch::Nan, f)
+    with_nan_check(NanCheck::Nan, f)
 }
 
 /// As [`nan_check`], and for infinities too, but for those that constants hold.
 #[doc(alias = "jax_debug_infs")]
 pub fn finite_check<R>(f: impl FnOnce() -> R) -> R {
-    watching(Watch::Finite, f)
+    with_nan_check(NanCheck::NonFinite, f)
 }

@@ -135,7 +135,7 @@ pub(super) fn shares(
         let own = arguments.iter().zip(kinds).filter(|(_, found)| **found == kind);
         own.map(|(leaf, _)| leaf.bytes_per_device() as u64).sum::<u64>()
     };
-    let made = peak.values.iter().filter(|live| live.made_by.is_some());
+    let made = peak.values.iter().filter(|live| live.produced_by.is_some());
     let held = made.map(|live| live.aval.bytes() as u64).sum::<u64>() / devices.max(1) as u64;
     let [parameters, optimizer, inputs] = [Kind::Parameters, Kind::Optimizer, Kind::Inputs].map(of);
     let mut shares =

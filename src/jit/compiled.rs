@@ -6,14 +6,13 @@ use super::specialization::{Failure, Gather, Specialization};
 use super::stats::Counters;
 use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
-use crate::core::{Array, Error, Program, TracerError, TreeError, trace};
+use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
     CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, locate_nan,
 };
 use crate::tree::{Args, Arguments, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 /// A function compiled ahead of time, for one signature.
@@ -191,7 +190,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 self.name(),
                 self.signature.difference(signature)
             ),
-            location: Some(Location::caller()),
+            loc: Loc::caller(),
             help: Some("call the `Jit` itself, which compiles once per signature".into()),
         }))
     }
@@ -207,7 +206,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 self.name()
             ),
             aval: leaf.aval().clone(),
-            location: Some(Location::caller()),
+            loc: Loc::caller(),
             path: trace::path(),
             help: "use the `Jit` that it was compiled from, with `apply`".into(),
         }))

@@ -4,7 +4,7 @@ use super::compiled::Compiled;
 use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
 use crate::passes;
-use crate::runtime::Topology;
+use crate::runtime::{Topology, lowering_target};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
-        passes::lower_with_plan(program, name, platform, true, plan)
+        passes::lower_with_plan(program, name, lowering_target(platform), true, plan)
     }
 
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.

@@ -3,7 +3,9 @@
 use super::error::CallError;
 use super::jit::{Jit, jit};
 use super::stats::JitStats;
-use crate::core::{Array, AxisSpec, Device, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace};
+use crate::core::{
+    Array, AxisSpec, Device, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
+};
 use crate::parallel::MapRegion;
 use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
@@ -11,7 +13,6 @@ use crate::runtime::devices;
 use crate::transforms::staging::short_name;
 use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A function mapped over devices, with one example on each. Made by [`pmap`].
@@ -121,12 +122,12 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
 
     #[track_caller]
     fn apply(&self, arguments: A) -> F::Output {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let refs = arguments.refs();
         let (leaves, structure) =
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));
-        let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), location);
-        let mesh = self.mesh(&leaves, &axes, structure.paths(), location);
+        let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), loc);
+        let mesh = self.mesh(&leaves, &axes, structure.paths(), loc);
         let specs = axes.iter().map(|&axis| self.spec(axis)).collect();
         let region = MapRegion {
             name: self.name.clone(),
@@ -134,7 +135,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
             mesh: &mesh,
             axes: vec![self.axis_name.clone()],
             tracked: false,
-            location,
+            loc,
         };
         // A shard has one example along the mapped axis; the function sees it without that axis.
         let map_one = |leaves: Vec<Array>| {
@@ -145,7 +146,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
             let result = self.f.apply(A::unflatten(refs, &mut examples));
             let results = leaves_of(&result);
             let ranks = results.iter().map(|leaf| leaf.rank() + 1).collect();
-            let out_axes = self.result_axes(ranks, location);
+            let out_axes = self.result_axes(ranks, loc);
             let results = results.iter().zip(out_axes).map(|(leaf, axis)| match axis {
                 Some(axis) => reshape(leaf, leaf.shape().insert(axis, 1)),
                 None => leaf.clone(),
@@ -154,15 +155,15 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
         };
         region.map((structure.paths(), leaves, specs), map_one, |result| {
             let ranks = leaves_of(result).iter().map(Array::rank).collect();
-            let out_axes = self.result_axes(ranks, location);
+            let out_axes = self.result_axes(ranks, loc);
             out_axes.into_iter().map(|axis| self.spec(axis)).collect()
         })
     }
 }
 
 impl<F> PMapped<F> {
-    fn refuse(&self, message: String, help: &str, location: &'static Location<'static>) -> ! {
-        let error = trace::op_error(OpErrorKind::Value, "pmap", message, Some(location));
+    fn refuse(&self, message: String, help: &str, loc: Loc) -> ! {
+        let error = trace::op_error(OpErrorKind::Value, "pmap", message, loc);
         trace::throw(error.with_help(help))
     }
 
@@ -179,20 +180,20 @@ impl<F> PMapped<F> {
         counts: &[usize],
         leaves: &[Array],
         paths: &[String],
-        location: &'static Location<'static>,
+        loc: Loc,
     ) -> Vec<Option<usize>> {
         let axes = self.in_axes.clone().unwrap_or_else(|| vec![Some(0); counts.len()]);
         if axes.len() != counts.len() {
             let message =
                 format!("in_axes names {} axes for {} arguments", axes.len(), counts.len());
-            self.refuse(message, "give one for each argument", location);
+            self.refuse(message, "give one for each argument", loc);
         }
         let per_leaf = counts.iter().zip(axes).flat_map(|(&n, axis)| vec![axis; n]);
         let mut resolved = Vec::with_capacity(leaves.len());
         for (axis, (leaf, path)) in per_leaf.zip(leaves.iter().zip(paths)) {
             resolved.push(axis.map(|axis| {
                 resolve_axis(axis, leaf.rank()).unwrap_or_else(|error| {
-                    trace::throw(leaf_error("pmap", &rooted(path), error, location))
+                    trace::throw(leaf_error("pmap", &rooted(path), error, loc))
                 })
             }));
         }
@@ -200,23 +201,19 @@ impl<F> PMapped<F> {
     }
 
     /// Returns the mapped axis of each leaf of the results; `ranks` are their ranks with that axis.
-    fn result_axes(
-        &self,
-        ranks: Vec<usize>,
-        location: &'static Location<'static>,
-    ) -> Vec<Option<usize>> {
+    fn result_axes(&self, ranks: Vec<usize>, loc: Loc) -> Vec<Option<usize>> {
         let axes = match self.out_axes.as_slice() {
             [axis] => vec![*axis; ranks.len()],
             axes => axes.to_vec(),
         };
         if axes.len() != ranks.len() {
             let message = format!("out_axes names {} axes for {} leaves", axes.len(), ranks.len());
-            self.refuse(message, "give one for all leaves, or one for each", location);
+            self.refuse(message, "give one for all leaves, or one for each", loc);
         }
         let resolve = |(axis, rank): (Option<isize>, usize)| {
             axis.map(|axis| {
                 resolve_axis(axis, rank).unwrap_or_else(|error| {
-                    trace::throw(leaf_error("pmap", "out_axes", error, location))
+                    trace::throw(leaf_error("pmap", "out_axes", error, loc))
                 })
             })
         };
@@ -224,20 +221,14 @@ impl<F> PMapped<F> {
     }
 
     /// Returns the mesh: one device for each example.
-    fn mesh(
-        &self,
-        leaves: &[Array],
-        axes: &[Option<usize>],
-        paths: &[String],
-        location: &'static Location<'static>,
-    ) -> Mesh {
+    fn mesh(&self, leaves: &[Array], axes: &[Option<usize>], paths: &[String], loc: Loc) -> Mesh {
         let mut sizes = leaves.iter().zip(axes).zip(paths).filter_map(|((leaf, axis), path)| {
             axis.map(|axis| (path, leaf.shape()[axis], leaf.aval().clone()))
         });
         let Some((first, size, _)) = sizes.next() else {
             let message =
                 "no argument has a mapped axis, so the number of examples is unknown".into();
-            self.refuse(message, "give one argument an axis in `in_axes`", location);
+            self.refuse(message, "give one argument an axis in `in_axes`", loc);
         };
         if let Some((path, other, aval)) = sizes.find(|(_, other, _)| *other != size) {
             let (path, first) = (rooted(path), rooted(first));
@@ -248,7 +239,7 @@ impl<F> PMapped<F> {
             self.refuse(
                 message,
                 "pass `None` in `in_axes` for an argument that all devices get whole",
-                location,
+                loc,
             );
         }
         let available = match &self.devices {
@@ -268,7 +259,7 @@ impl<F> PMapped<F> {
                 message,
                 "give each device several examples with `shard_map`, or `vmap` inside; \
                  `OXIDAX_CPU_DEVICES=8` provides eight CPU devices",
-                location,
+                loc,
             );
         }
         let axes = [(self.axis_name.as_str(), size)];

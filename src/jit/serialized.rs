@@ -4,10 +4,9 @@ use super::compiled::Compiled;
 use super::file_format::ProgramFile;
 use super::specialization::Specialization;
 use super::tree_description::TreeDescription;
-use crate::core::{Array, Aval, Error, TreeError};
+use crate::core::{Array, Aval, Error, Loc, TreeError};
 use crate::runtime::Executable;
 use crate::tree::{Args, Arguments, Example, Examples, Signature, Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 impl<A: Args, O: Tree> Compiled<A, O> {
@@ -71,7 +70,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 return Err(Error::Tree(Box::new(TreeError {
                     path: "$".into(),
                     message: format!("`{name}` was compiled for other {side}: {difference}"),
-                    location: Some(Location::caller()),
+                    loc: Loc::caller(),
                     help: Some(format!("give {side} of the types that it was compiled for")),
                 })));
             }

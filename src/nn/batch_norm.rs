@@ -3,7 +3,7 @@
 use super::Number;
 use super::check::{expect_features, wide};
 use super::norm::{normalized, ones_and_zeros, result_dtype};
-use crate::core::{Array, from_caller};
+use crate::core::{Array, Loc};
 use crate::ops::{axes, pmean};
 use crate::primitives::{convert_element_type, rsqrt};
 use crate::tree::Tree;
@@ -129,7 +129,7 @@ impl BatchNorm {
     /// Returns the running statistic after a batch, in the dtype of the running statistic.
     #[track_caller]
     fn decayed(&self, running: &Array, batch: &Array) -> Array {
-        from_caller(|| {
+        Loc::caller().scope(|| {
             let momentum = self.momentum.get();
             let batch = convert_element_type(batch, running.dtype());
             running * momentum + batch * (1.0 - momentum)

@@ -1,6 +1,6 @@
 //! Mixed precision: dtype policies and loss scaling.
 
-use crate::core::{Array, DType, Error, RuleError, Shape, catch, from_caller, throw_operands};
+use crate::core::{Array, DType, Error, Loc, RuleError, Shape, catch, throw_operands};
 use crate::ops::isfinite;
 use crate::primitives::{
     bitwise_and, convert_element_type, full, ge, maximum, mul, reduce_and, scalar, where_,
@@ -81,7 +81,7 @@ impl DTypePolicy {
 
 #[track_caller]
 fn cast<T: Tree>(tree: &T, dtype: DType) -> T {
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(tree, |leaf| {
             if leaf.dtype().is_float() { convert_element_type(leaf, dtype) } else { leaf.clone() }
         })
@@ -211,7 +211,7 @@ impl LossScale {
     /// Convert gradients to the dtype of the parameters first. In `f16` the result could underflow.
     #[track_caller]
     pub fn unscale<T: Tree>(&self, gradients: &T) -> T {
-        from_caller(|| {
+        Loc::caller().scope(|| {
             let inverse = 1.0 / &self.factor;
             tree::map(gradients, |leaf| {
                 if !leaf.dtype().is_inexact() {
@@ -251,7 +251,7 @@ impl LossScale {
 /// Returns true if every element of every leaf is finite: `bool[]`.
 #[track_caller]
 pub fn all_finite<T: Tree>(tree: &T) -> Array {
-    from_caller(|| {
+    Loc::caller().scope(|| {
         let leaf_is_finite = |leaf: Array| {
             let axes: Vec<isize> = (0..leaf.rank() as isize).collect();
             reduce_and(&isfinite(&leaf), &axes)
@@ -267,5 +267,5 @@ pub fn all_finite<T: Tree>(tree: &T) -> Array {
 #[track_caller]
 pub fn select_tree<T: Tree>(condition: &Array, on_true: &T, on_false: &T) -> T {
     condition.expect_shape(Shape::scalar());
-    from_caller(|| tree::zip_map(on_true, on_false, |a, b| where_(condition, a, b)))
+    Loc::caller().scope(|| tree::zip_map(on_true, on_false, |a, b| where_(condition, a, b)))
 }

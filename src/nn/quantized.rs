@@ -1,7 +1,7 @@
 //! Linear layers with 8-bit weights, for inference.
 
 use super::Linear;
-use crate::core::{Array, DType, RuleError, from_caller, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::{axes, clip, matmul};
 use crate::primitives::{
     DotGeneral, abs, convert_element_type, div, dot_general, eq, round, where_,
@@ -31,7 +31,7 @@ pub fn quantize(x: &Array, axis: isize) -> (Array, Array) {
         let error = RuleError::dtype(format!("quantizes real floats, got {}", x.dtype()));
         throw_operands("quantize", error, &[x]);
     }
-    from_caller(|| {
+    Loc::caller().scope(|| {
         let x = convert_element_type(x, DType::F32);
         let scale = div(abs(&x).max_axes(axes(axis).keepdims()), LARGEST);
         let scale = where_(&eq(&scale, 0), 1, &scale);

@@ -3,8 +3,7 @@
 use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::control_flow::{ScanOptions, scan_with};
-use crate::core::trace::{at_location, caller_place};
-use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::{matmul, sigmoid};
 use crate::primitives::{concatenate, convert_element_type, slice_in_dim, tanh, zeros};
 use crate::random::{self, Key};
@@ -119,9 +118,9 @@ impl LstmCell {
         let dtype = promoted_dtype("LstmCell", &xs, &self.leaves());
         let start = LstmState { c: start.c.astype(dtype), h: start.h.astype(dtype) };
         let options = ScanOptions { reverse: options.reverse, ..ScanOptions::default() };
-        let place = caller_place();
+        let loc = Loc::caller();
         let step = |state: LstmState, x: Array| {
-            let next = at_location(place, || self.forward(&state, &x));
+            let next = loc.scope(|| self.forward(&state, &x));
             let y = next.h.clone();
             (next, y)
         };
@@ -224,9 +223,9 @@ impl GruCell {
         let xs = time_first("GruCell", xs);
         let start = start.astype(promoted_dtype("GruCell", &xs, &self.leaves()));
         let options = ScanOptions { reverse: options.reverse, ..ScanOptions::default() };
-        let place = caller_place();
+        let loc = Loc::caller();
         let step = |h: Array, x: Array| {
-            let next = at_location(place, || self.forward(&h, &x));
+            let next = loc.scope(|| self.forward(&h, &x));
             (next.clone(), next)
         };
         let (last, ys) = scan_with(step, start, xs, options);

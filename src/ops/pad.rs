@@ -1,7 +1,7 @@
 //! Padding with NumPy's modes.
 
 use super::{clip, remainder, take};
-use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, trace};
 use crate::primitives::{PaddingDim, iota, lax_pad, minimum, sub};
 
 /// Numbers of elements that [`pad`] adds before and after each axis.
@@ -125,7 +125,7 @@ pub fn pad_with(x: &Array, pad_width: impl Into<PadWidth>, options: PadOptions) 
             trace::throw_operands("pad", RuleError::shape(message), &[x]);
         }
         let size = x.shape()[axis];
-        let indices = trace::from_caller(|| padded_indices(size, width, options.mode));
+        let indices = Loc::caller().scope(|| padded_indices(size, width, options.mode));
         padded = take(&padded, &indices, axis as isize);
     }
     padded

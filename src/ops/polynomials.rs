@@ -3,7 +3,7 @@
 use super::joining::append;
 use super::linalg::{LstsqOptions, eigvals, lstsq_with};
 use super::{take, unstack};
-use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, trace};
 use crate::primitives::{
     ArrayLike, Like, PaddingDim, add, broadcast_in_dim, broadcasted_iota, concatenate,
     convert_element_type, div, eq, full_like, inexact, iota, lax_pad, lt, minimum, mul, neg,
@@ -82,7 +82,7 @@ pub fn roots(p: &Array) -> Array {
         let dtype = p.dtype().complex().unwrap_or(DType::C64);
         return zeros([0], dtype);
     }
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let zero = eq(&p, 0);
         let place = iota(DType::I32, n + 1);
         let used = where_(&zero, n as i32 + 1, &place).min();

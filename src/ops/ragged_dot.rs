@@ -1,6 +1,6 @@
 //! Products of arrays one axis of which falls into groups of various sizes.
 
-use crate::core::{Array, DType, RuleError, RuleResult, trace};
+use crate::core::{Array, DType, Loc, RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use crate::primitives::{
     DotGeneral, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type, cumsum,
@@ -177,7 +177,7 @@ pub fn ragged_dot_general(lhs: &Array, rhs: &Array, group_sizes: &Array, how: &R
     if let Err(error) = how.check(lhs, rhs, group_sizes) {
         trace::throw_operands("ragged_dot_general", error, &[lhs, rhs, group_sizes]);
     }
-    trace::from_caller(|| run(lhs, rhs, group_sizes, how))
+    Loc::caller().scope(|| run(lhs, rhs, group_sizes, how))
 }
 
 fn run(lhs: &Array, rhs: &Array, group_sizes: &Array, how: &RaggedDot) -> Array {

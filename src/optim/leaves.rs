@@ -1,12 +1,8 @@
 //! Leaves of models, gradients and states, matched by path.
 
 use super::state::Paths;
-use crate::core::{Array, Error, TreeError, throw};
+use crate::core::{Array, Error, Loc, TreeError, throw};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
-use std::panic::Location;
-
-/// The source location of the caller.
-pub(super) type CallerLoc = &'static Location<'static>;
 
 /// A trained leaf of a model with its update, which is the gradient at the start of a chain.
 #[derive(Clone, Debug)]
@@ -46,7 +42,7 @@ impl Tree for Leaves {
 
 /// Pairs the trained leaves of a model with their updates. Also returns, for every leaf of the
 /// model, true if it is trained.
-pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, loc: CallerLoc) -> (Vec<Leaf>, Vec<bool>) {
+pub(super) fn pair<T: Tree>(parameters: &T, updates: &T, loc: Loc) -> (Vec<Leaf>, Vec<bool>) {
     let (mut paired, mut trained) = (Vec::new(), Vec::new());
     let paths = tree::paths(parameters);
     expect_same_paths(&paths, &tree::paths(updates), "the updates", loc);
@@ -82,7 +78,7 @@ pub(super) fn expect_same_paths(
     expected: &[String],
     actual: &[String],
     actual_name: &str,
-    loc: CallerLoc,
+    loc: Loc,
 ) {
     if expected == actual {
         return;
@@ -104,11 +100,11 @@ fn json_path(path: &str) -> String {
 }
 
 /// Throws `Tree` for the leaf at `path`.
-pub(super) fn throw_tree(path: &str, message: String, help: &str, loc: CallerLoc) -> ! {
+pub(super) fn throw_tree(path: &str, message: String, help: &str, loc: Loc) -> ! {
     throw(Error::Tree(Box::new(TreeError {
         path: json_path(path),
         message,
-        location: Some(loc),
+        loc,
         help: Some(help.into()),
     })))
 }

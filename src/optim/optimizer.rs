@@ -1,15 +1,14 @@
 //! Optimizers: chains of transformations, run as one program.
 
-use super::leaves::{CallerLoc, Leaf, Leaves, pair, rebuild, throw_tree};
+use super::leaves::{Leaf, Leaves, pair, rebuild, throw_tree};
 use super::schedule::Hyperparams;
 use super::slots::{Links, Slots, Step, Transformation};
 use super::state::{Paths, State, number};
-use crate::core::{Array, DType, Error, from_caller, throw};
+use crate::core::{Array, DType, Error, Loc, throw};
 use crate::jit::{Jit, jit};
 use crate::primitives::{convert_element_type, zeros, zeros_like};
 use crate::tree::{self, Tree};
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A transformation of gradients to updates, or a chain of them.
@@ -80,8 +79,8 @@ impl Optimizer {
     /// [`partition`](super::partition()) does not have a part for a leaf.
     #[track_caller]
     pub fn init<T: Tree>(&self, parameters: &T) -> State {
-        let loc = Location::caller();
-        from_caller(|| {
+        let loc = Loc::caller();
+        Loc::caller().scope(|| {
             let (leaves, _) = pair(parameters, parameters, loc);
             let mut slots = Slots::new(&[], loc);
             init_all(&self.links, &leaves, &mut slots);
@@ -93,7 +92,7 @@ impl Optimizer {
         })
     }
 
-    fn first_hyperparams(&self, loc: CallerLoc) -> Vec<(Arc<str>, Array)> {
+    fn first_hyperparams(&self, loc: Loc) -> Vec<(Arc<str>, Array)> {
         let mut first: Vec<(Arc<str>, f64)> = Vec::new();
         for link in self.links.iter() {
             link.schedules(&mut |schedule| schedule.hyperparams(&mut first));
@@ -122,8 +121,8 @@ impl Optimizer {
     /// Throws `Tree`, naming the leaf, if `gradients` or `state` do not belong to `parameters`.
     #[track_caller]
     pub fn update<T: Tree>(&self, gradients: &T, state: &State, parameters: &T) -> (T, State) {
-        let loc = Location::caller();
-        from_caller(|| {
+        let loc = Loc::caller();
+        Loc::caller().scope(|| {
             let (list, trained) = pair(parameters, gradients, loc);
             let is_traced = tree::leaves(state).iter().any(Array::is_traced)
                 || list.iter().any(|leaf| leaf.update.is_traced() || leaf.parameter.is_traced());
@@ -133,7 +132,7 @@ impl Optimizer {
                 let step = self.compiled.get_or_init(|| {
                     let links = self.links.clone();
                     jit(move |leaves: Leaves, state: State| {
-                        transform(&links, leaves.list, &state, Location::caller())
+                        transform(&links, leaves.list, &state, Loc::caller())
                     })
                 });
                 let leaves = Leaves { paths: Paths::of(&list), list };
@@ -157,10 +156,10 @@ impl Optimizer {
 }
 
 /// Sets the location of an error to that of the caller, which the compiled step does not have.
-fn with_location(error: Error, loc: CallerLoc) -> Error {
+fn with_location(error: Error, loc: Loc) -> Error {
     match error {
         Error::Tree(mut tree_error) => {
-            tree_error.location = Some(loc);
+            tree_error.loc = loc;
             Error::Tree(tree_error)
         }
         other => other,
@@ -185,12 +184,7 @@ pub(super) fn update_all(
 }
 
 /// Runs the chain. Returns the updates of trained leaves and the next state.
-fn transform(
-    links: &Links,
-    mut leaves: Vec<Leaf>,
-    state: &State,
-    loc: CallerLoc,
-) -> (Vec<Array>, State) {
+fn transform(links: &Links, mut leaves: Vec<Leaf>, state: &State, loc: Loc) -> (Vec<Array>, State) {
     let step = Step::after(&state.count, Hyperparams::of(state));
     let mut slots = Slots::new(&state.slots, loc);
     update_all(links, &step, &mut leaves, &mut slots);
@@ -207,8 +201,8 @@ fn transform(
 /// Throws `Tree`, naming the leaf, if `updates` do not belong to `parameters`.
 #[track_caller]
 pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
-    let loc = Location::caller();
-    from_caller(|| {
+    let loc = Loc::caller();
+    Loc::caller().scope(|| {
         let (leaves, trained) = pair(parameters, updates, loc);
         let mut leaves = leaves.iter();
         let mut updated = Vec::with_capacity(trained.len());
@@ -233,8 +227,8 @@ pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
 /// Polyak, Juditsky: Acceleration of stochastic approximation by averaging (1992).
 #[track_caller]
 pub fn incremental_update<T: Tree>(new: &T, old: &T, step_size: f64) -> T {
-    let loc = Location::caller();
-    from_caller(|| {
+    let loc = Loc::caller();
+    Loc::caller().scope(|| {
         let (_, trained) = pair(old, new, loc);
         let pairs = tree::leaves(new).into_iter().zip(tree::leaves(old)).zip(trained);
         let mut means = Vec::new();

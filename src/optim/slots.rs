@@ -1,9 +1,9 @@
 //! Access of transformations to the optimizer's state.
 
-use super::leaves::{CallerLoc, Leaf, expect_same_paths, throw_tree};
+use super::leaves::{Leaf, expect_same_paths, throw_tree};
 use super::schedule::{Hyperparams, Schedule};
 use super::state::{Header, Paths, Slot, SlotKind};
-use crate::core::{Array, Aval, DType, Scalar, Shape};
+use crate::core::{Array, Aval, DType, Loc, Scalar, Shape};
 use crate::primitives::{convert_element_type, fill_of, minimum, pow};
 use std::cell::RefCell;
 use std::fmt;
@@ -118,11 +118,11 @@ pub(super) struct Slots<'a> {
     taken: usize,
     after: Vec<Slot>,
     scope: String,
-    pub(super) loc: CallerLoc,
+    pub(super) loc: Loc,
 }
 
 impl<'a> Slots<'a> {
-    pub(super) fn new(before: &'a [Slot], loc: CallerLoc) -> Slots<'a> {
+    pub(super) fn new(before: &'a [Slot], loc: Loc) -> Slots<'a> {
         Slots { before, taken: 0, after: Vec::new(), scope: String::new(), loc }
     }
 

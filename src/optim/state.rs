@@ -1,11 +1,10 @@
 //! The state of an optimizer.
 
 use super::leaves::{Leaf, throw_tree};
-use crate::core::{Array, DType};
+use crate::core::{Array, DType, Loc};
 use crate::primitives::{convert_element_type, full};
 use crate::tree::{self, Key, Tag, Tree, Visitor};
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// The state of an optimizer: a tree of arrays, named after the leaves of the model.
@@ -133,7 +132,7 @@ impl State {
             let message =
                 format!("`{name}` is not a hyperparameter, there are [{}]", names.join(", "));
             let help = "give the optimizer `optim::hyperparam(name, value)` instead of the number";
-            throw_tree("hyperparams", message, help, Location::caller());
+            throw_tree("hyperparams", message, help, Loc::caller());
         };
         self.hyperparams[index].1 = number(value);
     }
@@ -146,7 +145,7 @@ impl State {
     /// Throws `Tree` if the state does not have an average for a trained leaf.
     #[track_caller]
     pub fn params_ema<T: Tree>(&self, parameters: &T) -> T {
-        let loc = Location::caller();
+        let loc = Loc::caller();
         let mut averages = Vec::new();
         for (path, leaf) in tree::paths(parameters).iter().zip(tree::leaves(parameters)) {
             averages.push(match self.get("params_ema", path) {

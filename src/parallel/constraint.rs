@@ -1,10 +1,9 @@
 //! [`with_sharding_constraint`]: shardings of values inside a program.
 
 use super::per_argument::{PerArgument, PerLeaf};
-use crate::core::{NamedSharding, bind1, from_caller, trace};
+use crate::core::{Loc, NamedSharding, bind1, trace};
 use crate::primitives::ShardingConstraint;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 
 /// Returns the tree with its leaves constrained to these shardings.
 ///
@@ -28,18 +27,16 @@ pub fn with_sharding_constraint<T: Tree>(
     tree: &T,
     shardings: impl Into<PerLeaf<NamedSharding>>,
 ) -> T {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     let leaves = leaves_of(tree);
     let shardings = PerArgument::All(shardings.into());
     let shardings = shardings.shardings("with_sharding_constraint", "shardings", &[leaves.len()]);
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
-    trace::at_location(location, || {
-        from_caller(|| {
-            let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
-                Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
-                None => leaf.clone(),
-            });
-            rebuild(tree, constrained.collect())
-        })
+    loc.scope(|| {
+        let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
+            Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
+            None => leaf.clone(),
+        });
+        rebuild(tree, constrained.collect())
     })
 }

@@ -3,12 +3,11 @@
 use super::partition_rules::TreeSharding;
 use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, Device, Error, Mesh, NamedSharding, OpErrorKind, Placement, Shape, leaf_error,
-    trace,
+    Array, Aval, Device, Error, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Shape,
+    leaf_error, trace,
 };
 use crate::runtime::{self, array_from_shards, put_process_local, transfer};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 
 /// The target of [`device_put`]: a [`Device`], a [`NamedSharding`] for all leaves, or a
 /// [`TreeSharding`] with one for each.
@@ -65,7 +64,7 @@ put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// ```
 #[track_caller]
 pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, Error> {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let leaves = leaves_of(tree);
     let placements: Vec<Option<Placement>> = match target.into() {
         PutTarget::Device(device) => vec![Some(Placement::Device(device.id())); leaves.len()],
@@ -81,7 +80,7 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
         if leaf.is_traced() {
             let message =
                 format!("{}: a traced array, {}, has no placement", rooted(path), leaf.aval());
-            let error = trace::op_error(OpErrorKind::Value, "device_put", message, Some(location));
+            let error = trace::op_error(OpErrorKind::Value, "device_put", message, loc);
             return Err(error.with_help("inside `jit` use `with_sharding_constraint`"));
         }
         let Some(placement) = placement else {
@@ -90,7 +89,7 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
         };
         if let Placement::Mesh(sharding) = &placement {
             let shape = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
-            shape.map_err(|error| leaf_error("device_put", &rooted(path), error, location))?;
+            shape.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
         }
         transferred.push(transfer(leaf, &placement)?);
     }
@@ -136,10 +135,9 @@ pub fn device_put_replicated<T: Tree>(tree: &T, devices: &[Device]) -> Result<T,
 /// ```
 #[track_caller]
 pub fn device_put_sharded<T: Tree>(trees: &[T], devices: &[Device]) -> Result<T, Error> {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let refuse = |message: String| {
-        let error =
-            trace::op_error(OpErrorKind::Value, "device_put_sharded", message, Some(location));
+        let error = trace::op_error(OpErrorKind::Value, "device_put_sharded", message, loc);
         Err(error.with_help("give one tree for each device, of equal structure and types"))
     };
     let mesh = Mesh::new(devices, [("devices", devices.len())])?;

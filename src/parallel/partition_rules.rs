@@ -1,9 +1,8 @@
 //! [`PartitionRules`]: shardings of a model's leaves by their paths.
 
-use crate::core::{Array, Error, Mesh, NamedSharding, PartitionSpec, leaf_error};
+use crate::core::{Array, Error, Loc, Mesh, NamedSharding, PartitionSpec, leaf_error};
 use crate::tree::{Tree, TreeDef, captures, leaves_of, rooted};
 use std::fmt;
-use std::panic::Location;
 
 /// Partition specs by patterns of leaf paths; the first matching pattern decides.
 ///
@@ -51,7 +50,7 @@ impl PartitionRules {
     /// axis, or a size is not divisible.
     #[track_caller]
     pub fn shardings<T: Tree>(&self, tree: &T, mesh: &Mesh) -> Result<TreeSharding, Error> {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let structure = TreeDef::of(tree);
         let leaves = structure.paths().iter().zip(leaves_of(tree)).map(|(path, leaf)| {
             let spec = match leaf.size() {
@@ -59,7 +58,7 @@ impl PartitionRules {
                 _ => self.spec(path).cloned().unwrap_or_default(),
             };
             LeafSharding::new(path, &leaf, mesh, spec)
-                .map_err(|error| leaf_error("shardings", &rooted(path), error, location))
+                .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }
@@ -106,11 +105,11 @@ impl TreeSharding {
     /// [`Error::Op`] (shape) names the first leaf that the sharding does not divide.
     #[track_caller]
     pub fn all<T: Tree>(tree: &T, sharding: &NamedSharding) -> Result<TreeSharding, Error> {
-        let location = Location::caller();
+        let loc = Loc::caller();
         let structure = TreeDef::of(tree);
         let leaves = structure.paths().iter().zip(leaves_of(tree)).map(|(path, leaf)| {
             LeafSharding::new(path, &leaf, sharding.mesh(), sharding.spec().clone())
-                .map_err(|error| leaf_error("shardings", &rooted(path), error, location))
+                .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }

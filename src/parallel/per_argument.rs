@@ -1,7 +1,7 @@
 //! [`PerArgument`]: shardings or specs for the arguments of a function.
 
 use super::partition_rules::TreeSharding;
-use crate::core::{Error, NamedSharding, OpErrorKind, PartitionSpec, trace};
+use crate::core::{Error, Loc, NamedSharding, OpErrorKind, PartitionSpec, trace};
 use crate::tree::for_each_arity;
 
 /// Shardings, or specs, for the leaves of one tree.
@@ -161,7 +161,7 @@ impl PerArgument<NamedSharding> {
         counts: &[usize],
     ) -> Result<Vec<Option<NamedSharding>>, Error> {
         self.leaves(option, "shardings", counts).map_err(|message| {
-            let error = trace::op_error(OpErrorKind::Value, function, message, None);
+            let error = trace::op_error(OpErrorKind::Value, function, message, Loc::UNKNOWN);
             error.with_help("give one sharding for all, or a tuple with one for each argument")
         })
     }

@@ -4,14 +4,14 @@ use super::per_argument::PerArgument;
 use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
-    Array, Aval, AxisNames, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error, trace,
+    Array, Aval, AxisNames, Loc, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error,
+    trace,
 };
 use crate::transforms::staging::{short_name, staged, trace_function};
 use crate::tree::{
     Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
-use std::panic::Location;
 
 /// A function mapped over the devices of a mesh. It is applied to whole arrays. Made by
 /// [`shard_map`].
@@ -101,11 +101,11 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
 
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
-        let location = Location::caller();
-        staged(|| trace::at_location(Some(location), || self.bind(arguments, location)))
+        let loc = Loc::caller();
+        staged(|| loc.scope(|| self.bind(arguments, loc)))
     }
 
-    fn bind(&self, arguments: A::Refs<'_>, location: &'static Location<'static>) -> F::Output {
+    fn bind(&self, arguments: A::Refs<'_>, loc: Loc) -> F::Output {
         let axes = self.axes.clone();
         let axes = axes.unwrap_or_else(|| self.mesh.axis_names().map(String::from).collect());
         let region = MapRegion {
@@ -114,7 +114,7 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
             mesh: &self.mesh,
             axes,
             tracked: self.tracked,
-            location,
+            loc,
         };
         let (Some(in_specs), Some(out_specs)) = (&self.in_specs, &self.out_specs) else {
             region.refuse(
@@ -151,14 +151,13 @@ pub(crate) struct MapRegion<'a> {
     /// The mapped axes.
     pub(crate) axes: Vec<String>,
     pub(crate) tracked: bool,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) loc: Loc,
 }
 
 impl MapRegion<'_> {
     /// Throws `Op` (value).
     fn refuse(&self, message: String, help: &str) -> ! {
-        let error =
-            trace::op_error(OpErrorKind::Value, self.function, message, Some(self.location));
+        let error = trace::op_error(OpErrorKind::Value, self.function, message, self.loc);
         trace::throw(error.with_help(help))
     }
 
@@ -175,7 +174,7 @@ impl MapRegion<'_> {
             self.refuse(message, "name axes of the mesh");
         }
         let throw_for = |leaf: &str, error: RuleError| -> ! {
-            trace::throw(leaf_error(self.function, leaf, error, self.location))
+            trace::throw(leaf_error(self.function, leaf, error, self.loc))
         };
         let avals: Vec<Aval> = leaves
             .iter()

@@ -1,9 +1,8 @@
 //! [`visualize_sharding`]: a drawing of the devices that store an array.
 
-use crate::core::{Array, Error, NamedSharding, OpErrorKind, Placement, Shape, trace};
+use crate::core::{Array, Error, Loc, NamedSharding, OpErrorKind, Placement, Shape, trace};
 use crate::runtime::placement_of;
 use std::fmt::Write as _;
-use std::panic::Location;
 
 /// Draws the shards of an array. Each box is a shard, with the ids of the devices that store it. An
 /// array with more than two axes is drawn by its first two if the others are not split.
@@ -25,9 +24,9 @@ use std::panic::Location;
 #[doc(alias = "visualize_array_sharding")]
 #[track_caller]
 pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     let refuse = |message: String| {
-        Err(trace::op_error(OpErrorKind::Value, "visualize_sharding", message, location))
+        Err(trace::op_error(OpErrorKind::Value, "visualize_sharding", message, loc))
     };
     let (shape, aval) = (array.shape(), array.aval());
     let cells = match placement_of(array) {

@@ -1,8 +1,9 @@
-//! The cost of a whole program.
+//! [`cost`]: the cost of a program.
 
 use crate::core::{Cost, Program};
 
-/// The sum of the costs of a program's equations: arithmetic exactly, bytes as if nothing fused.
+/// Returns the sum of the costs of a program's equations. Arithmetic is exact. Bytes assume that the
+/// compiler fuses nothing.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -3,14 +3,14 @@
 use crate::core::{Effects, Eqn, Marks, Program, Used};
 use std::borrow::Cow;
 
-/// The program without equations whose results nobody uses and which have no side effect, inside the
-/// programs that equations hold as well. Inputs stay, used or not.
+/// Removes equations without side effects whose results are unused, also in programs that equations
+/// hold. Keeps all inputs.
 pub fn dce(program: &Program) -> Program {
     let mut live = vec![false; program.avals().len()];
     for &var in program.outputs() {
         live[var as usize] = true;
     }
-    let mut kept = Vec::with_capacity(program.eqns().len());
+    let mut eqns = Vec::with_capacity(program.eqns().len());
     for eqn in program.eqns().iter().rev() {
         let used: Marks<Used> = Marks::of(&eqn.results, |&var| live[var as usize]);
         if used.any() || eqn.primitive.effects() != Effects::None {
@@ -18,22 +18,22 @@ pub fn dce(program: &Program) -> Program {
             for &var in &eqn.operands {
                 live[var as usize] = true;
             }
-            kept.push(eqn.into_owned());
+            eqns.push(eqn.into_owned());
         }
     }
-    kept.reverse();
-    Program::new(program.avals(), program.inputs(), kept, program.outputs())
+    eqns.reverse();
+    Program::new(program.avals(), program.inputs(), eqns, program.outputs())
 }
 
-/// The equation without what only unused results need.
+/// Removes the parts of an equation that only unused results need.
 fn pruned<'a>(eqn: &'a Eqn, used: &Marks<Used>) -> Cow<'a, Eqn> {
     match eqn.primitive.as_higher_order().and_then(|holder| holder.prune(used)) {
         None => Cow::Borrowed(eqn),
         Some(pruned) => Cow::Owned(Eqn {
             primitive: pruned.primitive,
-            operands: pruned.operands.iter().map(|&at| eqn.operands[at]).collect(),
-            results: pruned.results.iter().map(|&at| eqn.results[at]).collect(),
-            location: eqn.location,
+            operands: pruned.operands.iter().map(|&index| eqn.operands[index]).collect(),
+            results: pruned.results.iter().map(|&index| eqn.results[index]).collect(),
+            loc: eqn.loc,
         }),
     }
 }

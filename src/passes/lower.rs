@@ -2,7 +2,8 @@
 
 use super::plan::Plan;
 use crate::core::{
-    Error, Loc, LowerCtx, NamedSharding, OpError, Program, RuleError, RuleResult, Var,
+    Error, Loc, LowerCtx, LoweringTarget, NamedSharding, OpError, Program, RuleError, RuleResult,
+    Var,
 };
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
@@ -26,7 +27,7 @@ pub fn lower(
     platform: &str,
     donatable: bool,
 ) -> Result<String, Error> {
-    lower_with_plan(program, name, platform, donatable, &Plan::default())
+    lower_with_plan(program, name, platform.into(), donatable, &Plan::default())
 }
 
 /// Returns the sharding attributes of the main function's arguments and results.
@@ -56,11 +57,11 @@ fn sharding_attributes(
 pub(crate) fn lower_with_plan(
     program: &Program,
     name: &str,
-    platform: &str,
+    target: LoweringTarget<'_>,
     donatable: bool,
     plan: &Plan,
 ) -> Result<String, Error> {
-    let mut ctx = LowerCtx::new(platform);
+    let mut ctx = LowerCtx::new(target);
     let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
     let written: RuleResult<()> = ctx.function_with(
@@ -75,18 +76,18 @@ pub(crate) fn lower_with_plan(
     );
     match written {
         Ok(()) => Ok(ctx.finish(name)),
-        Err(error) => Err(explain(error, name, platform, ctx.refused_at())),
+        Err(error) => Err(explain(error, name, target.platform(), ctx.refused_at())),
     }
 }
 
-fn explain(error: RuleError, name: &str, platform: &str, location: Loc) -> Error {
+fn explain(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: error.kind,
         primitive: format!("lower({name}) for {platform}"),
         message: error.message,
         operands: Vec::new(),
         note: None,
-        location,
+        loc,
         path: Vec::new(),
         help: error.help,
     }))

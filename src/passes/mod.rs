@@ -1,5 +1,6 @@
-//! What one does to a program: evaluate, print, parse, verify, drop dead code, lower. One verb per
-//! file.
+//! Passes over programs: evaluate, print, parse, verify, eliminate dead code, count cost, lower.
+//!
+//! Each file implements one pass.
 
 mod cost;
 mod dce;

@@ -1,38 +1,40 @@
-//! Parsing what `print` writes.
+//! Parsing of printed programs.
 
 use crate::core::trace::result_avals;
-use crate::core::{Aval, DType, Entry, Eqn, Error, OpError, OpErrorKind, Program, Var, Varying};
+use crate::core::{
+    Aval, DType, Entry, Eqn, Error, Loc, OpError, OpErrorKind, Program, Var, Varying,
+};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::str::FromStr;
 
-/// Reads a program as `Program`'s `Display` writes it; `entries` say how to make each primitive.
+/// Parses the text that `Program`'s `Display` writes. `entries` construct the primitives.
 ///
-/// Source positions are not part of the text: the program has none.
+/// Source positions are not part of the text, so the program has none.
 ///
 /// # Errors
-/// [`Error::Op`] with the line and column where the text stops making sense; so does a primitive
-/// that is in no entry, and one that refuses its operands.
+/// [`Error::Op`] with line and column of the first invalid text. This includes primitives that are
+/// missing from `entries` or reject their operands.
 pub fn parse(text: &str, entries: &[&[Entry]]) -> Result<Program, Error> {
-    let mut parser = Parser { text, at: 0, depth: 0, entries };
+    let mut parser = Parser { text, position: 0, depth: 0, entries };
     let program = parser.program().and_then(|program| {
         parser.space();
-        match parser.rest().is_empty() {
-            true => Ok(program),
-            false => Err("expected the end of the text".to_string()),
+        if !parser.rest().is_empty() {
+            return Err("expected the end of the text".to_string());
         }
+        Ok(program)
     });
     program.map_err(|message| parser.error(message))
 }
 
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
     depth: usize,
     entries: &'a [&'a [Entry]],
 }
 
-/// How deep programs may hold programs in a text, so that no text can exhaust the stack.
+/// The maximum nesting depth of programs, which protects the stack.
 const MAX_DEPTH: usize = 64;
 
 type Parsed<T> = Result<T, String>;
@@ -63,11 +65,11 @@ impl Scope {
 
 impl<'a> Parser<'a> {
     fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        &self.text[self.position..]
     }
 
     fn space(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
+        self.position += self.rest().len() - self.rest().trim_start().len();
     }
 
     fn peek(&mut self, token: &str) -> bool {
@@ -76,18 +78,15 @@ impl<'a> Parser<'a> {
     }
 
     fn eat(&mut self, token: &str) -> bool {
-        let found = self.peek(token);
-        if found {
-            self.at += token.len();
+        let is_next = self.peek(token);
+        if is_next {
+            self.position += token.len();
         }
-        found
+        is_next
     }
 
     fn expect(&mut self, token: &str) -> Parsed<()> {
-        match self.eat(token) {
-            true => Ok(()),
-            false => Err(format!("expected `{token}`")),
-        }
+        if self.eat(token) { Ok(()) } else { Err(format!("expected `{token}`")) }
     }
 
     fn word(&mut self) -> Parsed<&'a str> {
@@ -99,18 +98,18 @@ impl<'a> Parser<'a> {
         if length == 0 {
             return Err("expected a name".into());
         }
-        self.at += length;
-        Ok(&self.text[self.at - length..self.at])
+        self.position += length;
+        Ok(&self.text[self.position - length..self.position])
     }
 
-    /// The name of an axis of a mesh.
+    /// Parses the name of a mesh axis.
     fn axis(&mut self) -> Parsed<&'a str> {
         let length = self.rest().find([',', '}']).unwrap_or(0);
         if length == 0 {
             return Err("expected the name of an axis".into());
         }
-        self.at += length;
-        Ok(&self.text[self.at - length..self.at])
+        self.position += length;
+        Ok(&self.text[self.position - length..self.position])
     }
 
     fn number<T: FromStr>(&mut self) -> Parsed<T> {
@@ -174,7 +173,7 @@ impl<'a> Parser<'a> {
         Ok(Program::new(&scope.avals, &inputs, eqns, &outputs))
     }
 
-    /// `in (`: a variable called `in` would be followed by a colon.
+    /// Returns true before `in (`. A variable named `in` would be followed by a colon.
     fn at_end_of_equations(&mut self) -> bool {
         self.peek("in (")
     }
@@ -188,22 +187,17 @@ impl<'a> Parser<'a> {
             results.push((name, self.aval()?));
         }
         let name = self.word()?;
-        let (params, programs) = match self.rest().starts_with('[') {
-            true => self.params()?,
-            false => Default::default(),
-        };
+        let (params, programs) =
+            if self.rest().starts_with('[') { self.params()? } else { Default::default() };
         let mut operands = Vec::new();
-        // Operands stand on the equation's own line.
+        // Operands are on the same line as the equation.
         while self.rest().starts_with(' ') {
-            self.at += 1;
+            self.position += 1;
             operands.push(scope.find(self.word()?)?);
         }
         let entry = self.entries.iter().flat_map(|list| list.iter()).find(|e| e.name == name);
         let entry = entry.ok_or_else(|| format!("no primitive is called `{name}`"))?;
-        let params = match params.is_empty() {
-            true => Value::Null,
-            false => Value::Object(params),
-        };
+        let params = if params.is_empty() { Value::Null } else { Value::Object(params) };
         let primitive = (entry.read)(params, programs).map_err(|error| error.message)?;
         let avals: Vec<Aval> = operands.iter().map(|&v| scope.avals[v as usize].clone()).collect();
         let expected =
@@ -216,7 +210,7 @@ impl<'a> Parser<'a> {
         for (name, aval) in results {
             vars.push(scope.define(name, aval)?);
         }
-        Ok(Eqn { primitive, operands: operands.into(), results: vars.into(), location: None })
+        Ok(Eqn { primitive, operands: operands.into(), results: vars.into(), loc: Loc::UNKNOWN })
     }
 
     fn params(&mut self) -> Parsed<(Map<String, Value>, Vec<Program>)> {
@@ -237,23 +231,23 @@ impl<'a> Parser<'a> {
             }
             let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<Value>();
             let value = values.next().ok_or("expected a value")?.map_err(|e| e.to_string())?;
-            self.at += values.byte_offset();
+            self.position += values.byte_offset();
             params.insert(field, value);
         }
         Ok((params, programs))
     }
 
     fn error(&self, message: String) -> Error {
-        let before = &self.text[..self.at];
+        let before = &self.text[..self.position];
         let line = before.matches('\n').count() + 1;
-        let column = self.at - before.rfind('\n').map_or(0, |position| position + 1) + 1;
+        let column = self.position - before.rfind('\n').map_or(0, |newline| newline + 1) + 1;
         Error::Op(Box::new(OpError {
             kind: OpErrorKind::Value,
             primitive: "parse_program".into(),
             message: format!("line {line}, column {column}: {message}"),
             operands: Vec::new(),
             note: None,
-            location: None,
+            loc: Loc::UNKNOWN,
             path: Vec::new(),
             help: None,
         }))

@@ -1,34 +1,34 @@
-//! What a program holds in memory at its fullest moment.
+//! [`peak`]: an estimate of a program's peak memory.
 
 use crate::core::{Aval, Eqn, Loc, Program, SaveHint, Var};
 
-/// A value that is in memory at a program's fullest moment.
+/// A value in memory at the peak.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Live {
-    /// Its type, of all devices together.
+    /// Its type, over all devices together.
     pub aval: Aval,
-    /// The primitive that made it, or `None` for an argument.
-    pub made_by: Option<&'static str>,
-    /// Where the user wrote that.
-    pub location: Loc,
+    /// The primitive that produces it, or `None` for an argument.
+    pub produced_by: Option<&'static str>,
+    /// The source location of that operation.
+    pub loc: Loc,
 }
 
-/// What a program holds in memory at its fullest moment. Made by [`peak`].
+/// The peak memory of a program. Returned by [`peak`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Peak {
-    /// All of it, in bytes, of all devices together.
+    /// The total in bytes, over all devices together.
     pub bytes: u64,
-    /// What is there, the largest first.
+    /// The values in memory, largest first.
     pub values: Vec<Live>,
 }
 
-/// An estimate of the most that a program holds in memory at one time, and of what that is. It takes the equations in their order, as if
-/// arguments were given up after their last use, and as if what is computed element by element, or moved, for one equation
-/// alone were fused into that equation. A compiler may do better, and its own answer counts
-/// ([`CompilerReport::memory_analysis`](crate::jit::CompilerReport::memory_analysis)); what fills the memory, and which line made it, it does not
-/// say.
+/// Estimates the peak memory of a program and the values that it consists of.
+///
+/// Runs the equations in order. Assumes that arguments are freed after their last use, and that an
+/// elementwise result or a copy with a single use is fused into that use. A compiler may do better.
+/// Its own figures are exact, but do not name values and source lines.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -36,92 +36,119 @@ pub struct Peak {
 /// let program = make_program(f, Aval::new(DType::F32, [64, 64]))?;
 /// let peak = oxidax::passes::peak(&program);
 /// assert_eq!(peak.bytes, 2 * 64 * 64 * 4); // x and the product
-/// assert_eq!(peak.values[1].made_by, Some("dot_general"));
+/// assert_eq!(peak.values[1].produced_by, Some("dot_general"));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn peak(program: &Program) -> Peak {
     let arguments = program.inputs().iter().map(|&var| (var, None));
-    fullest(program, arguments.collect())
+    peak_from(program, arguments.collect())
 }
 
-/// Who made a variable.
-type Made<'a> = (Var, Option<&'a Eqn>);
+/// A variable with the equation that defines it, `None` for an argument.
+type Definition<'a> = (Var, Option<&'a Eqn>);
 
-/// The fullest moment of a program that begins with `held` in memory.
-fn fullest<'a>(program: &'a Program, mut held: Vec<Made<'a>>) -> Peak {
-    let bytes = |var: Var| program.aval(var).bytes() as u64;
-    let (uses, last) = uses(program);
-    let mut now: u64 = held.iter().map(|&(var, _)| bytes(var)).sum();
-    let mut peak = Peak { bytes: now, values: Vec::new() };
-    let mut moment = held.clone();
-    let mut inside = Peak::default();
-    for (at, eqn) in program.eqns().iter().enumerate() {
-        let lasting =
-            eqn.results.iter().filter(|&&var| !is_fused(program, eqn, var, uses[var as usize]));
-        held.extend(lasting.map(|&var| (var, Some(eqn))));
-        now = held.iter().map(|&(var, _)| bytes(var)).sum();
-        let within = body(eqn);
-        if now + within.bytes > peak.bytes {
-            peak.bytes = now + within.bytes;
-            moment.clone_from(&held);
-            inside = within;
+/// Returns the peak of a program that starts with `live` in memory.
+fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
+    let total = |live: &[Definition<'_>]| -> u64 {
+        live.iter().map(|&(var, _)| program.aval(var).bytes() as u64).sum()
+    };
+    let usage = Usage::of(program);
+    let mut peak = Peak { bytes: total(&live), values: Vec::new() };
+    let mut at_peak = live.clone();
+    let mut held_peak = Peak::default();
+    for (index, eqn) in program.eqns().iter().enumerate() {
+        let stored = eqn.results.iter().filter(|&&var| !usage.is_fused(program, eqn, var));
+        live.extend(stored.map(|&var| (var, Some(eqn))));
+        let held = peak_of_held_programs(eqn);
+        let bytes = total(&live) + held.bytes;
+        if bytes > peak.bytes {
+            peak.bytes = bytes;
+            at_peak.clone_from(&live);
+            held_peak = held;
         }
-        held.retain(|&(var, _)| last[var as usize] > at);
+        live.retain(|&(var, _)| usage.is_needed_after(var, index));
     }
-    peak.values = moment
+    peak.values = at_peak
         .into_iter()
-        .map(|(var, maker)| Live {
+        .map(|(var, eqn)| Live {
             aval: program.aval(var).clone(),
-            made_by: maker.map(|eqn| eqn.primitive.name()),
-            location: maker.and_then(|eqn| eqn.location),
+            produced_by: eqn.map(|eqn| eqn.primitive.name()),
+            loc: eqn.map_or(Loc::UNKNOWN, |eqn| eqn.loc),
         })
-        .chain(inside.values)
+        .chain(held_peak.values)
         .collect();
     peak.values.sort_by_key(|live| std::cmp::Reverse(live.aval.bytes()));
     peak
 }
 
-/// The fullest of the programs that an equation runs, without what goes into them, which is there already.
-fn body(eqn: &Eqn) -> Peak {
+/// Returns the largest peak of the programs that an equation runs. Excludes their inputs, which are
+/// counted outside.
+fn peak_of_held_programs(eqn: &Eqn) -> Peak {
     let Some(holder) = eqn.primitive.as_higher_order() else { return Peak::default() };
-    let peaks = holder.programs().into_iter().map(|(_, program)| fullest(program, Vec::new()));
+    let peaks = holder.programs().into_iter().map(|(_, program)| peak_from(program, Vec::new()));
     peaks.max_by_key(|peak| peak.bytes).unwrap_or_default()
 }
 
-/// How many equations use each variable, and after which it is needed no more; what the program returns always is.
-/// What is fused needs its operands when it is needed itself.
-fn uses(program: &Program) -> (Vec<usize>, Vec<usize>) {
-    let count = program.avals().len();
-    let (mut uses, mut last) = (vec![0; count], vec![0; count]);
-    for &var in program.eqns().iter().flat_map(|eqn| &eqn.operands) {
-        uses[var as usize] += 1;
-    }
-    for &var in program.outputs() {
-        uses[var as usize] += 2;
-        last[var as usize] = usize::MAX;
-    }
-    for (at, eqn) in program.eqns().iter().enumerate().rev() {
-        let fused =
-            eqn.results.iter().filter(|&&var| is_fused(program, eqn, var, uses[var as usize]));
-        let until = fused.map(|&var| last[var as usize]).max().unwrap_or(at).max(at);
-        for &var in &eqn.operands {
-            last[var as usize] = last[var as usize].max(until);
+/// The last point at which a variable is needed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LastUse {
+    /// The equation at this index.
+    Eqn(usize),
+    /// The caller: the variable is an output.
+    Caller,
+}
+
+/// The uses of a program's variables.
+struct Usage {
+    /// The number of uses by equations.
+    counts: Vec<usize>,
+    outputs: Vec<bool>,
+    last: Vec<LastUse>,
+}
+
+impl Usage {
+    fn of(program: &Program) -> Usage {
+        let n = program.avals().len();
+        let (counts, outputs) = (vec![0; n], vec![false; n]);
+        let mut usage = Usage { counts, outputs, last: vec![LastUse::Eqn(0); n] };
+        for &var in program.eqns().iter().flat_map(|eqn| &eqn.operands) {
+            usage.counts[var as usize] += 1;
         }
+        for &var in program.outputs() {
+            usage.outputs[var as usize] = true;
+            usage.last[var as usize] = LastUse::Caller;
+        }
+        // A fused equation needs its operands when its result is needed.
+        for (index, eqn) in program.eqns().iter().enumerate().rev() {
+            let fused = eqn.results.iter().filter(|&&var| usage.is_fused(program, eqn, var));
+            let last_fused = fused.map(|&var| usage.last[var as usize]).max();
+            let last = last_fused.unwrap_or(LastUse::Eqn(index)).max(LastUse::Eqn(index));
+            for &var in &eqn.operands {
+                usage.last[var as usize] = usage.last[var as usize].max(last);
+            }
+        }
+        usage
     }
-    (uses, last)
+
+    /// Returns true if a result is never stored: it is fused into its only use, or it is a constant
+    /// or broadcast that is recomputed for each use.
+    fn is_fused(&self, program: &Program, eqn: &Eqn, result: Var) -> bool {
+        let is_contraction = matches!(eqn.primitive.save_hint(), SaveHint::Contraction { .. });
+        if self.outputs[result as usize]
+            || is_contraction
+            || eqn.primitive.as_higher_order().is_some()
+        {
+            return false;
+        }
+        self.counts[result as usize] <= 1 || is_recomputed(program, eqn)
+    }
+
+    fn is_needed_after(&self, var: Var, index: usize) -> bool {
+        self.last[var as usize] > LastUse::Eqn(index)
+    }
 }
 
-/// Whether a result with so many uses never is in memory: it is fused into its only use, or, a constant or a broadcast, made
-/// again for each.
-fn is_fused(program: &Program, eqn: &Eqn, result: Var, uses: usize) -> bool {
-    let dear = matches!(eqn.primitive.save_hint(), SaveHint::Contraction { .. });
-    if dear || eqn.primitive.as_higher_order().is_some() {
-        return false;
-    }
-    uses <= 1 || is_remade(program, eqn) && !program.outputs().contains(&result)
-}
-
-fn is_remade(program: &Program, eqn: &Eqn) -> bool {
+fn is_recomputed(program: &Program, eqn: &Eqn) -> bool {
     let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
     eqn.primitive.cost(&operands, &results).is_remade(&operands, &results)
 }
@@ -131,17 +158,17 @@ mod tests {
     use super::*;
     use crate::prelude::*;
 
-    fn of(f: fn(Array) -> Array, shape: [usize; 2]) -> Peak {
+    fn peak_of(f: fn(Array) -> Array, shape: [usize; 2]) -> Peak {
         peak(&make_program(f, Aval::new(DType::F32, shape)).unwrap())
     }
 
     #[test]
-    fn what_is_fused_takes_no_memory() {
-        // `sin(x)`, `cos(x)` and their product exist in no memory but the result's.
-        assert_eq!(of(|x| sin(&x) * cos(&x), [8, 8]).bytes, 512);
-        // What is used twice does.
+    fn fused_values_take_no_memory() {
+        // Only the result of `sin(x) * cos(x)` is stored.
+        assert_eq!(peak_of(|x| sin(&x) * cos(&x), [8, 8]).bytes, 512);
+        // A value that is used twice is stored.
         assert_eq!(
-            of(
+            peak_of(
                 |x| {
                     let y = sin(&x);
                     y.matmul(&y)
@@ -154,22 +181,22 @@ mod tests {
     }
 
     #[test]
-    fn constants_and_broadcasts_are_made_again() {
+    fn constants_and_broadcasts_are_recomputed() {
         let filled = |x: Array| {
             let ones = broadcast_to(&x.sum(), [64, 64]);
             &ones.matmul(&x) + &ones
         };
-        let found = of(filled, [64, 64]);
+        let peak = peak_of(filled, [64, 64]);
         assert!(
-            found.values.iter().all(|live| live.made_by != Some("broadcast_in_dim")),
-            "{found:?}"
+            peak.values.iter().all(|live| live.produced_by != Some("broadcast_in_dim")),
+            "{peak:?}"
         );
         let returned = |x: Array| broadcast_to(&x.sum(), [64, 64]);
-        assert_eq!(of(returned, [2, 2]).values[0].made_by, Some("broadcast_in_dim"));
+        assert_eq!(peak_of(returned, [2, 2]).values[0].produced_by, Some("broadcast_in_dim"));
     }
 
     #[test]
-    fn derivatives_keep_what_they_need() {
+    fn derivatives_store_residuals() {
         let chain = |x: Array| {
             let deep = |x: &Array| {
                 let layers = (0..4).fold(x.clone(), |y, _| tanh(&y.matmul(&y)));
@@ -177,22 +204,22 @@ mod tests {
             };
             grad(deep)(&x)
         };
-        let found = of(chain, [64, 64]);
-        assert!(found.bytes > 5 * 64 * 64 * 4, "{found:?}");
-        let first = &found.values[0];
+        let peak = peak_of(chain, [64, 64]);
+        assert!(peak.bytes > 5 * 64 * 64 * 4, "{peak:?}");
+        let first = &peak.values[0];
         assert_eq!(first.aval.bytes(), 64 * 64 * 4);
-        assert!(found.values.iter().any(|live| live.location.is_some()), "{found:?}");
-        let sum: usize = found.values.iter().map(|live| live.aval.bytes()).sum();
-        assert_eq!(sum as u64, found.bytes);
+        assert!(peak.values.iter().any(|live| live.loc.get().is_some()), "{peak:?}");
+        let sum: usize = peak.values.iter().map(|live| live.aval.bytes()).sum();
+        assert_eq!(sum as u64, peak.bytes);
     }
 
     #[test]
-    fn a_loop_holds_what_a_step_holds() {
+    fn loops_hold_the_memory_of_one_step() {
         let looped = |x: Array| {
             let step = |y: Array, _: Array| (y.matmul(&y.t()).matmul(&y), y.sum());
             scan(step, x, zeros([10], DType::F32)).0
         };
-        let found = of(looped, [32, 32]);
-        assert!(found.values.iter().any(|live| live.made_by == Some("dot_general")), "{found:?}");
+        let peak = peak_of(looped, [32, 32]);
+        assert!(peak.values.iter().any(|live| live.produced_by == Some("dot_general")), "{peak:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! [`Plan`]: the devices that a program runs on, and the shardings of its inputs and outputs.
 
 use crate::core::{
-    Aval, Error, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError, trace,
+    Aval, Error, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError, trace,
 };
 
 /// The devices and shardings of a program.
@@ -146,13 +146,13 @@ fn check_sharding(
     let shape = sharding.spec().shard_shape(sharding.mesh(), &aval.shape);
     shape.map(drop).map_err(|error| {
         let error = RuleError { message: format!("{value}: {}", error.message), ..error };
-        trace::rule_error(name, error, None)
+        trace::rule_error(name, error, Loc::UNKNOWN)
     })
 }
 
 fn conflict(name: &str, value: &str, current: &str, wanted: &str) -> Error {
     let message =
         format!("{value} is on other devices than the program runs on: {current}, and {wanted}");
-    let error = trace::op_error(OpErrorKind::Value, name, message, None);
+    let error = trace::op_error(OpErrorKind::Value, name, message, Loc::UNKNOWN);
     error.with_help("`device_put` moves an array to a device or a mesh")
 }

@@ -1,4 +1,4 @@
-//! Printing a program in the style of a jaxpr.
+//! Printing of programs in the style of a jaxpr.
 //!
 //! ```text
 //! { lambda ; a:f32[3] b:f32[]. let
@@ -6,14 +6,13 @@
 //!     d:f32[] = reduce_sum[axes=[0]] c
 //!   in (d) }
 //! ```
-//! Parameters are the primitive's fields as JSON; programs that a primitive holds are printed
-//! nested.
+//! Parameters are the primitive's fields as JSON. Programs that a primitive holds are nested.
 
 use crate::core::{Eqn, Program, Var};
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
-/// The name of a variable: `a` … `z`, `aa`, `ab`, ….
+/// Returns the name of a variable: `a` … `z`, `aa`, `ab`, ….
 fn name(var: Var) -> String {
     let mut letters = Vec::new();
     let mut rest = var as usize + 1;
@@ -32,7 +31,7 @@ fn join<T>(items: impl IntoIterator<Item = T>, show: impl Fn(T) -> String) -> St
     items.into_iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
-/// A program whose lines after the first are indented by `depth` levels of four spaces.
+/// A program with all lines but the first indented by `depth` levels of four spaces.
 struct Nested<'a>(&'a Program, usize);
 
 impl Display for Nested<'_> {
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_count_like_columns_of_a_spreadsheet() {
+    fn variable_names_count_like_spreadsheet_columns() {
         assert_eq!(name(0), "a");
         assert_eq!(name(25), "z");
         assert_eq!(name(26), "aa");

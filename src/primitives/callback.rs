@@ -99,8 +99,14 @@ impl Primitive for Callback {
     ) -> RuleResult<Vec<Value>> {
         let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         match ctx.platform() {
-            "cpu" | "cuda" => Ok(self.lower_ffi(ctx, operands, &types)),
-            "tpu" => Ok(self.lower_transfer(ctx, operands, &types)),
+            "cpu" | "cuda" => {
+                ctx.record_host_call();
+                Ok(self.lower_ffi(ctx, operands, &types))
+            }
+            "tpu" => {
+                ctx.record_host_transfer();
+                Ok(self.lower_transfer(ctx, operands, &types))
+            }
             platform => Err(RuleError::unsupported(format!(
                 "{} does not reach the host from {platform} yet",
                 self.name

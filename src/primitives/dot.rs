@@ -5,8 +5,8 @@ use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
-    LowerCtx, Operand, Precision, Primitive, Registered, RuleError, RuleResult, Sample, SaveHint,
-    Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
+    LowerCtx, LoweringTarget, Operand, Precision, Primitive, Registered, RuleError, RuleResult,
+    Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -213,41 +213,23 @@ impl DotGeneral {
     }
 }
 
-/// What a platform multiplies: the operands' dtype if it takes them as they are, else `None`, and
-/// the dtype of the product. `along_rows`: whether the sums run along the last axes of `lhs`.
+/// Returns the dtype that operands are converted to before they are multiplied, `None` if the target
+/// accepts them as they are, and the dtype of the product. `along_rows`: whether the sums run along
+/// the last axes of `lhs`.
+///
+/// XLA leaves `bf16` products on CPUs to a library, including products that the library then rejects
+/// and that are computed one by one: all of them without `bf16` instructions, and with these where
+/// sums run along columns of `lhs`, as for gradients of weights. That made a training step ten times
+/// slower. Products in `f32` are summed and rounded alike.
 pub(super) fn multiplied(
-    platform: &str,
+    target: LoweringTarget<'_>,
     along_rows: bool,
     lhs: DType,
     rhs: DType,
     result: DType,
 ) -> (Option<DType>, DType) {
-    let widens = platform == "cpu" && !(along_rows && multiplies_bf16());
-    multiplied_there(platform, widens, lhs, rhs, result)
-}
-
-/// Whether this machine's processor has instructions for products in `bf16`. Those with AMX have
-/// these of AVX-512 too.
-fn multiplies_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let has = std::arch::is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    let has = true;
-    has
-}
-
-/// The same for a platform that `widens_bf16` or not. XLA leaves products in `bf16` to a library of
-/// the CPU's, also those that the library does not take in the end and that are then computed one
-/// by one: without instructions for them, and with them where sums run along columns of `lhs`, as
-/// gradients of weights do. A training step took ten times as long. In `f32` they are summed and
-/// rounded alike.
-fn multiplied_there(
-    platform: &str,
-    widens_bf16: bool,
-    lhs: DType,
-    rhs: DType,
-    result: DType,
-) -> (Option<DType>, DType) {
+    let platform = target.platform();
+    let widens_bf16 = platform == "cpu" && !(along_rows && target.has_bf16_products());
     let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
     // No plugin multiplies two-bit integers, and the CPU plugin multiplies four-bit integers of one
     // dtype only.
@@ -331,7 +313,7 @@ impl Primitive for DotGeneral {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
-        let (operand, product) = multiplied(ctx.platform(), along_rows, lhs, rhs, results[0].dtype);
+        let (operand, product) = multiplied(ctx.target(), along_rows, lhs, rhs, results[0].dtype);
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| {
             if *x.ty() == ty {
                 x.clone()
@@ -576,17 +558,21 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_multiplies_f32_where_it_does_not_take_bf16() {
+    fn cpu_without_bf16_products_multiplies_in_f32() {
         use DType::{BF16, F8E5M2, F16, F32, F64};
-        let on_cpu = |lhs, rhs, result| multiplied_there("cpu", true, lhs, rhs, result);
+        let cpu = LoweringTarget::from("cpu");
+        let on_cpu = |lhs, rhs, result| multiplied(cpu, true, lhs, rhs, result);
         assert_eq!(on_cpu(BF16, BF16, BF16), (Some(F32), F32));
         assert_eq!(on_cpu(BF16, BF16, F32), (Some(F32), F32));
         assert_eq!(on_cpu(BF16, BF16, F64), (Some(F64), F64));
         assert_eq!(on_cpu(F8E5M2, BF16, BF16), (Some(F32), F32));
         assert_eq!(on_cpu(F16, F16, F16), (None, F16));
-        assert_eq!(multiplied_there("cpu", false, BF16, BF16, BF16), (None, BF16));
-        assert_eq!(multiplied("cpu", false, BF16, BF16, BF16), (Some(F32), F32));
-        assert_eq!(multiplied("tpu", false, BF16, BF16, BF16), (None, BF16));
+        assert_eq!(multiplied(cpu.with_bf16_products(true), true, BF16, BF16, BF16), (None, BF16));
+        assert_eq!(
+            multiplied(cpu.with_bf16_products(true), false, BF16, BF16, BF16),
+            (Some(F32), F32)
+        );
+        assert_eq!(multiplied("tpu".into(), false, BF16, BF16, BF16), (None, BF16));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {

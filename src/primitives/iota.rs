@@ -4,13 +4,12 @@ use super::arithmetic::{add, mul};
 use super::constant::fill_of;
 use super::rules::{arity, zero_jvp};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, OpErrorKind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, OpErrorKind,
     Primitive, Registered, RuleResult, Scalar, Shape, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
-use std::panic::Location;
 
 /// Array of each element's index along one axis.
 ///
@@ -141,7 +140,7 @@ fn counted(numbers: [Scalar; 3], dtype: DType) -> Array {
         _ => None,
     };
     if let Some(message) = refused {
-        trace::throw_op(OpErrorKind::Value, "arange_step", message, Some(Location::caller()));
+        trace::throw_op(OpErrorKind::Value, "arange_step", message, Loc::caller());
     }
     let positions = iota(dtype, count as usize);
     let scaled = if step == 1.0 {

@@ -3,8 +3,7 @@
 use super::constant::fill_of;
 use super::convert::convert_to;
 use super::shape::broadcast_to;
-use crate::core::{Array, Aval, DType, RuleError, RuleResult, Scalar, Shape, promote, trace};
-use std::panic::Location;
+use crate::core::{Array, Aval, DType, Loc, RuleError, RuleResult, Scalar, Shape, promote, trace};
 
 /// An operand of a public function: an array or a Rust number.
 #[derive(Clone, Copy, Debug)]
@@ -147,10 +146,10 @@ fn mismatch(a: &Shape, b: &Shape) -> String {
 #[track_caller]
 pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     match joint_type(&operands) {
-        Ok(aval) => trace::from_caller(|| operands.map(|operand| operand.into_type(&aval))),
+        Ok(aval) => Loc::caller().scope(|| operands.map(|operand| operand.into_type(&aval))),
         Err(error) => {
             let avals: Vec<Aval> = operands.iter().map(Like::aval).collect();
-            trace::throw_rule(name, error, &avals, Some(Location::caller()))
+            trace::throw_rule(name, error, &avals, Loc::caller())
         }
     }
 }
@@ -164,7 +163,7 @@ pub(crate) fn promote_inexact<const N: usize>(name: &str, operands: [Like<'_>; N
         arrays
     } else {
         let weak = arrays[0].aval().weak;
-        trace::from_caller(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
+        Loc::caller().scope(|| arrays.map(|x| convert_to(&x, DType::F32, weak)))
     }
 }
 

@@ -6,7 +6,7 @@ use super::promote::{ArrayLike, promote_arrays};
 use super::rules::{arity, batch_at, batched, one_cotangent, same_type};
 use super::shape::{broadcast_in_dim, broadcast_to};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Operand,
     Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind1, trace,
 };
 use crate::stablehlo::Value;
@@ -138,7 +138,7 @@ pub fn select_n(which: &Array, cases: &[impl Borrow<Array>]) -> Array {
         }
         (DType::Bool | DType::I32, _) => {
             let cases: Vec<&Array> = cases.iter().map(Borrow::borrow).collect();
-            return trace::from_caller(|| select_among(which, 0, &cases));
+            return Loc::caller().scope(|| select_among(which, 0, &cases));
         }
         (other, _) => RuleError::dtype(format!("`which` must be bool or i32, got {other}")),
     };

@@ -4,7 +4,7 @@ use super::arithmetic::neg;
 use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Primitive,
     Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::{Value, i64_array};
@@ -146,7 +146,7 @@ fn chosen(name: &str, x: &Array, k: usize, axis: isize) -> (Array, Array) {
 /// ```
 #[track_caller]
 pub fn top_k(x: &Array, k: usize, axis: isize) -> (Array, Array) {
-    trace::from_caller(|| chosen("top_k", x, k, axis))
+    Loc::caller().scope(|| chosen("top_k", x, k, axis))
 }
 
 #[track_caller]
@@ -168,7 +168,7 @@ fn check_recall(name: &str, x: &Array, recall_target: f64) {
 #[track_caller]
 pub fn approx_max_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
     check_recall("approx_max_k", x, recall_target);
-    trace::from_caller(|| chosen("approx_max_k", x, k, axis))
+    Loc::caller().scope(|| chosen("approx_max_k", x, k, axis))
 }
 
 /// Returns at least the fraction `recall_target` of the `k` smallest elements of `x` along `axis`,
@@ -180,7 +180,7 @@ pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Ar
         let message = format!("needs a float operand, got {}", x.dtype());
         trace::throw_operands("approx_min_k", RuleError::dtype(message), &[x]);
     }
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let (values, positions) = chosen("approx_min_k", &neg(x), k, axis);
         (neg(&values), positions)
     })

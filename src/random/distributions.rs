@@ -1,7 +1,7 @@
 //! Random values of the distributions in [`stats`](crate::ops::stats).
 
 use super::Key;
-use crate::core::{Array, DType, RuleError, Shape, throw_operands, trace};
+use crate::core::{Array, DType, Loc, RuleError, Shape, throw_operands};
 use crate::ops::stats::{
     Bernoulli, Beta, BetaBinomial, Binomial, Cauchy, ChiSquared, Dirichlet, Exponential, Gamma,
     GeneralizedNormal, Geometric, GumbelL, GumbelR, Laplace, LogisticDistribution, Multinomial,
@@ -52,7 +52,7 @@ macro_rules! location_scale {
             pub fn sample(&self, key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
                 let standard: fn(&Self, Key, Shape, DType) -> Array = $standard;
                 let shape = shape.into();
-                trace::from_caller(|| {
+                Loc::caller().scope(|| {
                     affine(&standard(self, key, shape, dtype), &self.loc, &self.scale)
                 })
             }
@@ -92,7 +92,7 @@ macro_rules! discrete {
             pub fn sample(&self, key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
                 let standard: fn(&Self, Key, Shape, DType) -> Array = $standard;
                 let shape = shape.into();
-                trace::from_caller(|| shifted(&standard(self, key, shape, dtype), &self.loc))
+                Loc::caller().scope(|| shifted(&standard(self, key, shape, dtype), &self.loc))
             }
         }
     )+};

@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::normal::normal;
 use super::uniform::uniform;
-use crate::core::{Array, Shape, trace};
+use crate::core::{Array, Loc, Shape};
 use crate::ops::stats::GaussianKde;
 use crate::ops::{linalg, matmul, searchsorted, take};
 use crate::primitives::{add, cumsum, mul, reshape, slice_in_dim, sub};
@@ -25,7 +25,7 @@ impl GaussianKde {
     #[track_caller]
     pub fn resample(&self, key: Key, shape: impl Into<Shape>) -> Array {
         let shape = shape.into();
-        trace::from_caller(|| {
+        Loc::caller().scope(|| {
             let (d, count, dtype) = (self.d(), shape.size(), self.dataset.dtype());
             let [choice, noise] = key.split();
             let totals = cumsum(&self.weights, 0, false);

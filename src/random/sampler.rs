@@ -1,11 +1,10 @@
 //! What all samplers share: running as one program, parameters, and checks.
 
-use crate::core::trace::{self, at_location};
-use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands};
+use crate::core::trace::{self};
+use crate::core::{Array, Aval, DType, Loc, RuleError, Scalar, Shape, throw, throw_operands};
 use crate::primitives::{Like, convert_element_type, fill_of};
 use crate::transforms::staging::staged;
 use crate::tree::Tree;
-use std::panic::Location;
 
 /// Runs a sampler: as one program at the top level, in place inside a trace. Its operations bear the
 /// location of whoever called the sampler.
@@ -14,8 +13,8 @@ use std::panic::Location;
 /// JAX's samplers, compiled whole, have that rounding in their numbers.
 #[track_caller]
 pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
-    let location = Some(Location::caller());
-    staged(|| at_location(location, sampler))
+    let loc = Loc::caller();
+    staged(|| loc.scope(sampler))
 }
 
 /// A number or array that a sampler takes, ready to be an input of its program: a number becomes an

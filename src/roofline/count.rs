@@ -19,8 +19,8 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    pub(super) fn of(location: Loc) -> Option<SourceLine> {
-        location.map(|loc| SourceLine { file: loc.file().into(), line: loc.line() })
+    pub(super) fn of(loc: Loc) -> Option<SourceLine> {
+        loc.get().map(|position| SourceLine { file: position.file().into(), line: position.line() })
     }
 }
 

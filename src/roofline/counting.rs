@@ -64,7 +64,7 @@ impl Counter<'_> {
             name: step.primitive.name(),
             operands: list(&step.operands),
             results: list(&step.results),
-            place: SourceLine::of(step.location),
+            place: SourceLine::of(step.loc),
             times: scope.times,
             devices: scope.devices,
             flops: step.cost.flops.saturating_mul(runs),
@@ -97,7 +97,7 @@ impl Counter<'_> {
             bytes,
             times: scope.times,
             pairs: communication.pairs,
-            place: SourceLine::of(step.location),
+            place: SourceLine::of(step.loc),
         });
     }
 
@@ -137,7 +137,7 @@ impl Counter<'_> {
         if trip_count.is_none() {
             self.roofline
                 .unknown_loops
-                .push(UnknownLoop { place: SourceLine::of(step.location), counted });
+                .push(UnknownLoop { place: SourceLine::of(step.loc), counted });
         }
         for ((_, inner), layout) in step.inner.iter().zip(layouts) {
             let times = scope.times.saturating_mul(counted);

@@ -20,7 +20,7 @@ pub(super) struct Region {
 /// An equation that is not a call.
 pub(super) struct Step {
     pub(super) primitive: Arc<dyn Primitive>,
-    pub(super) location: Loc,
+    pub(super) loc: Loc,
     pub(super) operands: Vec<usize>,
     pub(super) results: Vec<usize>,
     pub(super) cost: Cost,
@@ -45,7 +45,7 @@ impl Region {
         let inputs: Vec<usize> =
             program.avals_in().into_iter().map(|aval| region.value(aval, None)).collect();
         region.inputs.clone_from(&inputs);
-        region.outputs = region.write(program, &inputs, None);
+        region.outputs = region.write(program, &inputs, Loc::UNKNOWN);
         region
     }
 
@@ -95,7 +95,7 @@ impl Region {
         operands: Vec<usize>,
         called_at: Loc,
     ) -> Vec<usize> {
-        let location = eqn.location.or(called_at);
+        let loc = eqn.loc.or(called_at);
         let avals_in = self.types(&operands);
         let avals_out = program.avals_of(&eqn.results);
         let mut inner = Vec::new();
@@ -107,7 +107,7 @@ impl Region {
                 && called.outputs().len() == eqn.results.len()
             {
                 // Operands after those of the program are captured by rules.
-                return self.write(called, &operands[..called.inputs().len()], location);
+                return self.write(called, &operands[..called.inputs().len()], loc);
             }
             let costs = runs.into_iter().zip(programs);
             let costs =
@@ -123,7 +123,7 @@ impl Region {
             avals_out.into_iter().map(|aval| self.value(aval, Some(maker))).collect();
         self.steps.push(Step {
             primitive: eqn.primitive.clone(),
-            location,
+            loc,
             operands,
             results: results.clone(),
             cost,

@@ -1,8 +1,8 @@
 //! The custom call through which programs call host functions.
 
 use super::device_buffer::element_type;
-use crate::core::host_function::{as_callback, find, put_aside};
-use crate::core::{Aval, DType, Error, HostArray, OpErrorKind, catch, trace};
+use crate::core::host_function::{as_callback, find, store_failure};
+use crate::core::{Aval, DType, Error, HostArray, Loc, OpErrorKind, catch, trace};
 use oxidax_pjrt::ffi::{CallFrame, register};
 use oxidax_pjrt::{Client, ElementType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +21,10 @@ pub(super) fn install(client: &Client) -> oxidax_pjrt::Result<()> {
         let outcome = catch_unwind(AssertUnwindSafe(|| as_callback(|| catch(|| serve(frame)))));
         match outcome {
             Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(error)) | Err(error)) => Err(put_aside(error)),
-            Err(panic) => Err(put_aside(failure(format!("panicked: {}", panic_message(&*panic))))),
+            Ok(Ok(Err(error)) | Err(error)) => Err(store_failure(error)),
+            Err(panic) => {
+                Err(store_failure(failure(format!("panicked: {}", panic_message(&*panic)))))
+            }
         }
     })
 }
@@ -33,7 +35,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 fn failure(message: String) -> Error {
-    trace::op_error(OpErrorKind::Runtime, "callback", message, None)
+    trace::op_error(OpErrorKind::Runtime, "callback", message, Loc::UNKNOWN)
 }
 
 /// Runs one call: reads the operands, calls the function and writes its results.

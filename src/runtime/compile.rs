@@ -7,6 +7,7 @@ use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
+use super::lowering_target::lowering_target;
 use super::placement::default_device;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, Plan};
@@ -36,7 +37,8 @@ impl Executable {
         plan: &Plan,
         donatable: bool,
     ) -> Result<String, Error> {
-        passes::lower_with_plan(program, name, &runtime()?.platform, donatable, plan)
+        let target = lowering_target(&runtime()?.platform);
+        passes::lower_with_plan(program, name, target, donatable, plan)
     }
 
     /// Compiles a lowered program, or loads it from the disk cache. `results` are the types of its

@@ -48,9 +48,8 @@ fn too_large_message(
     let all = if devices > 1 { ", of all devices together" } else { "" };
     lines.push(format!("  at its peak the program holds{all}:"));
     let groups = groups(program);
-    for (count, aval, primitive, location) in groups.iter().take(LISTED) {
-        let location =
-            location.map(|loc| format!("  at {}:{}:{}", loc.file(), loc.line(), loc.column()));
+    for (count, aval, primitive, loc) in groups.iter().take(LISTED) {
+        let location = loc.get().map(|location| format!("  at {location}"));
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
         let bytes = units::size(*count as u64 * aval.bytes() as u64);
         lines.push(format!(
@@ -77,13 +76,13 @@ type Group = (usize, Aval, &'static str, Loc);
 fn groups(program: &Program) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for live in passes::peak(program).values {
-        let produced_by = live.made_by.unwrap_or("argument");
-        let equal = groups.iter_mut().find(|(_, aval, primitive, location)| {
-            *aval == live.aval && *primitive == produced_by && *location == live.location
+        let produced_by = live.produced_by.unwrap_or("argument");
+        let equal = groups.iter_mut().find(|(_, aval, primitive, loc)| {
+            *aval == live.aval && *primitive == produced_by && *loc == live.loc
         });
         match equal {
             Some((count, ..)) => *count += 1,
-            None => groups.push((1, live.aval, produced_by, live.location)),
+            None => groups.push((1, live.aval, produced_by, live.loc)),
         }
     }
     groups.sort_by_key(|(count, aval, ..)| std::cmp::Reverse(count * aval.bytes()));

@@ -5,7 +5,7 @@ use super::executable::Executable;
 use super::placement::{committed_placement, default_device, is_committed};
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
-use crate::core::nan_check::{made, made_by, not_reproduced, watched};
+use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
 use crate::core::{
     Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
 };
@@ -135,20 +135,20 @@ impl Backend for Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => vec![put_on_default_device(&bytes, result)?],
-            _ => self.apply_compiled(primitive, operands, results, location)?,
+            _ => self.apply_compiled(primitive, operands, results, loc)?,
         };
-        let Some(watch) = watched() else { return Ok(outputs) };
-        let Some(found) = made_by(watch, operands, &outputs)? else { return Ok(outputs) };
+        let Some(check) = nan_check() else { return Ok(outputs) };
+        let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
         // A primitive that holds programs is interpreted, to find the operation inside.
         if let Some(holder) = primitive.as_higher_order() {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
             catch(|| holder.interpret(&arguments))??;
         }
-        Err(made(primitive.name(), found, operands, location))
+        Err(nan_error(primitive.name(), value, operands, loc))
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
@@ -176,7 +176,7 @@ impl Evaluator {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let mut hasher = FxHasher::default();
         (**primitive).dyn_hash(&mut hasher);
@@ -196,7 +196,7 @@ impl Evaluator {
             placements: placements.clone(),
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single_operation(key, results, location);
+            let program = single_operation(key, results, loc);
             let plan = key.placements.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), &plan)
         })?;
@@ -221,7 +221,7 @@ fn execute<'a>(
 
 /// Returns true if results are checked for NaN on this thread.
 pub(crate) fn is_nan_checked() -> bool {
-    watched().is_some()
+    nan_check().is_some()
 }
 
 /// Under `nan_check`, finds the operation that produced a NaN: if `outputs` contain one and
@@ -234,17 +234,17 @@ pub(crate) fn locate_nan(
     arguments: &[Array],
     outputs: &[Array],
 ) -> Result<(), Error> {
-    let Some(watch) = watched() else { return Ok(()) };
+    let Some(check) = nan_check() else { return Ok(()) };
     let operands: Vec<&Array> = arguments.iter().collect();
-    if made_by(watch, &operands, outputs)?.is_none() {
+    if introduced(check, &operands, outputs)?.is_none() {
         return Ok(());
     }
     catch(|| passes::eval(program, arguments))?;
-    Err(not_reproduced(program))
+    Err(not_reproduced_error(program))
 }
 
 /// Returns the program of one operation.
-fn single_operation(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Program {
+fn single_operation(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
     let n_operands = key.operands.len() as u32;
     let n_vars = n_operands + results.len() as u32;
     let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
@@ -254,7 +254,7 @@ fn single_operation(key: &OperationKey, results: Vec<Aval>, location: Loc) -> Pr
         primitive: key.primitive.clone(),
         operands: inputs.iter().copied().collect(),
         results: outputs.iter().copied().collect(),
-        location,
+        loc,
     };
     Program::new(&avals, &inputs, vec![eqn], &outputs)
 }

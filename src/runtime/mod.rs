@@ -18,6 +18,7 @@ mod disk_cache;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
+mod lowering_target;
 mod placement;
 mod processes;
 mod scratch;
@@ -41,6 +42,7 @@ pub(crate) use evaluator::{
     backend, is_nan_checked, locate_nan, operation_counts, program_counts, set_eager_limits,
 };
 pub(crate) use executable::Executable;
+pub(crate) use lowering_target::lowering_target;
 pub use oxidax_cache::Settings;
 pub(crate) use placement::{
     committed_placement, default_device, device_by_id, devices, placement_of, platform,

@@ -141,7 +141,7 @@ impl Buffer for ShardedBuffer {
             }
             let mut bytes = vec![0; size * element_bytes];
             buffer.to_host(&mut bytes).map_err(failed)?;
-            self.aval.shape.place(&index, element_bytes, &bytes, dst);
+            self.aval.shape.write_slice(&index, element_bytes, &bytes, dst);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::callbacks::calls_host;
 use super::compile_error::compile_error;
 use super::compiler_report::CompilerReport;
+use super::lowering_target::lowering_target;
 use super::topology::Topology;
 use crate::core::{Aval, Effects, Error, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, Plan};
@@ -33,7 +34,8 @@ impl TopologyExecutable {
         topology: &Topology,
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
-        let text = passes::lower_with_plan(program, name, topology.platform(), true, plan)?;
+        let target = lowering_target(topology.platform());
+        let text = passes::lower_with_plan(program, name, target, true, plan)?;
         let plan = on_topology(plan, topology)?;
         let executable = topology.compile(&text, plan.mesh()).map_err(|error| {
             let devices = plan.mesh().map_or(1, |mesh| mesh.devices().len());

@@ -9,7 +9,7 @@ use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
 use crate::core::scoped::scoped;
 use crate::core::{
-    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, NamedSharding, OpErrorKind, Placement,
+    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, Loc, NamedSharding, OpErrorKind, Placement,
     Program, Shape, trace,
 };
 use crate::passes::Plan;
@@ -88,7 +88,7 @@ pub(crate) fn put_process_local(
             "the devices of this process have {block} of {global} as {sharding}, its data is \
              {local}"
         );
-        return Err(trace::op_error(OpErrorKind::Shape, "local data", message, None));
+        return Err(trace::op_error(OpErrorKind::Shape, "local data", message, Loc::UNKNOWN));
     }
     let shard_bytes = |shard: &Vec<Range<usize>>| {
         let within: Vec<Range<usize>> = shard
@@ -96,7 +96,7 @@ pub(crate) fn put_process_local(
             .zip(&bounds)
             .map(|(range, bounds)| range.start - bounds.start..range.end - bounds.start)
             .collect();
-        block.take(&within, local.dtype.host_bytes(), bytes)
+        block.read_slice(&within, local.dtype.host_bytes(), bytes)
     };
     array_from_shards(global, sharding, &shards.iter().map(shard_bytes).collect::<Vec<_>>())
 }
@@ -186,7 +186,7 @@ fn shard_from_host(
         let bytes = if shape == aval.shape {
             bytes
         } else {
-            let take = || aval.shape.take(&ranges, aval.dtype.host_bytes(), bytes);
+            let take = || aval.shape.read_slice(&ranges, aval.dtype.host_bytes(), bytes);
             shard_bytes.entry(ranges.clone()).or_insert_with(take).as_slice()
         };
         buffers.push(copy_to_device(runtime, bytes, aval, &shape, device.id())?);

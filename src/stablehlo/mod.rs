@@ -1,9 +1,8 @@
 //! A text writer for StableHLO modules.
 //!
-//! Knows types, values, regions, functions and locations; knows no primitive and no dtype table.
-//! What an operation means and which attributes it takes is the business of each primitive's
-//! `lower` rule. Operations are written in MLIR's generic form, which needs no per-operation
-//! syntax.
+//! Writes types, values, regions, functions and locations. It does not depend on primitives or
+//! dtypes: each primitive's `lower` rule chooses the operation and its attributes. Operations are
+//! written in MLIR's generic form, which needs no syntax per operation.
 //!
 //! Reference: StableHLO specification, "Programs".
 

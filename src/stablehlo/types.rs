@@ -5,7 +5,7 @@ use std::fmt;
 
 const TOKEN: &str = "!stablehlo.token";
 
-/// A ranked, static tensor type, or that of a token. Prints as `tensor<4x8xf32>`.
+/// A ranked, static tensor type, or the token type. Prints as `tensor<4x8xf32>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
     element: &'static str,
@@ -13,37 +13,37 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// The type with element type `element`, spelt as StableHLO spells it, and axis sizes `dims`.
+    /// Creates a type from the StableHLO name of the element type and the axis sizes.
     pub fn new(element: &'static str, dims: &[usize]) -> TensorType {
         TensorType { element, dims: SmallVec::from_slice(dims) }
     }
 
-    /// The type of a token, which orders side effects and has no elements.
+    /// Returns the token type. Tokens order side effects and have no elements.
     pub fn token() -> TensorType {
         TensorType { element: TOKEN, dims: SmallVec::new() }
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn element(&self) -> &'static str {
         self.element
     }
 
-    /// The axis sizes.
+    /// Returns the axis sizes.
     pub fn dims(&self) -> &[usize] {
         &self.dims
     }
 
-    /// A scalar of the same element type.
+    /// Returns the scalar type with this element type.
     pub fn scalar(&self) -> TensorType {
         TensorType::new(self.element, &[])
     }
 
-    /// The same element type with other axis sizes.
+    /// Returns the type with this element type and other axis sizes.
     pub fn with_dims(&self, dims: &[usize]) -> TensorType {
         TensorType::new(self.element, dims)
     }
 
-    /// The same axis sizes with another element type.
+    /// Returns the type with these axis sizes and another element type.
     pub fn with_element(&self, element: &'static str) -> TensorType {
         TensorType { element, dims: self.dims.clone() }
     }
@@ -71,7 +71,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// The value's type.
+    /// Returns the type of the value.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }

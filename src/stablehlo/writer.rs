@@ -1,10 +1,10 @@
-//! The writer: operations, regions, functions, locations.
+//! [`Writer`]: writes operations, regions, functions and locations.
 
 use super::types::{TensorType, Value};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-/// The text of a region that has been written and waits for its operation.
+/// The text of a finished region, which an operation takes.
 #[derive(Debug)]
 pub struct Region(String);
 
@@ -18,13 +18,13 @@ pub struct Writer {
     locations: Vec<String>,
     location_index: HashMap<(&'static str, u32, u32), usize>,
     location: Option<usize>,
-    /// What the module declares in front of its functions: the text of each, and its name.
+    /// The declarations before the functions: text and name of each.
     declarations: Vec<(String, String)>,
-    /// The constants of each open region and function, the outermost first.
+    /// The constants of each open region and function, outermost first.
     constants: Vec<HashMap<String, Value>>,
 }
 
-/// A list as an `array<i64: …>` attribute.
+/// Formats a list as an `array<i64: …>` attribute.
 pub fn i64_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut text = String::from("array<i64");
     for (position, item) in items.into_iter().enumerate() {
@@ -48,12 +48,12 @@ fn push_list<T: fmt::Display>(text: &mut String, items: impl IntoIterator<Item =
     }
 }
 
-/// Attributes behind a type, if there are some.
+/// Formats attributes that follow a type. Empty if there are none.
 fn braced(attributes: &str) -> String {
     if attributes.is_empty() { String::new() } else { format!(" {{{attributes}}}") }
 }
 
-/// Quotes a string for MLIR: printable ASCII as it is, every other byte as two hex digits.
+/// Quotes a string for MLIR. Printable ASCII is kept, other bytes become two hex digits.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -68,12 +68,12 @@ fn quote(text: &str) -> String {
 }
 
 impl Writer {
-    /// An empty module.
+    /// Creates an empty module.
     pub fn new() -> Writer {
         Writer::default()
     }
 
-    /// Sets the source position that the operations written from here on carry.
+    /// Sets the source position of the operations written from now on.
     pub fn set_location(&mut self, location: Option<(&'static str, u32, u32)>) {
         self.location = location.map(|key| {
             let next = self.location_index.len();
@@ -84,12 +84,12 @@ impl Writer {
         });
     }
 
-    /// The location in force, for [`Writer::restore_location`].
+    /// Returns the current location for [`Writer::restore_location`].
     pub fn location(&self) -> Option<usize> {
         self.location
     }
 
-    /// Puts a location back.
+    /// Restores a location returned by [`Writer::location`].
     pub fn restore_location(&mut self, location: Option<usize>) {
         self.location = location;
     }
@@ -99,14 +99,14 @@ impl Writer {
         Value { id: self.next_id - 1, index: None, ty }
     }
 
-    /// Into a region or function.
+    /// Enters a region or function.
     fn enter(&mut self) {
         self.constants.truncate(self.depth);
         self.constants.push(HashMap::new());
         self.depth += 1;
     }
 
-    /// Out of it.
+    /// Leaves a region or function.
     fn leave(&mut self) {
         self.depth -= 1;
         self.constants.truncate(self.depth);
@@ -125,7 +125,7 @@ impl Writer {
         self.body.push('\n');
     }
 
-    /// Writes `"dialect.name"(operands) <{attributes}> ({regions}) : types` and gives its results.
+    /// Writes `"dialect.name"(operands) <{attributes}> ({regions}) : types` and returns the results.
     ///
     /// `name` without a dot is an operation of the `stablehlo` dialect. `attributes` is the text
     /// between the braces, empty for none.
@@ -140,7 +140,8 @@ impl Writer {
         self.op_annotated(name, operands, attributes, regions, "", results)
     }
 
-    /// The same with attributes of another dialect, `annotations`, which stand behind the regions.
+    /// Writes an operation as [`Writer::op_full`] does, with attributes of another dialect,
+    /// `annotations`, after the regions.
     pub fn op_annotated(
         &mut self,
         name: &str,
@@ -198,7 +199,7 @@ impl Writer {
             .collect()
     }
 
-    /// An operation with one result of the given type.
+    /// Writes an operation with one result of type `result`.
     pub fn op_as(
         &mut self,
         name: &str,
@@ -211,7 +212,7 @@ impl Writer {
         results.swap_remove(0)
     }
 
-    /// An operation without attributes whose one result has the type of its first operand.
+    /// Writes an operation without attributes whose only result has the type of the first operand.
     ///
     /// # Panics
     /// If there is no operand.
@@ -220,12 +221,13 @@ impl Writer {
         self.op_as(name, operands, "", &ty)
     }
 
-    /// A constant; `elements` is what stands between `dense<` and `>`. The same one again in a region is the value that is there.
+    /// Writes a constant. `elements` is the text between `dense<` and `>`. Returns the existing value if
+    /// the region already contains this constant.
     pub fn constant(&mut self, elements: &str, ty: &TensorType) -> Value {
         let attribute = format!("value = dense<{elements}> : {ty}");
-        // Those of the regions around it could be seen too, but regions of StableHLO are to take what they use as arguments.
-        if let Some(known) = self.constants.last().and_then(|all| all.get(&attribute)) {
-            return known.clone();
+        // Constants of outer regions are not reused: regions of StableHLO take operands as arguments.
+        if let Some(constant) = self.constants.last().and_then(|all| all.get(&attribute)) {
+            return constant.clone();
         }
         let value = self.op_as("constant", &[], &attribute, ty);
         if let Some(all) = self.constants.last_mut() {
@@ -234,7 +236,7 @@ impl Writer {
         value
     }
 
-    /// Writes a region with one block: `body` gets the block's arguments and gives what it returns.
+    /// Writes a region with one block. `body` maps the block's arguments to its results.
     pub fn region<E>(
         &mut self,
         arguments: &[TensorType],
@@ -251,8 +253,8 @@ impl Writer {
         }
     }
 
-    /// Begins a region: gives the text that waits outside, and the block's arguments. To be closed
-    /// with [`Writer::close_region`].
+    /// Begins a region. Returns the text outside, for [`Writer::close_region`], and the block's
+    /// arguments.
     pub fn open_region(&mut self, arguments: &[TensorType]) -> (String, Vec<Value>) {
         let arguments: Vec<Value> = arguments.iter().map(|ty| self.fresh(ty.clone())).collect();
         let outside = std::mem::take(&mut self.body);
@@ -267,12 +269,12 @@ impl Writer {
         (outside, arguments)
     }
 
-    /// Ends a region with a return of `results`.
+    /// Ends a region that returns `results`.
     pub fn close_region(&mut self, outside: String, results: &[Value]) -> Region {
         self.close_region_with("return", outside, results)
     }
 
-    /// Ends a region of another dialect's operation, whose return is called `terminator`.
+    /// Ends a region of another dialect, whose return operation is `terminator`.
     pub fn close_region_with(
         &mut self,
         terminator: &str,
@@ -286,27 +288,26 @@ impl Writer {
         Region(std::mem::replace(&mut self.body, outside))
     }
 
-    /// Begins a function: as [`Writer::open_region`], to be closed with [`Writer::close_function`].
+    /// Begins a function, as [`Writer::open_region`] begins a region. [`Writer::close_function`] ends it.
     pub fn open_function(&mut self, arguments: &[TensorType]) -> (String, Vec<Value>) {
         let arguments = arguments.iter().map(|ty| self.fresh(ty.clone())).collect();
         self.enter();
         (std::mem::take(&mut self.body), arguments)
     }
 
-    /// Declares something that the module's functions refer to, once: writes `operation @stem text` and gives the name
-    /// after the `@`, with a number behind it if the stem is taken.
+    /// Declares a symbol once for the whole module: writes `operation @stem = text`. Returns the symbol's
+    /// name, which is `stem`, with a number if that is taken.
     pub fn declare(&mut self, operation: &str, stem: &str, text: &str) -> String {
-        let known = |name: &String| format!("{operation} @{name} = {text}");
-        if let Some((_, name)) =
-            self.declarations.iter().find(|(declared, name)| *declared == known(name))
-        {
+        let declaration = |name: &String| format!("{operation} @{name} = {text}");
+        let mut declarations = self.declarations.iter();
+        if let Some((_, name)) = declarations.find(|(text, name)| *text == declaration(name)) {
             return name.clone();
         }
         let name = match self.declarations.len() {
             0 => stem.to_string(),
             n => format!("{stem}_{n}"),
         };
-        self.declarations.push((known(&name), name.clone()));
+        self.declarations.push((declaration(&name), name.clone()));
         name
     }
 
@@ -322,15 +323,16 @@ impl Writer {
         self.close_function_with(outside, name, arguments, results, none, none);
     }
 
-    /// The same with attributes: `of_arguments` and `of_results` give the attribute text of each, empty for none.
+    /// Ends the function `@name` with attributes: `argument_attributes` and `result_attributes` return
+    /// the text for each index, empty for none.
     pub fn close_function_with(
         &mut self,
         outside: String,
         name: &str,
         arguments: &[Value],
         results: &[Value],
-        of_arguments: impl Fn(usize) -> String,
-        of_results: impl Fn(usize) -> String,
+        argument_attributes: impl Fn(usize) -> String,
+        result_attributes: impl Fn(usize) -> String,
     ) {
         let location = self.location.take();
         self.op_full("func.return", results, "", Vec::new(), &[]);
@@ -342,16 +344,15 @@ impl Writer {
         push_list(
             &mut text,
             arguments.iter().enumerate().map(|(position, value)| {
-                format!("{value}: {}{}", value.ty, braced(&of_arguments(position)))
+                format!("{value}: {}{}", value.ty, braced(&argument_attributes(position)))
             }),
         );
         text.push_str(") -> (");
         push_list(
             &mut text,
-            results
-                .iter()
-                .enumerate()
-                .map(|(position, value)| format!("{}{}", value.ty, braced(&of_results(position)))),
+            results.iter().enumerate().map(|(position, value)| {
+                format!("{}{}", value.ty, braced(&result_attributes(position)))
+            }),
         );
         text.push_str(") {\n");
         text.push_str(&body);
@@ -359,11 +360,11 @@ impl Writer {
         self.functions.push(text);
     }
 
-    /// The finished module, called `name`.
+    /// Returns the text of the module `name`.
     pub fn finish(self, name: &str) -> String {
         let size = self.functions.iter().map(String::len).sum::<usize>();
         let mut text = String::with_capacity(size + 64 * self.locations.len() + 128);
-        // Compilers want a name.
+        // Compilers require a name.
         let name = if name.is_empty() { "module" } else { name };
         push(&mut text, format_args!("module @{} {{\n", quote(name)));
         for (declaration, _) in &self.declarations {
@@ -380,7 +381,7 @@ impl Writer {
     }
 }
 
-/// The text of a module that a [`Writer`] has finished, without its source positions, in pieces.
+/// Removes the source positions from the text of a module. Returns the remaining pieces.
 ///
 /// ```
 /// use oxidax::stablehlo::{Writer, without_locations};
@@ -397,14 +398,14 @@ impl Writer {
 /// assert_eq!(bare(&module(1)), bare(&module(2)));
 /// ```
 pub fn without_locations(text: &str) -> impl Iterator<Item = &str> {
-    // A line break in a string is written as its number, so what ends a line is what was written to end it.
+    // Line breaks within strings are quoted, so every line break ends a line.
     text.split_inclusive('\n').filter(|line| !line.starts_with("#loc")).flat_map(|line| {
-        let bare = line.rfind(" loc(#loc").filter(|at| {
-            let number = line[at + " loc(#loc".len()..].strip_suffix(")\n");
+        let location = line.rfind(" loc(#loc").filter(|start| {
+            let number = line[start + " loc(#loc".len()..].strip_suffix(")\n");
             number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         });
-        match bare {
-            Some(at) => [&line[..at], "\n"],
+        match location {
+            Some(start) => [&line[..start], "\n"],
             None => [line, ""],
         }
     })
@@ -416,7 +417,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_module_with_a_region() {
+    fn module_with_a_region_prints() {
         let mut writer = Writer::new();
         let ty = TensorType::new("f32", &[4]);
         let (outside, args) = writer.open_function(std::slice::from_ref(&ty));
@@ -457,8 +458,9 @@ mod tests {
         "#]]
         .assert_eq(&writer.finish("m"));
     }
+
     #[test]
-    fn a_constant_is_written_once_in_each_region() {
+    fn constants_are_written_once_per_region() {
         let mut writer = Writer::new();
         let ty = TensorType::new("f32", &[]);
         let (outside, args) = writer.open_function(std::slice::from_ref(&ty));

@@ -2,17 +2,11 @@
 
 use crate::core::{Array, Error, Loc, OpErrorKind, RuleError, Tangent, TreeError, trace};
 use crate::tree::rooted;
-use std::panic::Location;
 
 /// Throws the error of a rule of the primitive `name`, applied to `operands`.
-pub(super) fn throw_rule_error(
-    name: &str,
-    error: RuleError,
-    operands: &[Array],
-    location: Loc,
-) -> ! {
+pub(super) fn throw_rule_error(name: &str, error: RuleError, operands: &[Array], loc: Loc) -> ! {
     let avals: Vec<_> = operands.iter().map(|array| array.aval().clone()).collect();
-    trace::throw_rule(name, error, &avals, location)
+    trace::throw_rule(name, error, &avals, loc)
 }
 
 /// Converts the user's tangents or cotangents of `primals`, whose leaves have the given paths.
@@ -25,7 +19,7 @@ pub(super) fn checked_tangents(
     paths: &[String],
     primals: &[Array],
     tangents: &[Array],
-    location: &'static Location<'static>,
+    loc: Loc,
 ) -> Vec<Tangent> {
     let mut checked = Vec::with_capacity(primals.len());
     for (path, (primal, tangent)) in paths.iter().zip(primals.iter().zip(tangents)) {
@@ -33,7 +27,7 @@ pub(super) fn checked_tangents(
             trace::throw(Error::Tree(Box::new(TreeError {
                 path: rooted(path),
                 message: format!("{transform}: expected {}, got {}", primal.aval(), tangent.aval()),
-                location: Some(location),
+                loc,
                 help: Some("it must have the shape and dtype of the value it belongs to".into()),
             })));
         }
@@ -47,17 +41,13 @@ pub(super) fn checked_tangents(
 }
 
 /// Throws `Op` unless `output`, of a function to differentiate, is a scalar of float dtype.
-pub(super) fn expect_scalar_output(
-    transform: &str,
-    output: &Array,
-    location: &'static Location<'static>,
-) {
+pub(super) fn expect_scalar_output(transform: &str, output: &Array, loc: Loc) {
     if output.rank() != 0 {
         let message = format!("needs a function with a scalar output, got {}", output.aval());
-        trace::throw_op(OpErrorKind::Shape, transform, message, Some(location));
+        trace::throw_op(OpErrorKind::Shape, transform, message, loc);
     }
     if !output.dtype().is_float() {
         let message = format!("needs a function with a real float output, got {}", output.aval());
-        trace::throw_op(OpErrorKind::DType, transform, message, Some(location));
+        trace::throw_op(OpErrorKind::DType, transform, message, loc);
     }
 }

@@ -3,13 +3,13 @@
 use super::staging::short_name;
 use super::vjp::GradCall;
 use crate::core::Array;
+use crate::core::Loc;
 use crate::tree::Tree;
-use std::panic::Location;
 
 #[track_caller]
 fn grad_call<F>(transform: &'static str) -> GradCall {
     let scope = format!("grad({})", short_name::<F>());
-    GradCall { transform, scope, location: Location::caller() }
+    GradCall { transform, scope, loc: Loc::caller() }
 }
 
 /// Returns the function that computes the gradient of a scalar function with respect to all leaves of

@@ -6,11 +6,10 @@ use super::linearize::linearize;
 use super::staging::staged;
 use super::vjp::vjp;
 use super::vmap::vmap;
-use crate::core::{Array, Aval, DType, OpErrorKind, Shape, trace};
+use crate::core::{Array, Aval, DType, Loc, OpErrorKind, Shape, trace};
 use crate::primitives::rules::move_axis;
 use crate::primitives::{broadcasted_iota, convert_element_type, eq, reshape};
 use crate::tree::{self, Tree};
-use std::panic::Location;
 
 /// Returns the unit vectors of an array's space, stacked along axis 0: shape `[n, shape…]`.
 fn basis(aval: &Aval) -> Array {
@@ -24,10 +23,10 @@ fn concat_shapes(a: &Shape, b: &Shape) -> Shape {
     a.iter().chain(b.iter()).copied().collect::<Vec<usize>>().into()
 }
 
-fn expect_float(transform: &str, role: &str, x: &Array, location: &'static Location<'static>) {
+fn expect_float(transform: &str, role: &str, x: &Array, loc: Loc) {
     if !x.dtype().is_float() {
         let message = format!("needs a function with a real float {role}, got {}", x.aval());
-        trace::throw_op(OpErrorKind::DType, transform, message, Some(location));
+        trace::throw_op(OpErrorKind::DType, transform, message, loc);
     }
 }
 
@@ -47,10 +46,10 @@ fn expect_float(transform: &str, role: &str, x: &Array, location: &'static Locat
 /// ```
 #[track_caller]
 pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
-    let location = Location::caller();
+    let loc = Loc::caller();
     move |x| {
-        expect_float("jacfwd", "argument", x, location);
-        trace::at_location(Some(location), || {
+        expect_float("jacfwd", "argument", x, loc);
+        loc.scope(|| {
             staged(|| {
                 let (_, derivative) = linearize(&f, x);
                 let columns = vmap(|v: Array| derivative.apply(&v)).apply(basis(x.aval()));
@@ -80,12 +79,12 @@ pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
 /// ```
 #[track_caller]
 pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
-    let location = Location::caller();
+    let loc = Loc::caller();
     move |primals| {
-        trace::at_location(Some(location), || {
+        loc.scope(|| {
             staged(|| {
                 let (y, pullback) = vjp(&f, primals);
-                expect_float("jacrev", "output", &y, location);
+                expect_float("jacrev", "output", &y, loc);
                 let rows = vmap(|ct: Array| pullback.apply(&ct)).apply(basis(y.aval()));
                 tree::map(&rows, |leaf| {
                     reshape(leaf, concat_shapes(y.shape(), &leaf.shape().remove(0)))

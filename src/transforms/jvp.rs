@@ -2,9 +2,8 @@
 
 use super::checks::{checked_tangents, throw_rule_error};
 use super::staging::{short_name_of, staged, trace_call};
-use crate::core::{Array, Program, Tangent, trace};
+use crate::core::{Array, Loc, Program, Tangent, trace};
 use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
-use std::panic::Location;
 
 /// Interprets a program with the `jvp` rules. Returns the outputs and their tangents.
 pub(crate) fn jvp_program(
@@ -12,27 +11,22 @@ pub(crate) fn jvp_program(
     primals: &[Array],
     tangents: &[Tangent],
 ) -> (Vec<Array>, Vec<Tangent>) {
-    let mut env: Vec<Option<(Array, Tangent)>> = vec![None; program.avals().len()];
-    for (&var, (primal, tangent)) in program.inputs().iter().zip(primals.iter().zip(tangents)) {
-        env[var as usize] = Some((primal.clone(), tangent.clone()));
-    }
-    for eqn in program.eqns() {
-        let (primals, tangents): (Vec<Array>, Vec<Tangent>) = eqn
-            .operands
-            .iter()
-            .map(|&var| env[var as usize].clone().expect("operands are defined before their uses"))
-            .unzip();
-        let (outputs, tangents) = trace::at_location(eqn.location, || {
+    let inputs = primals.iter().cloned().zip(tangents.iter().cloned());
+    let outputs = program.interpret(inputs, |eqn, operands| {
+        let (primals, tangents): (Vec<Array>, Vec<Tangent>) =
+            operands.iter().map(|&operand| operand.clone()).unzip();
+        let (outputs, tangents) = eqn.loc.scope(|| {
             if tangents.iter().all(Tangent::is_zero) {
                 let operands: Vec<&Array> = primals.iter().collect();
-                let outputs = trace::bind_at(&eqn.primitive, &operands, eqn.location);
+                let outputs = trace::bind_at(&eqn.primitive, &operands, eqn.loc);
                 let tangents = outputs.iter().map(Tangent::zero_like).collect();
                 return (outputs, tangents);
             }
             eqn.primitive.jvp(&primals, &tangents).unwrap_or_else(|error| {
-                throw_rule_error(eqn.primitive.name(), error, &primals, eqn.location)
+                throw_rule_error(eqn.primitive.name(), error, &primals, eqn.loc)
             })
         });
+        let mut results = Vec::with_capacity(outputs.len());
         for (&var, (primal, tangent)) in eqn.results.iter().zip(outputs.into_iter().zip(tangents)) {
             let tangent = tangent.vary_like(primal.aval());
             debug_assert!(
@@ -44,11 +38,11 @@ pub(crate) fn jvp_program(
                 primal.aval(),
                 tangent.aval()
             );
-            env[var as usize] = Some((primal, tangent));
+            results.push((primal, tangent));
         }
-    }
-    let read = |&var: &u32| env[var as usize].clone().expect("outputs are defined");
-    program.outputs().iter().map(read).unzip()
+        results
+    });
+    outputs.into_iter().unzip()
 }
 
 /// Returns the value of `f` at `primals` and its derivative along `tangents`, in one pass.
@@ -67,8 +61,8 @@ pub(crate) fn jvp_program(
 /// ```
 #[track_caller]
 pub fn jvp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P, tangents: &P) -> (O, O) {
-    let location = Location::caller();
-    expect_alike(primals, tangents, location);
+    let loc = Loc::caller();
+    expect_alike(primals, tangents, loc);
     let scope = format!("jvp({})", short_name_of(&f));
     staged(|| {
         let tangents = checked_tangents(
@@ -76,7 +70,7 @@ pub fn jvp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P, tangents: &P) -> 
             &paths(primals),
             &leaves_of(primals),
             &leaves_of(tangents),
-            location,
+            loc,
         );
         let call = trace_call(scope, &f, primals);
         let (outputs, tangents) = jvp_call(&call.program, &call.operands, tangents);

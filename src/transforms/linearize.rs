@@ -5,11 +5,10 @@ use super::jvp::jvp_program;
 use super::staging::{debug_verify, short_name_of, staged, template_of, trace_call};
 use super::transpose::transpose_live_program;
 use crate::core::trace::{Mode, Tracing};
-use crate::core::{Array, Aval, Dense, Known, Marks, Program, Tangent};
+use crate::core::{Array, Aval, Dense, Known, Loc, Marks, Program, Tangent};
 use crate::passes;
 use crate::primitives::zeros_of;
 use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
-use std::panic::Location;
 
 /// The derivative of a program at a point, as a linear program.
 #[derive(Clone)]
@@ -151,8 +150,8 @@ impl<P: Tree, O: Tree> Linearized<P, O> {
     /// Throws `Tree` if `tangents` does not match the primal inputs.
     #[track_caller]
     pub fn apply(&self, tangents: &P) -> O {
-        let location = Location::caller();
-        expect_alike(&self.primals, tangents, location);
+        let loc = Loc::caller();
+        expect_alike(&self.primals, tangents, loc);
         staged(|| {
             let primals = leaves_of(&self.primals);
             let inexact: Marks<Dense> = Marks::of(&primals, |leaf| leaf.dtype().is_inexact());
@@ -161,7 +160,7 @@ impl<P: Tree, O: Tree> Linearized<P, O> {
                 &inexact.select(&paths(&self.primals)),
                 &inexact.select(&primals),
                 &inexact.select(&leaves_of(tangents)),
-                location,
+                loc,
             );
             let avals: Vec<Aval> =
                 leaves_of(&self.outputs).iter().map(|leaf| leaf.aval().clone()).collect();

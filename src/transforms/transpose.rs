@@ -1,7 +1,7 @@
 //! Transposition of linear programs: maps cotangents of the outputs to cotangents of linear inputs.
 
 use super::checks::throw_rule_error;
-use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var, trace};
+use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var};
 use crate::passes;
 
 /// Transposes a program with respect to the inputs that `known` does not mark.
@@ -24,29 +24,17 @@ pub(super) fn transpose_live_program(
     values: &[Array],
     cts: &[Tangent],
 ) -> Vec<Tangent> {
-    let mut env: Vec<Option<Array>> = vec![None; program.avals().len()];
-    for (position, value) in known.positions().into_iter().zip(values) {
-        env[program.inputs()[position] as usize] = Some(value.clone());
-    }
-    let linear_eqns = eval_known(program, &mut env);
+    let linear_eqns = eval_known(program, known, values);
     let mut sums = Cotangents { program, sums: vec![None; program.avals().len()] };
     for (&var, ct) in program.outputs().iter().zip(cts) {
         sums.add(var, ct.clone());
     }
-    for eqn in linear_eqns.into_iter().rev() {
+    for (eqn, operands) in linear_eqns.into_iter().rev() {
         let cts: Vec<Tangent> = eqn.results.iter().map(|&var| sums.take(var)).collect();
         if cts.iter().all(Tangent::is_zero) {
             continue;
         }
-        let operands: Vec<Operand> = eqn
-            .operands
-            .iter()
-            .map(|&var| match &env[var as usize] {
-                Some(value) => Operand::Known(value.clone()),
-                None => Operand::Linear(program.aval(var).clone()),
-            })
-            .collect();
-        trace::at_location(eqn.location, || {
+        eqn.loc.scope(|| {
             for (&var, ct) in eqn.operands.iter().zip(transpose_eqn(eqn, &cts, &operands)) {
                 let Some(ct) = ct else { continue };
                 debug_assert!(
@@ -64,28 +52,33 @@ pub(super) fn transpose_live_program(
     known.unmarked_positions().into_iter().map(|at| sums.take(program.inputs()[at])).collect()
 }
 
-/// Evaluates the equations whose operands are all known. Returns the others.
-fn eval_known<'a>(program: &'a Program, env: &mut [Option<Array>]) -> Vec<&'a Eqn> {
-    let mut linear = Vec::new();
-    for eqn in program.eqns() {
-        let operands: Option<Vec<&Array>> =
-            eqn.operands.iter().map(|&var| env[var as usize].as_ref()).collect();
-        let Some(operands) = operands else {
-            linear.push(eqn);
-            continue;
-        };
-        let results = passes::bind(eqn, &operands);
-        for (&var, result) in eqn.results.iter().zip(results) {
-            env[var as usize] = Some(result);
-        }
+/// Evaluates the equations whose operands are all known. Returns the others with their operands.
+fn eval_known<'a>(
+    program: &'a Program,
+    known: &Marks<Known>,
+    values: &[Array],
+) -> Vec<(&'a Eqn, Vec<Operand>)> {
+    let avals = program.avals_in();
+    let mut inputs: Vec<Operand> = avals.into_iter().map(Operand::Linear).collect();
+    for (position, value) in known.positions().into_iter().zip(values) {
+        inputs[position] = Operand::Known(value.clone());
     }
+    let mut linear = Vec::new();
+    program.interpret(inputs, |eqn, operands| {
+        let values: Option<Vec<&Array>> = operands.iter().map(|operand| operand.known()).collect();
+        if let Some(values) = values {
+            return passes::bind(eqn, &values).into_iter().map(Operand::Known).collect();
+        }
+        linear.push((eqn, operands.iter().map(|&operand| operand.clone()).collect()));
+        program.avals_of(&eqn.results).into_iter().map(Operand::Linear).collect()
+    });
     linear
 }
 
 fn transpose_eqn(eqn: &Eqn, cts: &[Tangent], operands: &[Operand]) -> Vec<Option<Tangent>> {
     eqn.primitive.transpose(cts, operands).unwrap_or_else(|error| {
         let dense: Vec<Array> = cts.iter().filter_map(Tangent::array).cloned().collect();
-        throw_rule_error(eqn.primitive.name(), error, &dense, eqn.location)
+        throw_rule_error(eqn.primitive.name(), error, &dense, eqn.loc)
     })
 }
 

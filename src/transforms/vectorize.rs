@@ -2,10 +2,9 @@
 //! `apply_along_axis` and `vectorize`, by means of `vmap`.
 
 use super::vmap::vmap;
-use crate::core::{Array, RuleError, Shape, trace};
+use crate::core::{Array, Loc, RuleError, Shape, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{broadcast_to, reshape, transpose};
-use std::panic::Location;
 
 /// Applies `f` to each vector of `x` along `axis`. The axes of its result replace that axis.
 ///
@@ -154,9 +153,9 @@ pub fn vectorize(
         trace::throw_operands("vectorize", error, &[]);
     };
     // A closure has no caller location, so its operations carry the location of this call.
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     move |operands: &[&Array]| {
-        let (joint, flat) = trace::at_location(location, || flatten_loop_axes(operands, &cores));
+        let (joint, flat) = loc.scope(|| flatten_loop_axes(operands, &cores));
         let outputs = vmap(|xs: Vec<Array>| f(&xs)).apply(&flat);
         let ranks: Vec<usize> = outputs.iter().map(|y| y.rank() - 1).collect();
         if ranks != results {
@@ -167,6 +166,6 @@ pub fn vectorize(
             let shape: Vec<usize> = joint.iter().chain(&y.shape()[1..]).copied().collect();
             reshape(y, shape)
         };
-        trace::at_location(location, || outputs.iter().map(unflatten).collect())
+        loc.scope(|| outputs.iter().map(unflatten).collect())
     }
 }

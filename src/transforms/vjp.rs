@@ -4,10 +4,9 @@ use super::checks::{checked_tangents, expect_scalar_output};
 use super::linearize::{LinearMap, linearize_call, linearize_staged};
 use super::staging::{short_name_of, staged, template_of, trace_call};
 use super::transpose::transpose_program;
-use crate::core::{Array, Known, Marks, Scalar, Tangent, trace};
+use crate::core::{Array, Known, Loc, Marks, Scalar, Tangent};
 use crate::primitives::fill_of;
 use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
-use std::panic::Location;
 
 /// The derivative of a function at a point, in reverse mode: a linear map from cotangents of the
 /// outputs to cotangents of the inputs. Created by [`vjp`].
@@ -26,15 +25,15 @@ impl<P: Tree, O: Tree> Vjp<P, O> {
     /// Throws `Tree` if `cotangents` does not match the outputs.
     #[track_caller]
     pub fn apply(&self, cotangents: &O) -> P {
-        let location = Location::caller();
-        expect_alike(&self.outputs, cotangents, location);
+        let loc = Loc::caller();
+        expect_alike(&self.outputs, cotangents, loc);
         staged(|| {
             let cts = checked_tangents(
                 "vjp",
                 &paths(&self.outputs),
                 &leaves_of(&self.outputs),
                 &leaves_of(cotangents),
-                location,
+                loc,
             );
             let cts = self.map.pull_back_to(&cts, &leaves_of(&self.primals));
             rebuild(&self.primals, cts)
@@ -86,7 +85,7 @@ pub(super) struct GradCall {
     pub(super) transform: &'static str,
     /// The scope of the traced function.
     pub(super) scope: String,
-    pub(super) location: &'static Location<'static>,
+    pub(super) loc: Loc,
 }
 
 impl GradCall {
@@ -104,9 +103,9 @@ impl GradCall {
     }
 
     fn gradient(&self, value: &Array, map: &LinearMap, primals: &[Array]) -> Vec<Array> {
-        expect_scalar_output(self.transform, value, self.location);
+        expect_scalar_output(self.transform, value, self.loc);
         let one = || fill_of(Scalar::Int(1), value.aval());
-        let seed = trace::at_location(Some(self.location), one);
+        let seed = self.loc.scope(one);
         map.pull_back_to(&[Tangent::Dense(seed)], primals)
     }
 }
@@ -125,17 +124,17 @@ impl GradCall {
 /// ```
 #[track_caller]
 pub fn linear_transpose<P: Tree, O: Tree>(f: impl Fn(&P) -> O, example: &P, cotangents: &O) -> P {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let scope = format!("transpose({})", short_name_of(&f));
     staged(|| {
         let call = trace_call(scope, &f, example);
-        expect_alike(&call.template, cotangents, location);
+        expect_alike(&call.template, cotangents, loc);
         let cts = checked_tangents(
             "transpose",
             &paths(&call.template),
             &leaves_of(&call.template),
             &leaves_of(cotangents),
-            location,
+            loc,
         );
         let known: Marks<Known> =
             Marks::none(call.n_arguments).concat(&Marks::all(call.n_captures()));

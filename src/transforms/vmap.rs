@@ -5,13 +5,12 @@
 
 use super::batch::{batch_program, without_batch_axis};
 use super::staging::{staged, trace_function};
-use crate::core::{Array, Aval, BatchAxis, Error, OpErrorKind, RuleError, TreeError, trace};
+use crate::core::{Array, Aval, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
-use std::panic::Location;
 
 /// Positions of batch axes. Negative ones count from the back; `None` stands for a value that all
 /// examples share.
@@ -111,12 +110,12 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
 
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>) -> F::Output {
-        let location = Location::caller();
+        let loc = Loc::caller();
         staged(|| {
             let view = Arguments::<A>(arguments);
             let mut leaves = leaves_of(&view);
             let structure = TreeDef::of(&view);
-            let paths = Paths { paths: structure.paths(), location };
+            let paths = Paths { paths: structure.paths(), loc };
             let axes = self.options.leaf_axes(&A::leaf_counts(arguments), &leaves, &paths);
             let axis = self.options.batch_axis(&leaves, &axes, &paths);
             let scope = format!("vmap[{}={}]", axis.name.as_deref().unwrap_or("batch"), axis.size);
@@ -133,7 +132,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
             let axes = traced.per_input(axes, None);
             leaves.extend(traced.captures);
             let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
-            let outputs = self.options.move_out_axes(outputs, &axes, axis.size, location);
+            let outputs = self.options.move_out_axes(outputs, &axes, axis.size, loc);
             rebuild(&traced.template, outputs)
         })
     }
@@ -142,7 +141,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
 /// The paths of the arguments' leaves, for errors.
 struct Paths<'a> {
     paths: &'a [String],
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl Paths<'_> {
@@ -150,14 +149,14 @@ impl Paths<'_> {
         trace::throw(Error::Tree(Box::new(TreeError {
             path: rooted(&self.paths[leaf]),
             message,
-            location: Some(self.location),
+            loc: self.loc,
             help: Some("pass `None` in `in_axes` for an argument that is not mapped".into()),
         })))
     }
 }
 
-fn throw_value(message: String, location: &'static Location<'static>) -> ! {
-    trace::throw_op(OpErrorKind::Value, "vmap", message, Some(location))
+fn throw_value(message: String, loc: Loc) -> ! {
+    trace::throw_op(OpErrorKind::Value, "vmap", message, loc)
 }
 
 impl VMapOptions {
@@ -175,7 +174,7 @@ impl VMapOptions {
                 in_axes.len(),
                 counts.len()
             );
-            throw_value(message, paths.location);
+            throw_value(message, paths.loc);
         }
         let mut axes = Vec::with_capacity(leaves.len());
         for (&n_leaves, axis) in counts.iter().zip(in_axes) {
@@ -204,7 +203,7 @@ impl VMapOptions {
                 return BatchAxis { size, name };
             }
             let message = "no argument is mapped, so the batch has no size";
-            let error = trace::op_error(OpErrorKind::Value, "vmap", message, Some(paths.location));
+            let error = trace::op_error(OpErrorKind::Value, "vmap", message, paths.loc);
             trace::throw(error.with_help("state it: `vmap(f).axis_size(n)`"))
         };
         if let Some(expected) = self.axis_size.filter(|expected| *expected != size) {
@@ -228,7 +227,7 @@ impl VMapOptions {
         outputs: Vec<Array>,
         axes: &[Option<usize>],
         size: usize,
-        location: &'static Location<'static>,
+        loc: Loc,
     ) -> Vec<Array> {
         let out_axes = match self.out_axes.as_slice() {
             [one] => vec![*one; outputs.len()],
@@ -240,7 +239,7 @@ impl VMapOptions {
                 out_axes.len(),
                 outputs.len()
             );
-            throw_value(message, location);
+            throw_value(message, loc);
         }
         let mut moved = Vec::with_capacity(outputs.len());
         for (output, (&axis, out_axis)) in outputs.iter().zip(axes.iter().zip(out_axes)) {
@@ -250,14 +249,14 @@ impl VMapOptions {
                         "out_axes says that an output does not depend on the batch, but it does: {}",
                         output.aval()
                     );
-                    throw_value(message, location);
+                    throw_value(message, loc);
                 }
                 moved.push(output.clone());
                 continue;
             };
             let rank = output.rank() + usize::from(axis.is_none());
-            let to = resolve_axis(out_axis, rank)
-                .unwrap_or_else(|error| throw_out_axis(error, location));
+            let to =
+                resolve_axis(out_axis, rank).unwrap_or_else(|error| throw_out_axis(error, loc));
             moved.push(match axis {
                 Some(from) => move_axis(output, from, to),
                 None => broadcast_axis(output, to, size),
@@ -267,9 +266,9 @@ impl VMapOptions {
     }
 }
 
-fn throw_out_axis(error: RuleError, location: &'static Location<'static>) -> ! {
+fn throw_out_axis(error: RuleError, loc: Loc) -> ! {
     let message = format!("out_axes: {}", error.message);
-    trace::throw_op(error.kind, "vmap", message, Some(location))
+    trace::throw_op(error.kind, "vmap", message, loc)
 }
 
 macro_rules! apply {

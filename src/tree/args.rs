@@ -5,22 +5,22 @@ use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
 pub trait Args: Send + Sync + Sized + 'static {
-    /// The same tuple, each argument borrowed.
+    /// The tuple of borrowed arguments.
     type Refs<'a>: Copy;
-    /// The same tuple, each argument there or gone: what an error gives back.
+    /// The tuple of optional arguments, which an error returns.
     type Returned: Send + Sync + 'static;
 
-    /// Shows structure and leaves, as [`Tree::flatten`] does.
+    /// Visits structure and leaves, as [`Tree::flatten`] does.
     fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor);
-    /// The same structures with other leaves.
+    /// Returns these structures with other leaves.
     fn unflatten(arguments: Self::Refs<'_>, leaves: &mut dyn Iterator<Item = Array>) -> Self;
-    /// Number of leaves of each argument.
+    /// Returns the number of leaves of each argument.
     fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize>;
     /// Borrows each argument.
     fn refs(&self) -> Self::Refs<'_>;
 }
 
-/// The arguments of a call, each borrowed, seen as one tree.
+/// The borrowed arguments of a call as one tree.
 pub struct Arguments<'a, A: Args>(pub A::Refs<'a>);
 
 impl<A: Args> Walk for Arguments<'_, A> {
@@ -29,28 +29,28 @@ impl<A: Args> Walk for Arguments<'_, A> {
     }
 }
 
-/// A function whose arguments and result are trees: what `jit` and `vmap` take.
+/// A function from trees to a tree, which `jit` and `vmap` accept.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
     note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| …`",
     note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, fixed ones as `Static`",
-    note = "annotate the closure's parameters; up to eight are taken"
+    note = "annotate the closure's parameters; up to eight are supported"
 )]
 pub trait Function<A: Args> {
-    /// The result.
+    /// The type of the result.
     type Output: Tree;
-    /// Applies it.
+    /// Applies the function.
     fn apply(&self, arguments: A) -> Self::Output;
 }
 
-/// An argument passed to a compiled function: by value (`T`), to be donated, or by reference
-/// (`&T`), to be kept.
+/// An argument of a compiled function, passed by value (`T`), which donates it, or by reference
+/// (`&T`), which keeps it.
 pub trait Arg<T: Tree> {
-    /// Whether it is passed by value.
+    /// True if the argument is passed by value.
     const OWNED: bool;
-    /// The argument.
+    /// Borrows the argument.
     fn tree(&self) -> &T;
-    /// The argument itself, if it was passed by value.
+    /// Returns the argument if it was passed by value.
     fn into_owned(self) -> Option<T>;
 }
 
@@ -74,10 +74,10 @@ impl<T: Tree> Arg<T> for &T {
     }
 }
 
-/// What stands for an argument of type `T` where only its type matters: a `T`, a `&T`, or for an
-/// array its [`Aval`].
+/// An example of an argument of type `T`, of which only the structure and leaf types matter: a `T`, a
+/// `&T`, or an [`Aval`] for an array.
 pub trait Example<T: Tree> {
-    /// A `T` of that structure and those leaf types.
+    /// Returns a `T` with this structure and these leaf types.
     fn example(self) -> T;
 }
 
@@ -111,7 +111,7 @@ impl Example<Array> for &Aval {
     note = "give one array, tree or `Aval` for a function of one argument, a tuple of them for several"
 )]
 pub trait Examples<A: Args> {
-    /// The arguments.
+    /// Returns the arguments.
     fn examples(self) -> A;
 }
 
@@ -123,7 +123,7 @@ impl<A: Tree, E: Example<A>> Examples<(A,)> for E {
 
 macro_rules! arguments {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        #[allow(clippy::unused_unit, reason = "the tuple of no arguments is a row like the others")]
+        #[allow(clippy::unused_unit, reason = "the empty tuple expands like the others")]
         impl<$($name: Tree),*> Args for ($($name,)*) {
             type Refs<'a> = ($(&'a $name,)*);
             type Returned = ($(Option<$name>,)*);

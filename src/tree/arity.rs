@@ -2,7 +2,7 @@
 
 /// Expands `$macro!` once per number of arguments in the range.
 ///
-/// Each expansion gets `$context`, a token tree of the caller's, and one row per argument:
+/// Each expansion gets `$context`, a token tree from the caller, and one row per argument:
 /// `(index Type PassedType name)`.
 macro_rules! for_each_arity {
     (0..=8 $macro:ident $context:tt) => {

@@ -1,4 +1,4 @@
-//! Trees of the standard library: arrays themselves, tuples, vectors, options, maps, static values.
+//! Implementations for arrays, tuples, vectors, options, maps and static values.
 
 use super::{Key, Static, Tag, Tree, Visitor, for_each_arity};
 use crate::core::Array;
@@ -118,7 +118,7 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
     }
 }
 
-/// What a map's key must be to name leaves in a fixed order.
+/// The bounds of map keys, which order and name leaves.
 trait MapKey: Ord + Display + Debug + Clone + Eq + Hash + Send + Sync + 'static {}
 impl<K: Ord + Display + Debug + Clone + Eq + Hash + Send + Sync + 'static> MapKey for K {}
 
@@ -153,7 +153,7 @@ fn sorted<K: Ord, V, S>(map: &HashMap<K, V, S>) -> Vec<(&K, &V)> {
     entries
 }
 
-/// Leaves come in the order of the keys, not in that of the map.
+/// Leaves are in the order of the keys, not of the map.
 impl<K, V: Tree, S> Tree for HashMap<K, V, S>
 where
     K: Ord + Display + Debug + Clone + Hash + Send + Sync + 'static,

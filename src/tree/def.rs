@@ -1,25 +1,24 @@
-//! The structure of a tree as a value, and the walks that record it.
+//! [`TreeDef`]: the structure of a tree as a value.
 
 use super::{Key, Tag, Tree, Visitor, Walk};
-use crate::core::{Array, Error, TreeError, trace};
+use crate::core::{Array, Error, Loc, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
 use std::fmt::{self, Debug, Write};
 use std::hash::Hash;
-use std::panic::Location;
 
-/// What a static value needs: equality, a hash, a copy and a printed form, through `dyn`.
+/// Equality, hashing, cloning and printing of static values through `dyn`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
     note = "a static value is part of the key by which `jit` finds a compiled program, so it needs `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
     note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
 )]
 pub trait StaticKey: Any + Debug + Send + Sync {
-    /// Equal to `other`, of the same type.
+    /// Returns true if `other` has the same type and value.
     fn static_eq(&self, other: &dyn StaticKey) -> bool;
     /// Hashes the value.
     fn static_hash(&self, state: &mut FxHasher);
-    /// A copy.
+    /// Returns a copy.
     fn static_clone(&self) -> Box<dyn StaticKey>;
 }
 
@@ -94,10 +93,10 @@ impl PartialEq for Node {
     }
 }
 
-/// A tree's structure: constructors, lengths, static values and where the leaves are.
+/// The structure of a tree: constructors, lengths, static values and positions of leaves.
 ///
-/// Two are equal if the trees differ in nothing but their arrays. Prints the leaves' paths, one a
-/// line.
+/// Two structures are equal if the trees differ only in their arrays. Prints the paths of the leaves,
+/// one per line.
 ///
 /// ```
 /// use oxidax::tree;
@@ -109,8 +108,8 @@ impl PartialEq for Node {
 #[doc(alias = "PyTreeDef")]
 pub struct TreeDef {
     pub(super) nodes: Vec<Node>,
-    /// Where each node stands.
-    places: Vec<String>,
+    /// The path of each node.
+    node_paths: Vec<String>,
     paths: Vec<String>,
 }
 
@@ -123,65 +122,67 @@ impl PartialEq for TreeDef {
 impl Eq for TreeDef {}
 
 impl TreeDef {
-    /// The structure of a tree.
+    /// Returns the structure of a tree.
     pub fn of(tree: &impl Walk) -> TreeDef {
         let mut recorder = Recorder::default();
         tree.walk(&mut recorder);
-        let Recorder { nodes, places, .. } = recorder;
-        let leaves = nodes.iter().zip(&places).filter(|(node, _)| matches!(node, Node::Leaf));
-        let paths = leaves.map(|(_, place)| place.clone()).collect();
-        TreeDef { nodes, places, paths }
+        let Recorder { nodes, node_paths, .. } = recorder;
+        let leaves = nodes.iter().zip(&node_paths).filter(|(node, _)| matches!(node, Node::Leaf));
+        let paths = leaves.map(|(_, path)| path.clone()).collect();
+        TreeDef { nodes, node_paths, paths }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub fn n_leaves(&self) -> usize {
         self.paths.len()
     }
 
-    /// The leaves' paths, in order.
+    /// Returns the paths of the leaves, in order.
     pub fn paths(&self) -> &[String] {
         &self.paths
     }
 
-    /// How many leaves each part has, if it is a tuple or a list; anything else is one part.
+    /// Returns the number of leaves of each element of a tuple or list. Other trees have one element.
     pub(crate) fn parts(&self) -> Vec<usize> {
         let mut parts: Vec<(&str, usize)> = Vec::new();
-        for (node, place) in self.nodes.iter().zip(&self.places) {
-            let part = match place.starts_with('[') {
-                true => place.split_inclusive(']').next().unwrap_or_default(),
+        for (node, path) in self.nodes.iter().zip(&self.node_paths) {
+            let is_leaf = matches!(node, Node::Leaf);
+            let part = if path.starts_with('[') {
+                path.split_inclusive(']').next().unwrap_or_default()
+            } else if path.is_empty() && !is_leaf {
                 // The root itself, or a field of a struct.
-                false if place.is_empty() && !matches!(node, Node::Leaf) => continue,
-                false => "",
+                continue;
+            } else {
+                ""
             };
-            let leaves = usize::from(matches!(node, Node::Leaf));
             match parts.last_mut() {
-                Some((last, n)) if *last == part => *n += leaves,
-                _ => parts.push((part, leaves)),
+                Some((last, n)) if *last == part => *n += usize::from(is_leaf),
+                _ => parts.push((part, usize::from(is_leaf))),
             }
         }
         parts.into_iter().map(|(_, n)| n).collect()
     }
 
-    /// Its nodes with their places, in words: what can be compared with a tree of another process.
+    /// Describes the nodes with their paths as text, for comparison with another process.
     pub(crate) fn described(&self) -> Vec<String> {
-        let nodes = self.nodes.iter().zip(&self.places);
-        nodes.map(|(node, place)| format!("{}: {}", rooted(place), node.describe())).collect()
+        let nodes = self.nodes.iter().zip(&self.node_paths);
+        nodes.map(|(node, path)| format!("{}: {}", rooted(path), node.describe())).collect()
     }
 
-    /// The first place where two structures part, and what is there in each.
+    /// Returns the first difference between two structures.
     pub(crate) fn difference(&self, other: &TreeDef) -> Option<Difference> {
-        let say = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
-        (0..self.nodes.len().max(other.nodes.len())).find_map(|position| {
-            let (a, b) = (self.nodes.get(position), other.nodes.get(position));
-            let place = self.places.get(position).or_else(|| other.places.get(position))?;
-            (a != b).then(|| Difference { place: place.clone(), a: say(a), b: say(b) })
+        let describe = |node: Option<&Node>| node.map_or("nothing".into(), Node::describe);
+        (0..self.nodes.len().max(other.nodes.len())).find_map(|index| {
+            let (a, b) = (self.nodes.get(index), other.nodes.get(index));
+            let path = self.node_paths.get(index).or_else(|| other.node_paths.get(index))?;
+            (a != b).then(|| Difference { path: path.clone(), a: describe(a), b: describe(b) })
         })
     }
 }
 
-/// Where two structures part.
+/// A difference between two structures: the path and a description of each node.
 pub(crate) struct Difference {
-    pub(crate) place: String,
+    pub(crate) path: String,
     pub(crate) a: String,
     pub(crate) b: String,
 }
@@ -210,14 +211,14 @@ impl Path {
 #[derive(Default)]
 struct Recorder {
     nodes: Vec<Node>,
-    places: Vec<String>,
+    node_paths: Vec<String>,
     path: Path,
 }
 
 impl Recorder {
     fn push(&mut self, node: Node) {
         self.nodes.push(node);
-        self.places.push(self.path.0.clone());
+        self.node_paths.push(self.path.0.clone());
     }
 }
 
@@ -285,41 +286,41 @@ pub(crate) fn count_leaves(tree: &impl Walk) -> usize {
     counter.0
 }
 
-/// Puts a tree together from exactly its number of leaves.
+/// Rebuilds a tree from exactly as many leaves as `template` has.
 pub(crate) fn rebuild<T: Tree>(template: &T, leaves: Vec<Array>) -> T {
     let mut leaves = leaves.into_iter();
     let tree = template.unflatten(&mut leaves);
-    assert!(leaves.next().is_none(), "as many leaves as the template has");
+    assert!(leaves.next().is_none(), "more leaves than the template has");
     tree
 }
 
-/// A place as errors print it: from the root, which is `$`.
+/// Returns a path as errors print it, from the root `$`.
 pub(crate) fn rooted(path: &str) -> String {
     let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
     format!("${dot}{path}")
 }
 
-/// Throws `Tree`, naming the first difference, unless the two have one structure.
-pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, location: &'static Location<'static>) {
-    // Nearly all are alike: the places, which take many strings, are for those that are not.
+/// Throws `Tree` with the first difference if the structures differ.
+pub(crate) fn expect_alike<T: Tree>(a: &T, b: &T, loc: Loc) {
+    // Compares without paths first, which take many strings.
     let (mut left, mut right) = (Nodes::default(), Nodes::default());
     a.flatten(&mut left);
     b.flatten(&mut right);
     if left.0 == right.0 {
         return;
     }
-    if let Some(Difference { place, a, b }) = TreeDef::of(a).difference(&TreeDef::of(b)) {
+    if let Some(Difference { path, a, b }) = TreeDef::of(a).difference(&TreeDef::of(b)) {
         trace::throw(Error::Tree(Box::new(TreeError {
-            path: rooted(&place),
+            path: rooted(&path),
             message: format!("the structures differ: the first tree has {a}, the second has {b}"),
-            location: Some(location),
+            loc,
             help: Some("build both trees the same way".into()),
         })));
     }
 }
 
-/// Throws `Tree` unless the tree has this number of leaves.
-pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static Location<'static>) {
+/// Throws `Tree` if the number of leaves differs from `count`.
+pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, loc: Loc) {
     let structure = TreeDef::of(tree);
     let expected = structure.n_leaves();
     if count != expected {
@@ -332,14 +333,14 @@ pub(super) fn expect_count<T: Tree>(tree: &T, count: usize, location: &'static L
         trace::throw(Error::Tree(Box::new(TreeError {
             path: rooted(""),
             message,
-            location: Some(location),
+            loc,
             help: None,
         })));
     }
 }
 
 impl fmt::Display for TreeDef {
-    /// The leaves' paths, one a line.
+    /// Writes the paths of the leaves, one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for path in &self.paths {
             writeln!(f, "{path}")?;

@@ -1,9 +1,9 @@
 //! Trees: values made of arrays.
 //!
 //! Models, batches, optimizer states and tuples of them are trees with [`Array`] leaves. Transforms
-//! take them apart and put them together again; a leaf's path (`blocks[3].attn.qkv.weight`) names
-//! the same thing in errors, checkpoints, sharding rules and recompile reports. Plain structs and
-//! enums become trees with `#[derive(Tree)]`.
+//! flatten and rebuild them. A leaf's path (`blocks[3].attn.qkv.weight`) identifies it in errors,
+//! checkpoints, sharding rules and recompile reports. Structs and enums become trees with
+//! `#[derive(Tree)]`.
 
 mod args;
 mod arity;
@@ -23,16 +23,16 @@ pub(crate) use pattern::captures;
 pub(crate) use signature::Gathered;
 pub use signature::Signature;
 
-use crate::core::Array;
+use crate::core::{Array, Loc};
 use std::fmt::Display;
 
-/// A value made of arrays, which can be taken apart into leaves and rebuilt with others.
+/// A value made of arrays, which can be flattened into leaves and rebuilt with others.
 ///
-/// Derive it: `#[derive(Tree)]` for structs, tuple structs and enums whose fields are trees; a field
-/// marked `#[tree(static)]` is not an array but part of the structure (`Clone + Eq + Hash + Debug`)
-/// and of the signature by which `jit` finds its program. `bool`, `char`, the integers, `&'static str`,
-/// `String` and [`Static`] are static wherever they stand. Options, boxes, vectors, arrays, tuples of
-/// up to twelve, and maps (their leaves in the order of the keys) of trees are trees.
+/// `#[derive(Tree)]` supports structs, tuple structs and enums whose fields are trees. A field marked
+/// `#[tree(static)]` is part of the structure instead of an array, and of the signature that `jit`
+/// looks programs up by. Its type must be `Clone + Eq + Hash + Debug`. `bool`, `char`, integers,
+/// `&'static str`, `String` and [`Static`] are always static. Options, boxes, vectors, arrays, tuples
+/// of up to twelve elements and maps of trees are trees. Leaves of maps are in the order of the keys.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -67,8 +67,8 @@ use std::fmt::Display;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Laws: `unflatten` puts leaves back in the order in which `flatten` gave them, and both walk the
-/// same structure.
+/// Laws: `unflatten` takes leaves in the order in which `flatten` visits them, and both visit the same
+/// structure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of arrays",
     label = "not a tree of arrays",
@@ -77,19 +77,19 @@ use std::fmt::Display;
     note = "wrap configuration in `Static(…)`, or mark the field `#[tree(static)]`"
 )]
 pub trait Tree: Sized + Send + Sync + 'static {
-    /// Shows the structure and every leaf, in order.
+    /// Visits the structure and every leaf, in order.
     fn flatten(&self, visitor: &mut dyn Visitor);
 
-    /// The same structure with other leaves, taken from the front of `leaves`.
+    /// Returns this structure with leaves from the front of `leaves`.
     ///
     /// # Panics
-    /// If there are too few; oxidax counts them before.
+    /// If there are too few leaves. oxidax counts them before.
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self;
 }
 
-/// What has structure and leaves: every [`Tree`], and the [`Arguments`] of a call.
+/// A value with structure and leaves: every [`Tree`], and the [`Arguments`] of a call.
 pub trait Walk {
-    /// Shows the structure and every leaf, in order.
+    /// Visits the structure and every leaf, in order.
     fn walk(&self, visitor: &mut dyn Visitor);
 }
 
@@ -99,31 +99,31 @@ impl<T: Tree> Walk for T {
     }
 }
 
-/// What [`Tree::flatten`] reports to.
+/// A visitor of the structure and the leaves of a tree; see [`Tree::flatten`].
 pub trait Visitor {
-    /// An array.
+    /// Visits a leaf.
     fn leaf(&mut self, leaf: &Array);
-    /// A fact about the structure at this place.
+    /// Visits a fact about the structure at this node.
     fn tag(&mut self, tag: Tag<'_>);
-    /// Steps down to a child.
+    /// Enters a child.
     fn enter(&mut self, key: Key<'_>);
-    /// Steps back up.
+    /// Leaves a child.
     fn exit(&mut self);
 }
 
-/// A fact about a tree's structure; two trees with the same facts in the same order are alike.
+/// A fact about a tree's structure. Trees with equal facts in the same order have equal structures.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag<'a> {
-    /// A struct, an enum's variant, or another constructor, by name.
+    /// The name of a struct, enum variant or other constructor.
     Name(&'static str),
-    /// How many children follow.
+    /// The number of children.
     Len(usize),
-    /// A value that is part of the structure.
+    /// A static value.
     Static(&'a dyn StaticKey),
 }
 
 impl<'a> Tag<'a> {
-    /// The tag of a static value.
+    /// Creates the tag of a static value.
     pub fn of<T: StaticKey>(value: &'a T) -> Tag<'a> {
         Tag::Static(value)
     }
@@ -132,15 +132,15 @@ impl<'a> Tag<'a> {
 /// A step in a leaf's path.
 #[derive(Clone, Copy)]
 pub enum Key<'a> {
-    /// A field of a struct: prints as `.weight`.
+    /// A field of a struct, printed as `.weight`.
     Field(&'static str),
-    /// A position in a tuple, vector or array: prints as `[3]`.
+    /// An index in a tuple, vector or array, printed as `[3]`.
     Index(usize),
-    /// A map's key: prints as `.key`.
+    /// A key of a map, printed as `.key`.
     Entry(&'a dyn Display),
 }
 
-/// A value that is part of a tree's structure and not of its arrays.
+/// A value that is part of a tree's structure instead of its arrays.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -156,7 +156,7 @@ pub enum Key<'a> {
 #[doc(alias = "static_argnames")]
 pub struct Static<T>(pub T);
 
-/// The arrays of a tree, in order.
+/// Returns the arrays of a tree, in order.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -168,9 +168,9 @@ pub fn leaves<T: Tree>(tree: &T) -> Vec<Array> {
     leaves_of(tree)
 }
 
-/// The paths of a tree's leaves, in order: `blocks[3].attn.qkv.weight`.
+/// Returns the paths of a tree's leaves, in order: `blocks[3].attn.qkv.weight`.
 ///
-/// The root has the empty path. A map's keys are printed as they are, dots and brackets included.
+/// The root has the empty path. Keys of maps are printed unchanged, including dots and brackets.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -182,7 +182,7 @@ pub fn paths<T: Tree>(tree: &T) -> Vec<String> {
     TreeDef::of(tree).paths().to_vec()
 }
 
-/// A tree's structure, without its arrays.
+/// Returns the structure of a tree, without its arrays.
 ///
 /// ```
 /// use oxidax::tree;
@@ -193,9 +193,9 @@ pub fn structure<T: Tree>(tree: &T) -> TreeDef {
     TreeDef::of(tree)
 }
 
-/// The structure of `template` with the given leaves, in order.
+/// Returns the structure of `template` with other leaves, in order. Shapes and dtypes may differ.
 ///
-/// Throws `Tree` if they are fewer or more than the template's; their shapes and dtypes may differ.
+/// Throws `Tree` if the number of leaves differs.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -209,11 +209,11 @@ pub fn structure<T: Tree>(tree: &T) -> TreeDef {
 #[track_caller]
 pub fn unflatten<T: Tree>(template: &T, leaves: impl IntoIterator<Item = Array>) -> T {
     let leaves: Vec<Array> = leaves.into_iter().collect();
-    def::expect_count(template, leaves.len(), std::panic::Location::caller());
+    def::expect_count(template, leaves.len(), Loc::caller());
     rebuild(template, leaves)
 }
 
-/// The same structure with every leaf replaced.
+/// Returns the tree with `f` applied to every leaf.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -230,7 +230,7 @@ pub fn map<T: Tree>(tree: &T, f: impl FnMut(&Array) -> Array) -> T {
     rebuild(tree, leaves)
 }
 
-/// The same structure with every leaf replaced, given its path.
+/// Returns the tree with `f` applied to the path and the value of every leaf.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -250,9 +250,9 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
     rebuild(tree, new)
 }
 
-/// Combines two trees of one structure leaf by leaf.
+/// Combines two trees of equal structure leaf by leaf.
 ///
-/// Throws `Tree` naming the first difference if the structures differ.
+/// Throws `Tree` with the first difference if the structures differ.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -266,7 +266,7 @@ pub fn map_with_path<T: Tree>(tree: &T, mut f: impl FnMut(&str, &Array) -> Array
 #[doc(alias = "tree_map")]
 #[track_caller]
 pub fn zip_map<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Array, &Array) -> Array) -> T {
-    def::expect_alike(a, b, std::panic::Location::caller());
+    def::expect_alike(a, b, Loc::caller());
     let new = leaves(a).iter().zip(leaves(b)).map(|(a, b)| f(a, &b)).collect();
     rebuild(a, new)
 }

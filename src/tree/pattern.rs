@@ -1,21 +1,21 @@
-//! Patterns of leaf paths, with stars.
+//! Patterns of leaf paths with wildcards.
 
-/// What the stars of a pattern stand for in `text`, if it fits: any text or none, the first ones as little as
-/// possible; everything else stands for itself. Masks of optimizers and rules of shardings ask whether it fits, renaming rules of
-/// checkpoints what it holds.
+/// Matches `text` against a pattern and returns the text matched by each star, `None` if it does not
+/// match. A star matches any text, also none. Earlier stars match as little as possible. Used by masks
+/// of optimizers, sharding rules, and renaming rules of checkpoints.
 pub(crate) fn captures<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
     let mut literals = pattern.split('*');
     let mut rest = text.strip_prefix(literals.next()?)?;
     let Some(last) = literals.next_back() else { return rest.is_empty().then(Vec::new) };
-    // With nothing but stars between them, the leftmost place of each literal is as good as any.
-    let mut found = Vec::new();
+    // Only stars separate literals, so the leftmost match of each literal suffices.
+    let mut captures = Vec::new();
     for literal in literals {
-        let at = rest.find(literal)?;
-        found.push(&rest[..at]);
-        rest = &rest[at + literal.len()..];
+        let start = rest.find(literal)?;
+        captures.push(&rest[..start]);
+        rest = &rest[start + literal.len()..];
     }
-    found.push(rest.strip_suffix(last)?);
-    Some(found)
+    captures.push(rest.strip_suffix(last)?);
+    Some(captures)
 }
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ mod tests {
     use super::captures;
 
     #[test]
-    fn stars_stand_for_any_text() {
+    fn stars_match_any_text() {
         for (pattern, path, expected) in [
             ("bias", "bias", true),
             ("bias", "head.bias", false),
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stars_stand_for_is_as_short_as_can_be() {
+    fn earlier_stars_match_as_little_as_possible() {
         assert_eq!(captures("h.*.attn.*", "h.10.attn.c.weight"), Some(vec!["10", "c.weight"]));
         assert_eq!(captures("*", ""), Some(vec![""]));
         assert_eq!(captures("a*a", "a"), None);
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(captures("*b", "abab"), Some(vec!["aba"]));
         assert_eq!(captures("abc", "abc"), Some(vec![]));
         assert_eq!(captures("abc", "abcd"), None);
-        // Linear, where backtracking would not end.
+        // Takes linear time, where backtracking would take exponential time.
         let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(4000));
         assert_eq!(captures(&pattern, &text), None);
     }

@@ -1,4 +1,4 @@
-//! What a call's arguments are like: the key by which `jit` finds a compiled program.
+//! [`Signature`]: the key by which `jit` looks up a compiled program.
 
 use super::def::{Difference, Node, rooted};
 use super::{Key, Tag, TreeDef, Visitor, Walk, leaves_of};
@@ -7,7 +7,7 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The structure and leaf types of a call's arguments: what `jit` finds its program by.
+/// The structure and leaf types of a call's arguments.
 #[derive(Clone, Debug)]
 pub struct Signature {
     structure: TreeDef,
@@ -15,36 +15,36 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature of a tree.
+    /// Returns the signature of a tree.
     pub fn of(tree: &impl Walk) -> Signature {
         let avals = leaves_of(tree).iter().map(|leaf| leaf.shared_aval().clone()).collect();
         Signature { structure: TreeDef::of(tree), avals }
     }
 
-    /// The avals of the leaves.
+    /// Returns the avals of the leaves.
     pub fn avals(&self) -> impl ExactSizeIterator<Item = &Aval> {
         self.avals.iter().map(AsRef::as_ref)
     }
 
-    /// The paths of the leaves.
+    /// Returns the paths of the leaves.
     pub fn paths(&self) -> &[String] {
         self.structure.paths()
     }
 
-    /// Its structure in words.
+    /// Describes the structure as text.
     pub(crate) fn described(&self) -> Vec<String> {
         self.structure.described()
     }
 
-    /// Whether a tree has this signature. Allocates nothing, but to sort the keys of a `HashMap`.
+    /// Returns true if a tree has this signature. Allocates only to sort the keys of a `HashMap`.
     pub fn matches(&self, tree: &impl Walk) -> bool {
         let mut comparer = Comparer::new(self, |_| {});
         tree.walk(&mut comparer);
         comparer.is_same()
     }
 
-    /// Adds the buffers of a tree's leaves to `buffers` if it has this signature: one walk for both,
-    /// because a warm call does little else. If it has not, what was added is of no use.
+    /// Adds the buffers of a tree's leaves to `buffers` if it has this signature. Compares and gathers in
+    /// one walk, because a warm call does little else. Ignore `buffers` unless the result is `All`.
     pub(crate) fn gather(&self, tree: &impl Walk, buffers: &mut Vec<Arc<dyn Buffer>>) -> Gathered {
         let mut traced = None;
         let mut comparer = Comparer::new(self, |leaf: &Array| match &leaf.kind {
@@ -59,17 +59,15 @@ impl Signature {
         }
     }
 
-    /// A hash that all trees with one signature share. Allocates nothing, but to sort the keys of a
-    /// `HashMap`.
+    /// Hashes the signature of a tree. Allocates only to sort the keys of a `HashMap`.
     pub fn hash_of(tree: &impl Walk, state: &mut FxHasher) {
         tree.walk(&mut SignatureHasher(state));
     }
 
-    /// What differs between this signature and another, for reports of why a program was compiled
-    /// again; empty if nothing does.
+    /// Describes the differences to another signature, for recompile reports. Empty if there are none.
     pub fn difference(&self, other: &Signature) -> String {
-        if let Some(Difference { place, a, b }) = self.structure.difference(&other.structure) {
-            return format!("{}: {a} -> {b}", rooted(&place));
+        if let Some(Difference { path, a, b }) = self.structure.difference(&other.structure) {
+            return format!("{}: {a} -> {b}", rooted(&path));
         }
         let changed = self.paths().iter().zip(self.avals.iter().zip(&other.avals));
         changed
@@ -80,17 +78,17 @@ impl Signature {
     }
 }
 
-/// What came of gathering a tree's leaves.
+/// The outcome of [`Signature::gather`].
 pub(crate) enum Gathered {
-    /// All are there.
+    /// The buffers of all leaves were added.
     All,
     /// The tree has another signature.
     Differs,
-    /// The signature fits, but this leaf has no buffer.
+    /// The signature matches, but this leaf is traced.
     Traced(Array),
 }
 
-/// Compares a tree with a signature, and hands out its leaves as long as they agree.
+/// Compares a tree with a signature, and visits its leaves while they match.
 struct Comparer<'a, F> {
     signature: &'a Signature,
     node: usize,
@@ -115,12 +113,12 @@ impl<F: FnMut(&Array)> Visitor for Comparer<'_, F> {
             return;
         }
         let node = self.signature.structure.nodes.get(self.node);
-        // In a loop that feeds results back they share their types with the signature.
-        let fits =
+        // Results that are passed back as arguments share their avals with the signature.
+        let matches =
             self.signature.avals.get(self.leaf).is_some_and(|aval| {
                 Arc::ptr_eq(aval, leaf.shared_aval()) || **aval == *leaf.aval()
             });
-        self.same = fits && matches!(node, Some(Node::Leaf));
+        self.same = matches && matches!(node, Some(Node::Leaf));
         self.node += 1;
         self.leaf += 1;
         if self.same {
@@ -144,7 +142,7 @@ impl Visitor for SignatureHasher<'_> {
     }
     fn tag(&mut self, tag: Tag<'_>) {
         match tag {
-            // By its letters: equal names need not share an address, and many share a length.
+            // Hashes the letters: equal names may have different addresses, and many share a length.
             Tag::Name(name) => self.0.write(name.as_bytes()),
             Tag::Len(len) => self.0.write_usize(len),
             Tag::Static(value) => value.static_hash(self.0),

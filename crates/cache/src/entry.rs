@@ -20,7 +20,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 
 use crate::key::Key;
 
@@ -154,7 +154,7 @@ pub(crate) fn read(file: &mut File, key: &Key) -> io::Result<Result<Entry, Strin
     if bytes.len() as u64 != size {
         return Ok(Err("it is cut short".to_owned()));
     }
-    if Sha256::digest(content)[..] != *digest {
+    if Sha256::hash(content)[..] != *digest {
         return Ok(Err("its SHA-256 is not the one that it had".to_owned()));
     }
     Ok(Ok(Entry { about: header.about, bytes, start: header.length }))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 
 /// The SHA-256 of everything that decides what a program compiles to. Prints as 64 hexadecimal digits.
 ///
@@ -21,8 +21,14 @@ use sha2::{Digest as _, Sha256};
 pub struct Key([u8; 32]);
 
 /// Puts a [`Key`] together from named parts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct KeyBuilder(Sha256);
+
+impl fmt::Debug for KeyBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyBuilder")
+    }
+}
 
 impl KeyBuilder {
     /// Without parts.
@@ -47,7 +53,7 @@ impl KeyBuilder {
 
     /// The key.
     pub fn finish(self) -> Key {
-        Key(self.0.finalize().into())
+        Key(self.0.finalize())
     }
 }
 

@@ -13,7 +13,6 @@ use crate::core::{
 use crate::primitives::{clamp, convert_to, ne};
 use crate::transforms::staging::short_name;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies `true_fun` to the operand if `pred` is true, otherwise `false_fun`. Only one of them runs.
@@ -45,17 +44,17 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
     false_fun: F,
     operand: impl Arg<A>,
 ) -> O {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     if pred.rank() != 0 {
         let message = format!("the predicate must be a scalar, got {}", pred.aval());
         trace::throw(
-            trace::op_error(OpErrorKind::Shape, "cond", message, location).with_help(
+            trace::op_error(OpErrorKind::Shape, "cond", message, loc).with_help(
                 "use `where_` to choose element by element, or `vmap` over the examples",
             ),
         );
     }
     if trace::jit_disabled() && !trace::is_tracing() {
-        let is_true = trace::at_location(location, || ne(pred, 0)).item::<bool>();
+        let is_true = loc.scope(|| ne(pred, 0)).item::<bool>();
         let operand = operand.tree();
         let operand = rebuild(operand, leaves_of(operand));
         return if is_true.unwrap_or_else(|error| trace::throw(error)) {
@@ -64,7 +63,7 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
             false_fun(operand)
         };
     }
-    let index = trace::at_location(location, || {
+    let index = loc.scope(|| {
         let pred = if pred.dtype().is_bool() { pred.clone() } else { ne(pred, 0) };
         convert_to(&pred, DType::I32, false)
     });
@@ -75,7 +74,7 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
         scopes: names.map(|name| format!("cond({name})")).to_vec(),
         labels: vec!["`false_fun`".into(), "`true_fun`".into()],
         reference: 1,
-        location,
+        loc,
     };
     choice.apply(&[&false_fun, &true_fun], operand.tree())
 }
@@ -104,20 +103,20 @@ pub fn switch<A: Tree, O: Tree>(
     branches: &[&dyn Fn(A) -> O],
     operand: impl Arg<A>,
 ) -> O {
-    let location = Some(Location::caller());
+    let loc = Loc::caller();
     let operand = operand.tree();
     if branches.is_empty() {
         let message = "there must be at least one branch, got none".into();
-        trace::throw_op(OpErrorKind::Value, "switch", message, location);
+        trace::throw_op(OpErrorKind::Value, "switch", message, loc);
     }
     if index.rank() != 0 || !index.dtype().is_integer() {
         let message = format!("the index must be an integer scalar, got {}", index.aval());
-        trace::throw_rule("switch", RuleError::dtype(message), &[index.aval().clone()], location);
+        trace::throw_rule("switch", RuleError::dtype(message), &[index.aval().clone()], loc);
     }
     if let [only] = branches {
         return only(rebuild(operand, leaves_of(operand)));
     }
-    let index = trace::at_location(location, || clamped(index, branches.len()));
+    let index = loc.scope(|| clamped(index, branches.len()));
     if trace::jit_disabled() && !trace::is_tracing() {
         let number = index.item::<i32>().unwrap_or_else(|error| trace::throw(error));
         return branches[number as usize](rebuild(operand, leaves_of(operand)));
@@ -129,7 +128,7 @@ pub fn switch<A: Tree, O: Tree>(
         scopes: numbers.clone().map(|number| format!("switch[{number}]")).collect(),
         labels: numbers.map(|number| format!("branch {number}")).collect(),
         reference: 0,
-        location,
+        loc,
     };
     choice.apply(branches, operand)
 }
@@ -153,7 +152,7 @@ struct Choice<'a> {
     labels: Vec<String>,
     /// The branch that the results of the others are compared with.
     reference: usize,
-    location: Loc,
+    loc: Loc,
 }
 
 impl Choice<'_> {
@@ -201,7 +200,7 @@ impl Choice<'_> {
         }
         let programs: Vec<Program> =
             programs.into_iter().map(|program| vary_outputs(program, &outputs)).collect();
-        expect_no_collectives(self.name, &programs, axes, self.location);
+        expect_no_collectives(self.name, &programs, axes, self.loc);
         let cond = Cond::new(programs);
         if cond.n_outputs() == 0 && cond.effects() == Effects::None {
             return Vec::new();
@@ -209,19 +208,19 @@ impl Choice<'_> {
         let operands: Vec<&Array> =
             std::iter::once(self.index).chain(&captures).chain(leaves).collect();
         let cond: Arc<dyn Primitive> = Arc::new(cond);
-        trace::bind_at(&cond, &operands, self.location)
+        trace::bind_at(&cond, &operands, self.loc)
     }
 
     /// Throws `Tree` if branch `number` does not return the types of the reference branch.
     fn expect_same_results<O: Tree>(&self, reference: &O, number: usize, result: &O) {
         let (name, first, second) = (self.name, &self.labels[self.reference], &self.labels[number]);
         let structure = TreeDef::of(reference);
-        if let Some(Difference { place, a, b }) = structure.difference(&TreeDef::of(result)) {
+        if let Some(Difference { path: place, a, b }) = structure.difference(&TreeDef::of(result)) {
             let message = format!(
                 "{name}: the results differ in structure: {first} gives {a} here, {second} {b}"
             );
             let help = "build the results of all branches the same way".into();
-            throw_tree(&place, message, Some(help), self.location);
+            throw_tree(&place, message, Some(help), self.loc);
         }
         let (a, b) = (avals_of(&leaves_of(reference)), avals_of(&leaves_of(result)));
         let pairs = structure.paths().iter().zip(a.iter().zip(&b));
@@ -238,7 +237,7 @@ impl Choice<'_> {
         } else {
             "give arrays of one shape from all branches".into()
         };
-        throw_tree(path, message, Some(help), self.location);
+        throw_tree(path, message, Some(help), self.loc);
     }
 }
 

@@ -2,7 +2,7 @@
 //! batched, and run after the traces of their captures have ended.
 
 use crate::control_flow::Call;
-use crate::core::{Array, Aval, BatchAxis, Error, TreeError, trace};
+use crate::core::{Array, Aval, BatchAxis, Error, Loc, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
@@ -13,7 +13,6 @@ use serde::{Serialize, Serializer};
 use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 
 type ListFunction = dyn Fn(&[Array]) -> Vec<Array> + Send + Sync;
@@ -186,16 +185,16 @@ pub(in crate::control_flow) fn expect_types<T: Tree>(
     role: &str,
     expected: &T,
     result: &T,
-    location: &'static Location<'static>,
+    loc: Loc,
 ) {
-    expect_alike(expected, result, location);
+    expect_alike(expected, result, loc);
     let pairs = leaves_of(expected).into_iter().zip(leaves_of(result));
     for (path, (expected, result)) in paths(expected).iter().zip(pairs) {
         if !expected.aval().same_type(result.aval()) {
             trace::throw(Error::Tree(Box::new(TreeError {
                 path: rooted(path),
                 message: format!("{role}: expected {}, got {}", expected.aval(), result.aval()),
-                location: Some(location),
+                loc,
                 help: Some(
                     "it must have the types of what it stands for: convert or reshape it".into(),
                 ),

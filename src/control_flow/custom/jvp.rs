@@ -8,8 +8,8 @@ use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Sample, Split, Spmd, Tangent, Used, bind, trace,
+    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
+    RunCount, Sample, Split, Spmd, Tangent, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -18,7 +18,6 @@ use crate::transforms::staging::{
 };
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program with a user-defined forward derivative.
@@ -186,11 +185,11 @@ where
     F: Fn(&P) -> O,
     R: Fn(&P, &P) -> (O, O) + Send + Sync + 'static,
 {
-    let (rule, location) = (Arc::new(rule), Location::caller());
-    move |primals| apply(&f, &rule, primals, location)
+    let (rule, loc) = (Arc::new(rule), Loc::caller());
+    move |primals| apply(&f, &rule, primals, loc)
 }
 
-fn apply<P, O, F, R>(f: &F, rule: &Arc<R>, primals: &P, location: &'static Location<'static>) -> O
+fn apply<P, O, F, R>(f: &F, rule: &Arc<R>, primals: &P, loc: Loc) -> O
 where
     P: Tree,
     O: Tree,
@@ -208,7 +207,7 @@ where
         scope: format!("custom_jvp({name})"),
         primals: template_of(primals),
         outputs: template_of(&call.template),
-        location,
+        loc,
     };
     let traced_rule = tracing_rule::<R, _>(|| rule.trace());
     let captures = Captures::of(traced_rule.captures);
@@ -221,7 +220,7 @@ where
         rule: HeldFunction::new::<R>(structures, rule.flat(n_captures, captures.rebinding()))
             .with_axis_names(traced_rule.program.axis_names()),
     };
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&call.template, outputs)
 }
 
@@ -231,7 +230,7 @@ struct UserRule<P, O, R> {
     scope: String,
     primals: P,
     outputs: O,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, R> UserRule<P, O, R>
@@ -248,8 +247,8 @@ where
             let tangents = leaves.split_off(avals.len());
             let primals = rebuild(&self.primals, leaves);
             let (value, tangent) = (self.rule)(&primals, &rebuild(&self.primals, tangents));
-            expect_types("custom_jvp: the rule's value", &self.outputs, &value, self.location);
-            expect_types("custom_jvp: the rule's tangent", &self.outputs, &tangent, self.location);
+            expect_types("custom_jvp: the rule's value", &self.outputs, &value, self.loc);
+            expect_types("custom_jvp: the rule's tangent", &self.outputs, &tangent, self.loc);
             (value, tangent)
         })
     }

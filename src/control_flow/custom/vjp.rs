@@ -9,8 +9,8 @@ use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Sample, Split, Spmd, Tangent, Used, bind, trace,
+    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
+    RunCount, Sample, Split, Spmd, Tangent, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -19,7 +19,6 @@ use crate::transforms::staging::{
 };
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
 use serde::Serialize;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies a program with a user-defined reverse derivative.
@@ -230,8 +229,8 @@ where
     Bwd: Fn(&R, &O) -> P + Send + Sync + 'static,
 {
     let (forward, backward) = (Arc::new(forward), Arc::new(backward));
-    let location = Location::caller();
-    move |primals| apply(&f, &forward, &backward, primals, location)
+    let loc = Loc::caller();
+    move |primals| apply(&f, &forward, &backward, primals, loc)
 }
 
 fn apply<P, O, R, F, Fwd, Bwd>(
@@ -239,7 +238,7 @@ fn apply<P, O, R, F, Fwd, Bwd>(
     forward: &Arc<Fwd>,
     backward: &Arc<Bwd>,
     primals: &P,
-    location: &'static Location<'static>,
+    loc: Loc,
 ) -> O
 where
     P: Tree,
@@ -260,7 +259,7 @@ where
         scope: format!("custom_vjp({name}), forward rule"),
         primals: template_of(primals),
         outputs: template_of(&call.template),
-        location,
+        loc,
     };
     let traced_forward = tracing_rule::<(Fwd, Bwd), _>(|| forward.trace());
     let residuals = template_of(&traced_forward.template.1);
@@ -270,7 +269,7 @@ where
         primals: template_of(primals),
         outputs: template_of(&call.template),
         residuals,
-        location,
+        loc,
     };
     let traced_backward = tracing_rule::<(Fwd, Bwd), _>(|| backward.trace());
     let rule_captures = traced_forward.captures.into_iter().chain(traced_backward.captures);
@@ -293,7 +292,7 @@ where
         )
         .with_axis_names(traced_backward.program.axis_names()),
     };
-    let outputs = trace::at_location(Some(location), || bind(primitive, &operands));
+    let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&call.template, outputs)
 }
 
@@ -303,7 +302,7 @@ struct Forward<P, O, F> {
     scope: String,
     primals: P,
     outputs: O,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, F> Forward<P, O, F>
@@ -319,7 +318,7 @@ where
         trace_function(self.scope.clone(), avals, |leaves| {
             let (value, residuals) = (self.rule)(&rebuild(&self.primals, leaves));
             let role = "custom_vjp: the forward rule's value";
-            expect_types(role, &self.outputs, &value, self.location);
+            expect_types(role, &self.outputs, &value, self.loc);
             (value, residuals)
         })
     }
@@ -347,7 +346,7 @@ struct Backward<P, O, R, B> {
     primals: P,
     outputs: O,
     residuals: R,
-    location: &'static Location<'static>,
+    loc: Loc,
 }
 
 impl<P, O, R, B> Backward<P, O, R, B>
@@ -365,7 +364,7 @@ where
             let cts = rebuild(&self.outputs, leaves.split_off(residuals.len()));
             let cts = (self.rule)(&rebuild(&self.residuals, leaves), &cts);
             let role = "custom_vjp: the backward rule's cotangent";
-            expect_types(role, &self.primals, &cts, self.location);
+            expect_types(role, &self.primals, &cts, self.loc);
             cts
         })
     }

@@ -4,11 +4,10 @@ use super::{LinearSolve, LinearSystem};
 use crate::control_flow::closure::{CallSite, Closure, close};
 use crate::control_flow::custom::held_function::expect_types;
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Program, RuleError, trace};
+use crate::core::{Array, Loc, Program, RuleError, trace};
 use crate::transforms::linear_transpose;
 use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A function that solves a system. It takes a function and a right-hand side, and returns the argument
@@ -69,7 +68,7 @@ pub fn custom_linear_solve<T: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> T,
     transpose: TransposeSolve<'_, T>,
 ) -> T {
-    let site = CallSite::new::<()>("custom_linear_solve", Location::caller());
+    let site = CallSite::new::<()>("custom_linear_solve", Loc::caller());
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| (solve(matvec, b), ());
     run(&site, &matvec, b, &solve, transpose).0
 }
@@ -83,7 +82,7 @@ pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     solve: impl Fn(&dyn Fn(&T) -> T, &T) -> (T, X),
     transpose: TransposeSolve<'_, T>,
 ) -> (T, X) {
-    let site = CallSite::new::<()>("custom_linear_solve_aux", Location::caller());
+    let site = CallSite::new::<()>("custom_linear_solve_aux", Loc::caller());
     run(&site, &matvec, b, &solve, transpose)
 }
 
@@ -100,7 +99,7 @@ fn run<T: Tree, X: Tree>(
             "the right-hand side must be float or complex, got {}",
             leaf.aval()
         ));
-        trace::throw_rule(site.name, error, &[leaf.aval().clone()], site.location);
+        trace::throw_rule(site.name, error, &[leaf.aval().clone()], site.loc);
     }
     let vectors = Vectors { site, b, leaves: &leaves };
     staged(|| {
@@ -128,7 +127,7 @@ fn run<T: Tree, X: Tree>(
         operands.extend(leaves.iter().cloned());
         let primitive = LinearSolve { forward, transposed };
         let operands: Vec<&Array> = operands.iter().collect();
-        let outputs = trace::at_location(site.location, || trace::bind(primitive, &operands));
+        let outputs = site.loc.scope(|| trace::bind(primitive, &operands));
         rebuild(&template, outputs)
     })
 }
@@ -159,10 +158,8 @@ impl<T: Tree> Vectors<'_, T> {
         let scope = format!("{}({name})", self.site.name);
         close(scope, avals_of(self.leaves), |leaves| {
             let result = f(rebuild(self.b, leaves));
-            if let Some(location) = self.site.location {
-                let role = format!("{}: what `{name}` gives", self.site.name);
-                expect_types(&role, self.b, &result.0, location);
-            }
+            let role = format!("{}: what `{name}` gives", self.site.name);
+            expect_types(&role, self.b, &result.0, self.site.loc);
             result
         })
     }

@@ -3,7 +3,7 @@
 use super::Reduce;
 use crate::control_flow::closure::{CallSite, throw_tree};
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Aval, OpErrorKind, Program, RuleError, Shape, trace};
+use crate::core::{Array, Aval, Loc, OpErrorKind, Program, RuleError, Shape, trace};
 use crate::primitives::{
     Add, And, Max, Min, Mul, Or, Xor, broadcast_to, convert_to, reduce_and, reduce_max, reduce_min,
     reduce_or, reduce_prod, reduce_sum, reduce_xor, resolve_axes,
@@ -11,7 +11,6 @@ use crate::primitives::{
 use crate::transforms::staging::{staged, trace_function};
 use crate::tree::{Arg, Tree, TreeDef, expect_alike, leaves_of, rebuild};
 use std::any::TypeId;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Reduces `operands` along `axes` with the function `f`. Negative axes count from the back.
@@ -52,20 +51,18 @@ pub fn reduce<T: Tree, F: Fn(T, T) -> T>(
     f: F,
     axes: &[isize],
 ) -> T {
-    let site = CallSite::new::<F>("reduce", Location::caller());
+    let site = CallSite::new::<F>("reduce", Loc::caller());
     let (operands, init) = (operands.tree(), init.tree());
-    let location = site.location;
-    if let Some(location) = location {
-        expect_alike(operands, init, location);
-    }
+    let loc = site.loc;
+    expect_alike(operands, init, loc);
     let leaves = leaves_of(operands);
     let Some(first) = leaves.first() else {
         let message = "there is nothing to reduce: the tree has no leaves".into();
-        trace::throw_op(OpErrorKind::Value, site.name, message, location);
+        trace::throw_op(OpErrorKind::Value, site.name, message, loc);
     };
-    let axes = trace::at_location(location, || resolve_axes("reduce", first, axes));
+    let axes = loc.scope(|| resolve_axes("reduce", first, axes));
     staged(|| {
-        trace::at_location(location, || {
+        loc.scope(|| {
             let paths = TreeDef::of(operands);
             let inits = converted_inits(&site, paths.paths(), &leaves, &leaves_of(init));
             let combine = trace_combine(&site, operands, &leaves, &f);
@@ -96,7 +93,7 @@ fn converted_inits(
                 x.aval(),
                 init.aval()
             );
-            throw_tree(path, message, None, site.location);
+            throw_tree(path, message, None, site.loc);
         }
         converted.push(convert_to(init, x.dtype(), init.aval().weak));
     }
@@ -115,16 +112,14 @@ fn trace_combine<T: Tree>(
     let traced = trace_function(site.scope.clone(), inputs, |mut inputs| {
         let right = inputs.split_off(scalars.len());
         let result = f(rebuild(operands, inputs), rebuild(operands, right));
-        if let Some(location) = site.location {
-            expect_alike(operands, &result, location);
-        }
+        expect_alike(operands, &result, site.loc);
         let structure = TreeDef::of(operands);
         let results = avals_of(&leaves_of(&result));
         for ((aval, scalar), path) in results.iter().zip(&scalars).zip(structure.paths()) {
             if !aval.same_type(scalar) {
                 let message =
                     format!("{}: the function takes {scalar} here and gives {aval}", site.name);
-                throw_tree(path, message, None, site.location);
+                throw_tree(path, message, None, site.loc);
             }
         }
         result
@@ -136,7 +131,7 @@ fn trace_combine<T: Tree>(
         ))
         .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");
         let avals = avals_of(&traced.captures);
-        trace::throw_rule(site.name, error, &avals, site.location);
+        trace::throw_rule(site.name, error, &avals, site.loc);
     }
     traced.program
 }

@@ -9,7 +9,6 @@ use crate::core::{
 };
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
 use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Options of [`scan_with`].
@@ -89,7 +88,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     init: impl Arg<C>,
     xs: impl Arg<X>,
 ) -> (C, Y) {
-    let site = CallSite::new::<F>("scan", Location::caller());
+    let site = CallSite::new::<F>("scan", Loc::caller());
     run(&site, &f, init.tree(), xs.tree(), ScanOptions::default())
 }
 
@@ -114,7 +113,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
     options: ScanOptions,
 ) -> (C, Y) {
-    run(&CallSite::new::<F>("scan", Location::caller()), &f, init.tree(), xs.tree(), options)
+    run(&CallSite::new::<F>("scan", Loc::caller()), &f, init.tree(), xs.tree(), options)
 }
 
 /// Traces and binds a scan for the function called at `site`.
@@ -144,7 +143,7 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
         }
     };
     let options = ScanOptions { length: Some(length), ..options };
-    let outputs = bind_scan(&closure, carry, &x_leaves, options, site.location);
+    let outputs = bind_scan(&closure, carry, &x_leaves, options, site.loc);
     rebuild(&closure.template, outputs)
 }
 
@@ -155,7 +154,7 @@ fn bind_scan<O>(
     carry: Vec<Array>,
     xs: &[Array],
     options: ScanOptions,
-    location: Loc,
+    loc: Loc,
 ) -> Vec<Array> {
     let program = &closure.program;
     let (n_captures, n_carry) = (closure.captures.len(), carry.len());
@@ -198,7 +197,7 @@ fn bind_scan<O>(
         let carries = carry_order.iter().map(|&index| &carry[index]);
         let operands: Vec<&Array> = closure.captures.iter().chain(carries).chain(xs).collect();
         let scan: Arc<dyn Primitive> = Arc::new(scan);
-        trace::bind_at(&scan, &operands, location)
+        trace::bind_at(&scan, &operands, loc)
     };
     let mut results = results.into_iter();
     let mut outputs = Vec::with_capacity(passed.len());
@@ -228,13 +227,13 @@ fn check_lengths(
     leaves: &[Array],
     length: Option<usize>,
 ) -> usize {
-    let &CallSite { name, location, .. } = site;
+    let &CallSite { name, loc, .. } = site;
     let mut expected = length.map(|length| (length, "the length is".to_string()));
     for (path, x) in paths.iter().zip(leaves) {
         if x.rank() == 0 {
             let message = format!("{name}: {} has no axis to go along", x.aval());
             let help = "capture in the closure what is the same in every step".into();
-            throw_tree(path, message, Some(help), location);
+            throw_tree(path, message, Some(help), loc);
         }
         if expected.is_none() {
             expected = Some((x.shape()[0], format!("{} has", rooted(path))));
@@ -242,7 +241,7 @@ fn check_lengths(
     }
     let Some((expected, source)) = expected else {
         let message = "there is nothing to go along, so the number of steps is unknown";
-        trace::throw(trace::op_error(OpErrorKind::Value, name, message, location).with_help(
+        trace::throw(trace::op_error(OpErrorKind::Value, name, message, loc).with_help(
             "give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
         ));
     };
@@ -251,7 +250,7 @@ fn check_lengths(
         if actual != expected {
             let message =
                 format!("{name}: lengths differ: {} has {actual}, {source} {expected}", x.aval());
-            throw_tree(path, message, None, location);
+            throw_tree(path, message, None, loc);
         }
     }
     expected
@@ -285,7 +284,7 @@ fn run_steps<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     }
     let template = template.expect("there is at least one step");
     let avals = avals_of(&steps[0]);
-    let ys = trace::at_location(site.location, || stack_steps(&steps, &avals));
+    let ys = site.loc.scope(|| stack_steps(&steps, &avals));
     (carry, rebuild(&template, ys))
 }
 

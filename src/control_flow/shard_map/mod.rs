@@ -12,10 +12,10 @@ use crate::control_flow::derive::{
 };
 use crate::control_flow::parse;
 use crate::control_flow::pruning::prune_call;
-use crate::core::manual_axes::Manual;
+use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder, JvpResult,
-    Known, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned,
+    Known, Loc, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned,
     RuleError, RuleResult, RunCount, Shape, Split, Spmd, Tangent, Used, Varying, backend, bind,
     bind1,
 };
@@ -271,13 +271,14 @@ impl Primitive for ShardMap {
             manual_axes.clone_from(&outer.axes);
         }
         manual_axes.extend(axes.iter().cloned());
-        // Along the other axes the compiler may shard dimensions that a spec does not.
-        let open = manual_axes.len() < mesh.axes().len();
+        // The compiler may shard over the axes that are not manual.
+        let has_auto_axes = manual_axes.len() < mesh.axes().len();
+        let dims = if has_auto_axes { DimSharding::Open } else { DimSharding::Closed };
         let mut list = |specs: &[PartitionSpec], ranks: &mut dyn Iterator<Item = usize>| {
             let texts: Vec<String> = specs
                 .iter()
                 .zip(ranks)
-                .map(|(spec, rank)| ctx.spec(mesh, spec, rank, open))
+                .map(|(spec, rank)| ctx.spec(mesh, spec, rank, dims))
                 .collect();
             format!("#sdy.sharding_per_value<[{}]>", texts.join(", "))
         };
@@ -292,7 +293,7 @@ impl Primitive for ShardMap {
         let types: Vec<_> = self.program.avals_in().iter().map(Aval::stablehlo).collect();
         let (outside, inputs) = ctx.open_region(&types);
         let region = Manual { mesh: mesh.clone(), axes: manual_axes };
-        let outputs = ctx.within(region, |ctx| ctx.inline(&self.program, &inputs))?;
+        let outputs = ctx.with_manual(region, |ctx| ctx.inline(&self.program, &inputs))?;
         let body = ctx.close_region_with("sdy.return", outside, &outputs);
         let types: Vec<_> = results.iter().map(Aval::stablehlo).collect();
         Ok(ctx.op_full("sdy.manual_computation", operands, &attributes, vec![body], &types))
@@ -377,7 +378,7 @@ impl HigherOrder for ShardMap {
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         let mut avals = avals_of(operands);
         let results = self.abstract_eval(&avals).map_err(|error| {
-            crate::core::trace::op_error(error.kind, "shard_map", error.message, None)
+            crate::core::trace::op_error(error.kind, "shard_map", error.message, Loc::UNKNOWN)
         })?;
         let (n, all) = (avals.len() as u32, (avals.len() + results.len()) as u32);
         avals.extend(results);
@@ -385,7 +386,7 @@ impl HigherOrder for ShardMap {
             primitive: Arc::new(self.clone()),
             operands: (0..n).collect(),
             results: (n..all).collect(),
-            location: None,
+            loc: Loc::UNKNOWN,
         };
         let (inputs, outputs): (Vec<u32>, Vec<u32>) = ((0..n).collect(), (n..all).collect());
         backend().run(&Program::new(&avals, &inputs, vec![eqn], &outputs), operands)

@@ -3,10 +3,9 @@
 use super::WhileLoop;
 use crate::control_flow::closure::{CallSite, close, expect_no_collectives, promoted_carry};
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Error, OpErrorKind, Primitive, trace};
+use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final carry.
@@ -39,7 +38,7 @@ pub fn while_loop<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
-    let site = CallSite::new::<F>("while_loop", Location::caller());
+    let site = CallSite::new::<F>("while_loop", Loc::caller());
     run(&site, &cond_fun, &body_fun, init.tree())
 }
 
@@ -70,7 +69,7 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
             break (body.vary_outputs_like(&carry), cond);
         }
         let programs = [&body.program, &cond.program];
-        expect_no_collectives(site.name, programs, stop_axes, site.location);
+        expect_no_collectives(site.name, programs, stop_axes, site.loc);
         carry = carry.iter().map(|leaf| vary(leaf, stop_axes)).collect();
     };
     if !is_condition(&cond.template) {
@@ -83,11 +82,8 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
         body: Arc::new(body.program),
     });
     let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
-    let outputs = if carry.is_empty() {
-        Vec::new()
-    } else {
-        trace::bind_at(&primitive, &operands, site.location)
-    };
+    let outputs =
+        if carry.is_empty() { Vec::new() } else { trace::bind_at(&primitive, &operands, site.loc) };
     rebuild(&body.template, outputs)
 }
 
@@ -97,7 +93,7 @@ fn is_condition(x: &Array) -> bool {
 
 fn condition_error(site: &CallSite, x: &Array) -> Error {
     let message = format!("the condition must give bool[], it gives {}", x.aval());
-    let error = trace::op_error(OpErrorKind::DType, site.name, message, site.location);
+    let error = trace::op_error(OpErrorKind::DType, site.name, message, site.loc);
     if x.rank() == 0 {
         error.with_help("compare: `ne(&x, 0)`")
     } else {

@@ -1,4 +1,4 @@
-//! [`Array`]: the one type that users compute with.
+//! [`Array`]: the array type of all computations.
 
 use crate::core::array::backend::backend;
 use crate::core::error::throw;
@@ -9,30 +9,30 @@ use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
 use std::any::Any;
 use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// The elements of a concrete array, wherever they lie. Implemented by `runtime`.
+/// The elements of a concrete array, on one device or several. Implemented by `runtime`.
 pub trait Buffer: fmt::Debug + Send + Sync {
-    /// Waits for the elements and copies them to `dst`, row-major, one byte for sub-byte types, the
-    /// signed ones as an `i8`.
+    /// Waits for the elements and copies them to `dst`, row-major. Sub-byte types take one byte,
+    /// signed ones an `i8`.
     ///
     /// # Errors
-    /// What the computation that makes the elements met, or the copy.
+    /// Errors of the computation that produces the elements, or of the copy.
     fn read(&self, dst: &mut [u8]) -> Result<(), Error>;
-    /// Waits until the elements are there.
+    /// Waits until the elements are computed.
     ///
     /// # Errors
-    /// What the computation that makes the elements met.
+    /// Errors of the computation that produces the elements.
     fn ready(&self) -> Result<(), Error>;
-    /// Whether the elements are there, or never will be.
+    /// Returns true if the elements are computed or their computation has failed.
     ///
     /// # Errors
-    /// If the plugin cannot tell.
+    /// If the plugin does not report it.
     fn is_ready(&self) -> Result<bool, Error>;
-    /// For `runtime` to find its own type again.
+    /// Supports downcasts to the type of `runtime`.
     fn as_any(&self) -> &dyn Any;
-    /// The same, to be changed by its only owner.
+    /// Supports downcasts by the only owner, to change the buffer.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
@@ -45,10 +45,11 @@ pub(crate) enum Kind {
     Traced { trace: u64, var: u32 },
 }
 
-/// An n-dimensional array: concrete (its elements lie on a device) or traced (it stands for a
-/// value of a program being built). The type is the same, so one function serves both.
+/// An n-dimensional array, concrete or traced.
 ///
-/// Cloning is cheap and shares the elements. Dtype and shape are values, not types.
+/// A concrete array has elements on a device. A traced array represents a value of a program under
+/// construction. Both have this type, so one function serves both. Cloning is cheap and shares the
+/// elements. Dtype and shape are values, not types.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -60,13 +61,12 @@ pub(crate) enum Kind {
 #[doc(alias = "Tensor")]
 #[doc(alias = "ndarray")]
 pub struct Array {
-    /// Shared, because arrays are cloned far more often than types are made, and a call over hundreds
-    /// of leaves should not have to read a type each.
+    /// Shared, because arrays are cloned far more often than avals are created.
     aval: Arc<Aval>,
     pub(crate) kind: Kind,
 }
 
-// Elements never change once they are there, so an array may be looked at after a panic.
+// Elements never change once computed, so an array may be read after a panic.
 impl UnwindSafe for Array {}
 impl RefUnwindSafe for Array {}
 
@@ -75,8 +75,8 @@ impl Array {
         Array { aval: aval.into(), kind: Kind::Traced { trace, var } }
     }
 
-    /// An array that has a type and no elements: what `eval_shape` gives, and what `make_program` and
-    /// `lower` take in place of an array. No operation can be applied to it.
+    /// Creates an array with a type and without elements, as `eval_shape` returns it and
+    /// `make_program` and `lower` accept it. No operation applies to it.
     #[doc(alias = "ShapeDtypeStruct")]
     pub fn of_type(aval: Aval) -> Array {
         Array::of_shared_type(Arc::new(aval))
@@ -86,12 +86,12 @@ impl Array {
         Array::traced(aval, NO_TRACE, 0)
     }
 
-    /// A concrete array over a buffer that `runtime` holds.
+    /// Creates a concrete array over a buffer of `runtime`.
     pub(crate) fn concrete(aval: impl Into<Arc<Aval>>, buffer: Arc<dyn Buffer>) -> Array {
         Array { aval: aval.into(), kind: Kind::Concrete(buffer) }
     }
 
-    /// The type, to be shared with other arrays.
+    /// Returns the aval for sharing with other arrays.
     pub(crate) fn shared_aval(&self) -> &Arc<Aval> {
         &self.aval
     }
@@ -99,8 +99,8 @@ impl Array {
     /// Copies `elements`, row-major, to the default device as an array of shape `shape`.
     ///
     /// # Errors
-    /// [`Error::Op`] (shape) if the number of elements is not that of the shape; `Plugin` and
-    /// `Runtime` if there is no device or no room on it.
+    /// [`Error::Op`] (shape) if the number of elements differs from the size of the shape. `Plugin` and
+    /// `Runtime` if there is no device, or it is out of memory.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -113,8 +113,8 @@ impl Array {
         Array::from_bytes(T::as_bytes(elements), T::DTYPE, shape)
     }
 
-    /// Copies raw elements to the default device: row-major, in the machine's byte order, one byte
-    /// per element for sub-byte dtypes, `i4` and `i2` as an `i8`.
+    /// Copies raw elements, row-major in native byte order, to the default device. Sub-byte dtypes take
+    /// one byte per element, `i4` and `i2` an `i8`.
     ///
     /// # Errors
     /// As [`Array::from_slice`].
@@ -129,46 +129,46 @@ impl Array {
                 dtype.host_bytes(),
                 bytes.len()
             );
-            let location = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, location));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, loc));
         }
         backend().put(bytes, &aval)
     }
 
-    /// The type: dtype, shape, weakness.
+    /// Returns the type: dtype, shape and weakness.
     pub fn aval(&self) -> &Aval {
         &self.aval
     }
 
-    /// The axis sizes.
+    /// Returns the axis sizes.
     pub fn shape(&self) -> &Shape {
         &self.aval.shape
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.aval.dtype
     }
 
-    /// Number of axes.
+    /// Returns the number of axes.
     #[doc(alias = "ndim")]
     pub fn rank(&self) -> usize {
         self.aval.rank()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn size(&self) -> usize {
         self.aval.size()
     }
 
-    /// Whether the array stands for a value of a program being traced.
+    /// Returns true if the array is a value of a program being traced.
     pub fn is_traced(&self) -> bool {
         matches!(self.kind, Kind::Traced { .. })
     }
 
-    /// The axis sizes as a fixed number of names: `let [b, t, c] = x.dims();`.
+    /// Returns the axis sizes as an array of `N` sizes: `let [b, t, c] = x.dims();`.
     ///
-    /// Throws `Op` (shape) if the rank is another.
+    /// Throws `Op` (shape) if the rank is not `N`.
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> [usize; N] {
         match <[usize; N]>::try_from(self.shape().dims()) {
@@ -177,12 +177,12 @@ impl Array {
                 OpErrorKind::Shape,
                 "dims",
                 format!("expected {N} axes, got {} in {}", self.rank(), self.aval),
-                Some(Location::caller()),
+                Loc::caller(),
             ),
         }
     }
 
-    /// Gives the array back if it has this shape, and throws `Op` (shape) if not.
+    /// Returns the array if it has this shape. Throws `Op` (shape) otherwise.
     #[track_caller]
     pub fn expect_shape(&self, shape: impl Into<Shape>) -> &Array {
         let expected = shape.into();
@@ -191,60 +191,60 @@ impl Array {
                 OpErrorKind::Shape,
                 "expect_shape",
                 format!("expected {expected}, got {}", self.aval),
-                Some(Location::caller()),
+                Loc::caller(),
             );
         }
         self
     }
 
     #[track_caller]
-    fn buffer(&self, wanted: &str) -> &Arc<dyn Buffer> {
+    fn buffer(&self, requested: &str) -> &Arc<dyn Buffer> {
         match &self.kind {
             Kind::Concrete(buffer) => buffer,
-            Kind::Traced { .. } => throw::throw_needs_value(&self.aval, wanted, Location::caller()),
+            Kind::Traced { .. } => throw::throw_needs_value(&self.aval, requested, Loc::caller()),
         }
     }
 
-    /// The one element of an array of size 1, waiting for it.
+    /// Waits for the element of an array of size 1 and returns it.
     ///
     /// Throws `Tracer` if the array is traced.
     ///
     /// # Errors
-    /// `Op` if the array has another size or `T` is not its dtype; `Runtime` if the computation failed.
+    /// `Op` if the size is not 1 or `T` is not the array's dtype. `Runtime` if the computation failed.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
-        let location: Loc = Some(Location::caller());
+        let loc: Loc = Loc::caller();
         if self.size() != 1 {
             let message = format!("needs an array with one element, got {}", self.aval);
             self.buffer("the element");
-            return Err(throw::op_error(OpErrorKind::Shape, "item", message, location));
+            return Err(throw::op_error(OpErrorKind::Shape, "item", message, loc));
         }
-        Ok(self.read::<T>("item", location)?[0])
+        Ok(self.read::<T>("item", loc)?[0])
     }
 
-    /// The elements, row-major, waiting for them.
+    /// Waits for the elements and returns them, row-major.
     ///
     /// Throws `Tracer` if the array is traced.
     ///
     /// # Errors
-    /// `Op` (dtype) if `T` is not the array's dtype; `Runtime` if the computation failed.
+    /// `Op` (dtype) if `T` is not the array's dtype. `Runtime` if the computation failed.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        self.read::<T>("to_vec", Some(Location::caller()))
+        self.read::<T>("to_vec", Loc::caller())
     }
 
     #[track_caller]
-    fn read<T: Element>(&self, name: &str, location: Loc) -> Result<Vec<T>, Error> {
+    fn read<T: Element>(&self, name: &str, loc: Loc) -> Result<Vec<T>, Error> {
         let buffer = self.buffer("the elements");
         if T::DTYPE != self.dtype() {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
-            return Err(throw::op_error(OpErrorKind::DType, name, message, location));
+            return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
         T::read(self.size(), |bytes| buffer.read(bytes))
     }
 
-    /// The elements' bytes, row-major, one byte per element for sub-byte dtypes, `i4` and `i2` as an
-    /// `i8`.
+    /// Waits for the elements and returns their bytes, row-major. Sub-byte dtypes take one byte per
+    /// element, `i4` and `i2` an `i8`.
     ///
     /// Throws `Tracer` if the array is traced.
     ///
@@ -258,7 +258,7 @@ impl Array {
         Ok(bytes)
     }
 
-    /// Waits until the elements are there, and gives the array back. Traced arrays do not wait.
+    /// Waits until the elements are computed and returns the array. Traced arrays do not wait.
     ///
     /// # Errors
     /// `Runtime` if the computation failed.
@@ -269,8 +269,8 @@ impl Array {
         }
     }
 
-    /// Whether reading the elements would not wait: they are there, or their computation has failed, which
-    /// reading will tell. Traced arrays are ready.
+    /// Returns true if reading the elements would not wait. They are computed, or their computation
+    /// has failed, and reading returns the error. Traced arrays are ready.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -281,7 +281,7 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `Runtime` if the plugin cannot tell.
+    /// `Runtime` if the plugin does not report it.
     pub fn is_ready(&self) -> Result<bool, Error> {
         match &self.kind {
             Kind::Concrete(buffer) => buffer.is_ready(),
@@ -291,7 +291,8 @@ impl Array {
 }
 
 impl fmt::Debug for Array {
-    /// The type alone, so that a model prints in a few lines; [`Display`](fmt::Display) shows the elements.
+    /// Writes the type only, so that a model prints in a few lines. [`Display`](fmt::Display) writes
+    /// the elements.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Concrete(_) => write!(f, "Array({})", self.aval),

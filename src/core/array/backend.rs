@@ -1,4 +1,4 @@
-//! What lies below every trace: the evaluator that `runtime` provides.
+//! [`Backend`]: evaluation of operations outside of any trace.
 
 use crate::core::array::array::Array;
 use crate::core::error::{Error, Loc};
@@ -7,7 +7,7 @@ use crate::core::program::program::Program;
 use crate::core::types::aval::Aval;
 use std::sync::{Arc, OnceLock};
 
-/// Evaluates operations and programs on concrete arrays. `core` knows it by this trait alone.
+/// Evaluates operations and programs on concrete arrays. Implemented by `runtime`.
 pub trait Backend: Send + Sync {
     /// Copies elements to the default device.
     ///
@@ -23,16 +23,16 @@ pub trait Backend: Send + Sync {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Result<Vec<Array>, Error>;
-    /// Runs a whole program, compiled once per structure.
+    /// Runs a program, compiled once per structure.
     ///
     /// # Errors
     /// `Plugin`, `Compile` or `Runtime`.
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error>;
 }
 
-/// The backend of this process; the first use installs the one that the crate root names.
+/// Returns the backend of this process. The first call installs the one that the crate root names.
 pub(crate) fn backend() -> &'static dyn Backend {
     static BACKEND: OnceLock<&'static dyn Backend> = OnceLock::new();
     *BACKEND.get_or_init(crate::default_backend)

@@ -1,21 +1,21 @@
-//! How an array prints: its elements, in brackets and columns, as NumPy users are used to.
+//! Printing of arrays in the style of NumPy.
 
 use crate::core::array::array::Array;
 use crate::core::array::host_array::HostArray;
 use crate::core::types::dtype::DType;
 use std::fmt;
 
-/// Arrays with more elements than this show the edges of each axis only.
+/// Arrays with more elements than this print only the edges of each axis.
 const THRESHOLD: usize = 1000;
-/// How many elements are shown at either end of an abridged axis.
+/// The number of elements printed at either end of an abridged axis.
 const EDGE: usize = 3;
-/// Digits after the point at most.
+/// The maximum number of digits after the decimal point.
 const PRECISION: usize = 8;
 
 impl fmt::Display for Array {
-    /// The elements, waiting for them. More than 1000 are abridged to the ends of each axis; a
-    /// precision as in `{:.3}` sets the digits after the point, at most 8 without one. A traced
-    /// array prints its type; one whose computation failed prints the error.
+    /// Waits for the elements and writes them. More than 1000 are abridged to the ends of each axis. A
+    /// precision as in `{:.3}` sets the digits after the decimal point, which are at most 8 without
+    /// it. A traced array prints its type. An array whose computation failed prints the error.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -35,7 +35,7 @@ impl fmt::Display for Array {
 }
 
 impl fmt::Display for HostArray {
-    /// As a concrete [`Array`] prints.
+    /// Writes the elements as for a concrete [`Array`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let abridged = self.aval().size() > THRESHOLD;
         let texts = texts(self, abridged, f.precision());
@@ -45,51 +45,52 @@ impl fmt::Display for HostArray {
     }
 }
 
-/// Which positions of an axis are shown.
-fn shown(size: usize, abridged: bool) -> impl Iterator<Item = usize> {
-    let hidden = match abridged && size > 2 * EDGE {
-        true => EDGE..size - EDGE,
-        false => 0..0,
-    };
-    (0..size).filter(move |at| !hidden.contains(at))
+/// Returns the indices of an axis that are printed.
+fn printed_indices(size: usize, abridged: bool) -> impl Iterator<Item = usize> {
+    let omitted = if abridged && size > 2 * EDGE { EDGE..size - EDGE } else { 0..0 };
+    (0..size).filter(move |index| !omitted.contains(index))
 }
 
-/// The row-major positions of the elements that are shown.
-fn positions(dims: &[usize], abridged: bool) -> Vec<usize> {
+/// Returns the row-major offsets of the elements that are printed.
+fn offsets(dims: &[usize], abridged: bool) -> Vec<usize> {
     dims.iter().fold(vec![0], |outer, &size| {
-        outer.iter().flat_map(|at| shown(size, abridged).map(move |i| at * size + i)).collect()
+        let inner = |&offset: &usize| {
+            printed_indices(size, abridged).map(move |index| offset * size + index)
+        };
+        outer.iter().flat_map(inner).collect()
     })
 }
 
-/// One text per element that is shown.
+/// Returns the text of each printed element.
 fn texts(x: &HostArray, abridged: bool, precision: Option<usize>) -> Vec<String> {
-    let at = positions(x.shape().dims(), abridged);
+    let offsets = offsets(x.shape().dims(), abridged);
     let dtype = x.dtype();
     if dtype.is_bool() || dtype.is_integer() {
         let elements = x.integers();
-        let text = |at: &usize| match dtype {
-            DType::Bool => (elements[*at] != 0).to_string(),
-            _ => elements[*at].to_string(),
+        let text = |&offset: &usize| match dtype {
+            DType::Bool => (elements[offset] != 0).to_string(),
+            _ => elements[offset].to_string(),
         };
-        return at.iter().map(text).collect();
+        return offsets.iter().map(text).collect();
     }
     let elements = x.numbers();
     let single = !matches!(dtype, DType::F64 | DType::C128);
-    let real = floats(at.iter().map(|&at| elements[at].re), single, precision);
+    let real = floats(offsets.iter().map(|&offset| elements[offset].re), single, precision);
     if !dtype.is_complex() {
         return real;
     }
-    let imaginary = floats(at.iter().map(|&at| elements[at].im), single, precision);
-    let both = real.into_iter().zip(imaginary);
-    both.map(|(re, im)| match im.starts_with('-') {
-        true => format!("{re}{im}j"),
-        false => format!("{re}+{im}j"),
-    })
-    .collect()
+    let imaginary = floats(offsets.iter().map(|&offset| elements[offset].im), single, precision);
+    let parts = real.into_iter().zip(imaginary);
+    parts
+        .map(|(re, im)| {
+            let sign = if im.starts_with('-') { "" } else { "+" };
+            format!("{re}{sign}{im}j")
+        })
+        .collect()
 }
 
-/// Floats with their points below each other: in the shortest digits that tell them apart, padded to
-/// the longest, or in powers of ten where magnitudes lie far apart.
+/// Formats floats with aligned decimal points. Uses the shortest digits that distinguish values,
+/// padded to the longest, or scientific notation if magnitudes differ widely.
 fn floats(
     values: impl Iterator<Item = f64> + Clone,
     single: bool,
@@ -119,18 +120,15 @@ fn floats(
             true => return format!("{x:.n$e}"),
             false => format!("{x:.n$}"),
         };
-        // Zeros at the end give way to blanks, so that points stay below each other; a precision
-        // that was asked for is kept.
+        // Trailing zeros become blanks to keep points aligned, unless a precision is requested.
         if precision.is_some() {
             return text;
         }
-        match text.contains('.') {
-            true => {
-                let kept = text.trim_end_matches('0').len();
-                format!("{}{}", &text[..kept], " ".repeat(text.len() - kept))
-            }
-            false => format!("{text}."),
+        if !text.contains('.') {
+            return format!("{text}.");
         }
+        let trimmed = text.trim_end_matches('0');
+        format!("{trimmed}{}", " ".repeat(text.len() - trimmed.len()))
     };
     values.map(one).collect()
 }
@@ -142,11 +140,11 @@ struct Rows<I> {
 }
 
 impl<I: Iterator<Item = String>> Rows<I> {
-    /// Writes the next sub-array; `depth` is the number of brackets open within it.
+    /// Writes the next sub-array. `depth` is the number of open brackets.
     fn write(&mut self, f: &mut fmt::Formatter<'_>, dims: &[usize], depth: usize) -> fmt::Result {
         let Some((&size, inner)) = dims.split_first() else {
             let text = self.texts.next().unwrap_or_default();
-            // An array without axes has nothing to be aligned with.
+            // A scalar is not aligned with anything.
             return match depth {
                 1 => f.write_str(text.trim_end()),
                 _ => write!(f, "{text:>width$}", width = self.width),
@@ -154,17 +152,17 @@ impl<I: Iterator<Item = String>> Rows<I> {
         };
         f.write_str("[")?;
         let mut next = 0;
-        for (order, at) in shown(size, self.abridged).enumerate() {
+        for (order, index) in printed_indices(size, self.abridged).enumerate() {
             let line = format!("{}{}", "\n".repeat(inner.len()), " ".repeat(depth));
-            let between = if inner.is_empty() { " " } else { &line };
+            let separator = if inner.is_empty() { " " } else { &line };
             if order > 0 {
-                f.write_str(between)?;
+                f.write_str(separator)?;
             }
-            if at > next {
-                write!(f, "...{between}")?;
+            if index > next {
+                write!(f, "...{separator}")?;
             }
             self.write(f, inner, depth + 1)?;
-            next = at + 1;
+            next = index + 1;
         }
         f.write_str("]")
     }

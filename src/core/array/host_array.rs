@@ -1,17 +1,18 @@
-//! [`HostArray`]: elements in the host's memory, as callbacks get and give them.
+//! [`HostArray`]: arrays in host memory, the arguments and results of callbacks.
 
 use crate::core::array::array::Array;
+use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
 use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
+use crate::core::types::small_float::small_float;
 use num_complex::Complex64;
-use std::panic::Location;
 
-/// An array whose elements lie in the host's memory. No operation applies to it, so it may be used where
-/// no program can run: inside a callback.
+/// An array in host memory. No operation applies to it, so it can be used where no program runs, for
+/// example inside a callback.
 ///
 /// ```
 /// use oxidax::core::HostArray;
@@ -30,7 +31,7 @@ impl HostArray {
     /// Copies `elements`, row-major.
     ///
     /// # Errors
-    /// `Op` (shape) if the number of elements is not that of the shape.
+    /// `Op` (shape) if the number of elements differs from the size of the shape.
     #[track_caller]
     pub fn from_slice<T: Element>(
         elements: &[T],
@@ -39,7 +40,7 @@ impl HostArray {
         HostArray::from_bytes(T::as_bytes(elements).to_vec(), Aval::new(T::DTYPE, shape))
     }
 
-    /// Takes raw elements: row-major, in the machine's byte order, one byte per element for sub-byte dtypes.
+    /// Takes raw elements, row-major in native byte order. Sub-byte dtypes take one byte per element.
     ///
     /// # Errors
     /// As [`HostArray::from_slice`].
@@ -48,33 +49,33 @@ impl HostArray {
         let expected = aval.size().saturating_mul(aval.dtype.host_bytes());
         if bytes.len() != expected {
             let message = format!("{aval} takes {expected} bytes, got {}", bytes.len());
-            let place = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Shape, "from_bytes", message, place));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Shape, "from_bytes", message, loc));
         }
         Ok(HostArray { aval, bytes })
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn aval(&self) -> &Aval {
         &self.aval
     }
 
-    /// The axis sizes.
+    /// Returns the axis sizes.
     pub fn shape(&self) -> &Shape {
         &self.aval.shape
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.aval.dtype
     }
 
-    /// The elements' bytes, row-major, one byte per element for sub-byte dtypes.
+    /// Returns the bytes of the elements, row-major. Sub-byte dtypes take one byte per element.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The elements, row-major.
+    /// Returns the elements, row-major.
     ///
     /// # Errors
     /// `Op` (dtype) if `T` is not the array's dtype.
@@ -82,8 +83,8 @@ impl HostArray {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         if T::DTYPE != self.dtype() {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
-            let place = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::DType, "to_vec", message, place));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::DType, "to_vec", message, loc));
         }
         T::read(self.aval.size(), |bytes| {
             bytes.copy_from_slice(&self.bytes);
@@ -91,23 +92,23 @@ impl HostArray {
         })
     }
 
-    /// The one element of an array of size 1.
+    /// Returns the element of an array of size 1.
     ///
     /// # Errors
-    /// `Op` if the array has another size or `T` is not its dtype.
+    /// `Op` if the size is not 1 or `T` is not the array's dtype.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?[..] {
             [element] => Ok(element),
             _ => {
                 let message = format!("needs an array with one element, got {}", self.aval);
-                let place = Some(Location::caller());
-                Err(throw::op_error(OpErrorKind::Shape, "item", message, place))
+                let loc = Loc::caller();
+                Err(throw::op_error(OpErrorKind::Shape, "item", message, loc))
             }
         }
     }
 
-    /// The example at `index` of the leading axis.
+    /// Returns the sub-array at `index` of the leading axis.
     pub(crate) fn row(&self, index: usize) -> HostArray {
         let shape = self.aval.shape.remove(0);
         let width = shape.iter().product::<usize>() * self.dtype().host_bytes();
@@ -115,7 +116,7 @@ impl HostArray {
         HostArray { aval: self.aval.with_shape(shape), bytes }
     }
 
-    /// Arrays of one type along a new leading axis; `None` if there is none.
+    /// Stacks arrays of one type along a new leading axis. Returns `None` if `rows` is empty.
     pub(crate) fn stack(rows: &[HostArray]) -> Option<HostArray> {
         let first = rows.first()?;
         let shape = first.aval.shape.insert(0, rows.len());
@@ -123,14 +124,14 @@ impl HostArray {
         Some(HostArray { aval: first.aval.with_shape(shape), bytes })
     }
 
-    /// Every element as a complex double; integers beyond 2^53 are rounded.
+    /// Returns every element as a complex double. Integers beyond 2^53 are rounded.
     pub(crate) fn numbers(&self) -> Vec<Complex64> {
         let dtype = self.dtype();
         let width = dtype.host_bytes().max(1);
         self.bytes.chunks_exact(width).map(|bytes| number(dtype, bytes)).collect()
     }
 
-    /// Every element of an integer or boolean array.
+    /// Returns every element of an integer or boolean array.
     pub(crate) fn integers(&self) -> Vec<i128> {
         let dtype = self.dtype();
         self.bytes.chunks_exact(dtype.host_bytes()).map(|bytes| integer(dtype, bytes)).collect()
@@ -138,7 +139,7 @@ impl HostArray {
 }
 
 impl Array {
-    /// Copies the elements to the host, waiting for them.
+    /// Waits for the elements and copies them to the host.
     ///
     /// Throws `Tracer` if the array is traced.
     ///
@@ -156,21 +157,21 @@ fn integer(dtype: DType, bytes: &[u8]) -> i128 {
     wide[..bytes.len()].copy_from_slice(bytes);
     let unsigned = u64::from_le_bytes(wide);
     let bits = dtype.bits() as u32;
-    let kept = if bits == 64 { unsigned } else { unsigned & ((1 << bits) - 1) };
-    match dtype.is_signed() && kept >> (bits - 1) == 1 {
-        true => i128::from(kept) - (1i128 << bits),
-        false => i128::from(kept),
-    }
+    let low_bits = if bits == 64 { unsigned } else { unsigned & ((1 << bits) - 1) };
+    let is_negative = dtype.is_signed() && low_bits >> (bits - 1) == 1;
+    i128::from(low_bits) - if is_negative { 1i128 << bits } else { 0 }
 }
 
 fn number(dtype: DType, bytes: &[u8]) -> Complex64 {
-    let f32_at = |at: usize| {
-        f64::from(f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+    let f32_at = |start: usize| {
+        let mut word = [0; 4];
+        word.copy_from_slice(&bytes[start..start + 4]);
+        f64::from(f32::from_le_bytes(word))
     };
-    let f64_at = |at: usize| {
-        let mut wide = [0; 8];
-        wide.copy_from_slice(&bytes[at..at + 8]);
-        f64::from_le_bytes(wide)
+    let f64_at = |start: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[start..start + 8]);
+        f64::from_le_bytes(word)
     };
     let half = || u16::from_le_bytes([bytes[0], bytes[1]]);
     let real = match dtype {
@@ -186,60 +187,9 @@ fn number(dtype: DType, bytes: &[u8]) -> Complex64 {
     Complex64::new(real, 0.0)
 }
 
-/// The value of a float of eight bits or fewer.
-///
-/// Reference: OCP 8-bit floating point specification 1.0 and microscaling formats 1.0 (2023); for the
-/// FNUZ kinds Noune et al., arXiv:2206.02915.
-pub(in crate::core) fn small_float(dtype: DType, byte: u8) -> f64 {
-    // Bits of exponent and mantissa, and the exponent's offset.
-    let (exponent_bits, mantissa_bits, bias) = match dtype {
-        DType::F8E8M0FNU => {
-            return if byte == 0xFF { f64::NAN } else { 2f64.powi(i32::from(byte) - 127) };
-        }
-        DType::F4E2M1FN => (2, 1, 1),
-        DType::F8E3M4 => (3, 4, 3),
-        DType::F8E4M3 | DType::F8E4M3FN => (4, 3, 7),
-        DType::F8E4M3B11FNUZ => (4, 3, 11),
-        DType::F8E4M3FNUZ => (4, 3, 8),
-        DType::F8E5M2 => (5, 2, 15),
-        _ => (5, 2, 16),
-    };
-    let one_nan = matches!(dtype, DType::F8E4M3B11FNUZ | DType::F8E4M3FNUZ | DType::F8E5M2FNUZ);
-    let width = 1 + exponent_bits + mantissa_bits;
-    let negative = byte >> (width - 1) & 1 == 1;
-    let exponent = i32::from(byte >> mantissa_bits) & ((1 << exponent_bits) - 1);
-    let mantissa = i32::from(byte) & ((1 << mantissa_bits) - 1);
-    let top = (1 << exponent_bits) - 1;
-    let fraction = f64::from(mantissa) / f64::from(1 << mantissa_bits);
-    let magnitude = match dtype {
-        _ if one_nan && byte == 0x80 => f64::NAN,
-        DType::F8E4M3FN if exponent == top && mantissa == 7 => f64::NAN,
-        _ if dtype.has_infinity() && exponent == top => match mantissa {
-            0 => f64::INFINITY,
-            _ => f64::NAN,
-        },
-        _ if exponent == 0 => fraction * 2f64.powi(1 - bias),
-        _ => (1.0 + fraction) * 2f64.powi(exponent - bias),
-    };
-    if negative { -magnitude } else { magnitude }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn small_floats_have_their_published_extremes() {
-        for dtype in DType::all().filter(|dtype| dtype.is_float() && dtype.bits() <= 8) {
-            let n = 1u16 << dtype.bits();
-            let values: Vec<f64> = (0..n).map(|byte| small_float(dtype, byte as u8)).collect();
-            let finite = values.iter().copied().filter(|x| x.is_finite());
-            assert_eq!(finite.fold(0.0, f64::max), dtype.float_max(), "{dtype}");
-            assert_eq!(values.iter().any(|x| x.is_infinite()), dtype.has_infinity(), "{dtype}");
-            let one = values.iter().position(|x| *x == 1.0).unwrap();
-            assert_eq!(values[one + 1] - 1.0, dtype.epsilon(), "{dtype}");
-        }
-    }
 
     #[test]
     fn narrow_integers_keep_their_sign() {

@@ -1,52 +1,67 @@
-//! Parts of arrays in host memory.
+//! Slices of arrays in host memory.
 
 use crate::core::types::shape::Shape;
 use std::ops::Range;
 
-/// Calls `each` with the place of every run of bytes of a part in the whole, in order, and its length.
-fn runs(
+/// Calls `visit` with offset and length of every contiguous run of bytes of a slice, in order.
+/// `ranges` has the range of the slice along each axis of an array of shape `shape`.
+fn for_each_run(
     shape: &Shape,
-    part: &[Range<usize>],
-    each_bytes: usize,
-    mut each: impl FnMut(usize, usize),
+    ranges: &[Range<usize>],
+    element_bytes: usize,
+    mut visit: impl FnMut(usize, usize),
 ) {
-    if part.iter().any(|along| along.is_empty()) {
+    if ranges.iter().any(|range| range.is_empty()) {
         return;
     }
-    // From this axis on the part has everything, so that it lies in one piece.
+    // The slice covers all axes after `last`, so its elements along them are contiguous.
     let dims = shape.dims();
-    let whole = |at: usize| part[at] == (0..dims[at]);
-    let last = (0..dims.len()).rev().find(|&at| !whole(at)).unwrap_or(0);
+    let is_partial = |axis: usize| ranges[axis] != (0..dims[axis]);
+    let last = (0..dims.len()).rev().find(|&axis| is_partial(axis)).unwrap_or(0);
     let inner: usize = dims.iter().skip(last + 1).product();
-    let Some(along) = part.get(last) else { return each(0, each_bytes) };
-    let length = along.len() * inner * each_bytes;
-    let mut index: Vec<usize> = part[..last].iter().map(|along| along.start).collect();
+    let Some(range) = ranges.get(last) else { return visit(0, element_bytes) };
+    let length = range.len() * inner * element_bytes;
+    let mut index: Vec<usize> = ranges[..last].iter().map(|range| range.start).collect();
     loop {
-        let outer = index.iter().zip(dims).fold(0, |at, (&i, &size)| at * size + i);
-        each((outer * dims[last] + along.start) * inner * each_bytes, length);
-        let Some(at) = (0..last).rev().find(|&at| index[at] + 1 < part[at].end) else { return };
-        index[at] += 1;
-        for (index, along) in index.iter_mut().zip(part).skip(at + 1) {
-            *index = along.start;
+        let outer = index.iter().zip(dims).fold(0, |offset, (&i, &size)| offset * size + i);
+        visit((outer * dims[last] + range.start) * inner * element_bytes, length);
+        let has_next = |&axis: &usize| index[axis] + 1 < ranges[axis].end;
+        let Some(axis) = (0..last).rev().find(has_next) else { return };
+        index[axis] += 1;
+        for (index, range) in index.iter_mut().zip(ranges).skip(axis + 1) {
+            *index = range.start;
         }
     }
 }
 
 impl Shape {
-    /// The bytes of a part of an array of this shape, whose elements have `each` bytes.
-    pub(crate) fn take(&self, part: &[Range<usize>], each: usize, whole: &[u8]) -> Vec<u8> {
-        let size: usize = part.iter().map(Range::len).product();
-        let mut taken = Vec::with_capacity(size * each);
-        runs(self, part, each, |at, length| taken.extend_from_slice(&whole[at..at + length]));
-        taken
+    /// Copies the bytes of a slice from `array`, the bytes of an array of this shape.
+    pub(crate) fn read_slice(
+        &self,
+        ranges: &[Range<usize>],
+        element_bytes: usize,
+        array: &[u8],
+    ) -> Vec<u8> {
+        let size: usize = ranges.iter().map(Range::len).product();
+        let mut slice = Vec::with_capacity(size * element_bytes);
+        for_each_run(self, ranges, element_bytes, |offset, length| {
+            slice.extend_from_slice(&array[offset..offset + length]);
+        });
+        slice
     }
 
-    /// Writes the bytes of a part of an array of this shape to their places.
-    pub(crate) fn place(&self, part: &[Range<usize>], each: usize, bytes: &[u8], whole: &mut [u8]) {
-        let mut from = 0;
-        runs(self, part, each, |at, length| {
-            whole[at..at + length].copy_from_slice(&bytes[from..from + length]);
-            from += length;
+    /// Copies the bytes of a slice to `array`, the bytes of an array of this shape.
+    pub(crate) fn write_slice(
+        &self,
+        ranges: &[Range<usize>],
+        element_bytes: usize,
+        slice: &[u8],
+        array: &mut [u8],
+    ) {
+        let mut read = 0;
+        for_each_run(self, ranges, element_bytes, |offset, length| {
+            array[offset..offset + length].copy_from_slice(&slice[read..read + length]);
+            read += length;
         });
     }
 }
@@ -56,12 +71,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_out_and_go_back() {
+    fn slices_round_trip() {
         let shape = Shape::new(&[2, 3, 4]);
         let bytes: Vec<u8> = (0..48).collect();
         for part in [[0..2, 1..3, 0..4], [1..2, 0..3, 2..3], [0..2, 0..3, 0..4], [0..1, 2..2, 0..4]]
         {
-            let piece = shape.take(&part, 2, &bytes);
+            let piece = shape.read_slice(&part, 2, &bytes);
             let mut expected = Vec::new();
             for (i, j, k) in (0..24).map(|at| (at / 12, at / 4 % 3, at % 4)) {
                 if part[0].contains(&i) && part[1].contains(&j) && part[2].contains(&k) {
@@ -71,13 +86,13 @@ mod tests {
             }
             assert_eq!(piece, expected, "{part:?}");
             let mut whole = vec![0; 48];
-            shape.place(&part, 2, &piece, &mut whole);
-            assert_eq!(shape.take(&part, 2, &whole), piece);
+            shape.write_slice(&part, 2, &piece, &mut whole);
+            assert_eq!(shape.read_slice(&part, 2, &whole), piece);
             assert_eq!(
                 whole.iter().filter(|&&byte| byte != 0).count(),
                 piece.iter().filter(|&&b| b != 0).count()
             );
         }
-        assert_eq!(Shape::scalar().take(&[], 2, &[7, 8]), [7, 8]);
+        assert_eq!(Shape::scalar().read_slice(&[], 2, &[7, 8]), [7, 8]);
     }
 }

@@ -1,4 +1,4 @@
-//! Errors: what went wrong, with the numbers, at which line of the user's, and what to do.
+//! [`Error`] and its parts: the kind, the operands, the user's line, and the help.
 
 use super::loc::Loc;
 use crate::core::types::aval::Aval;
@@ -8,21 +8,21 @@ use std::path::PathBuf;
 /// The result of a primitive's rule.
 pub type RuleResult<T> = Result<T, RuleError>;
 
-/// What sort of mistake an operation met. Printed in brackets: `error[shape]`.
+/// The kind of an operation's error. Printed in brackets: `error[shape]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpErrorKind {
-    /// Shapes, ranks or axes do not fit.
+    /// Shapes, ranks or axes do not match.
     Shape,
-    /// A dtype is not one that the operation takes.
+    /// The operation does not accept a dtype.
     DType,
     /// A parameter is out of its range.
     Value,
-    /// The operation has no such rule: the derivative of a sort key, say.
+    /// The operation has no such rule, for example no derivative.
     Unsupported,
-    /// The program was refused or failed on the device.
+    /// The program was rejected or failed on the device.
     Runtime,
-    /// oxidax broke a promise of its own.
+    /// oxidax violated one of its own invariants.
     Bug,
 }
 
@@ -39,46 +39,46 @@ impl fmt::Display for OpErrorKind {
     }
 }
 
-/// What a rule's author says when operands do not fit; `bind` adds name, operands, place and path.
+/// The error of a rule. `bind` adds the operation's name, operands, location and scope path.
 #[derive(Clone, Debug)]
 pub struct RuleError {
-    /// What sort of mistake.
+    /// The kind of the error.
     pub kind: OpErrorKind,
-    /// What is wrong, with the numbers: lower case, no full stop.
+    /// The problem, with the numbers. Lower case, no full stop.
     pub message: String,
-    /// What belongs below the operands: how parameters pair them, say.
+    /// A line below the operands, for example how parameters pair their axes.
     pub note: Option<String>,
-    /// The remedy, only if it is certain.
+    /// The remedy, if it is certain.
     pub help: Option<String>,
 }
 
 impl RuleError {
-    /// An error of the given kind.
+    /// Creates an error of the given kind.
     pub fn new(kind: OpErrorKind, message: impl Into<String>) -> RuleError {
         RuleError { kind, message: message.into(), note: None, help: None }
     }
 
-    /// Shapes do not fit.
+    /// Creates an error about shapes.
     pub fn shape(message: impl Into<String>) -> RuleError {
         RuleError::new(OpErrorKind::Shape, message)
     }
 
-    /// A dtype does not fit.
+    /// Creates an error about a dtype.
     pub fn dtype(message: impl Into<String>) -> RuleError {
         RuleError::new(OpErrorKind::DType, message)
     }
 
-    /// A parameter does not fit.
+    /// Creates an error about a parameter.
     pub fn value(message: impl Into<String>) -> RuleError {
         RuleError::new(OpErrorKind::Value, message)
     }
 
-    /// There is no such rule.
+    /// Creates an error about a missing rule.
     pub fn unsupported(message: impl Into<String>) -> RuleError {
         RuleError::new(OpErrorKind::Unsupported, message)
     }
 
-    /// The answer of a primitive that is linear in none of its operands.
+    /// Creates the error of transposing a primitive that is not linear in any operand.
     pub fn not_linear(name: &str) -> RuleError {
         RuleError::new(
             OpErrorKind::Bug,
@@ -86,13 +86,13 @@ impl RuleError {
         )
     }
 
-    /// The same with a line below the operands.
+    /// Adds a line below the operands.
     pub fn note(mut self, note: impl Into<String>) -> RuleError {
         self.note = Some(note.into());
         self
     }
 
-    /// The same with a remedy.
+    /// Adds a remedy.
     pub fn help(mut self, help: impl Into<String>) -> RuleError {
         self.help = Some(help.into());
         self
@@ -126,90 +126,90 @@ macro_rules! ensure_dtype {
     };
 }
 
-/// An operation that could not be applied to its operands.
+/// The error of an operation and its operands.
 #[derive(Clone, Debug)]
 pub struct OpError {
-    /// What sort of mistake.
+    /// The kind of the error.
     pub kind: OpErrorKind,
-    /// The operation's name.
+    /// The name of the operation.
     pub primitive: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// The operands' avals, each with its name.
+    /// The operands: name and aval.
     pub operands: Vec<(String, Aval)>,
-    /// What belongs below the operands: how parameters pair them, say.
+    /// A line below the operands, for example how parameters pair their axes.
     pub note: Option<String>,
-    /// Where the user called the operation.
-    pub location: Loc,
-    /// The transforms that were being traced, outermost first: `jit(train_step)`, `grad(loss)`.
+    /// The location of the call.
+    pub loc: Loc,
+    /// The transforms that were tracing, outermost first: `jit(train_step)`, `grad(loss)`.
     pub path: Vec<String>,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
-/// A traced array used where it has no value, or outside the trace that made it.
+/// The error of using a traced array where it has no value, or outside of its trace.
 #[derive(Clone, Debug)]
 pub struct TracerError {
-    /// What was asked of the traced array.
+    /// The problem.
     pub message: String,
-    /// The traced array's aval.
+    /// The aval of the traced array.
     pub aval: Aval,
-    /// Where.
-    pub location: Loc,
-    /// The transforms that were being traced, outermost first.
+    /// The location of the use.
+    pub loc: Loc,
+    /// The transforms that were tracing, outermost first.
     pub path: Vec<String>,
-    /// What to do about it.
+    /// The remedy.
     pub help: String,
 }
 
-/// Trees that should be alike and are not.
+/// The error of trees that differ in structure or in the type of a leaf.
 #[derive(Clone, Debug)]
 pub struct TreeError {
     /// The leaf or node, as `$.blocks[3].weight`.
     pub path: String,
-    /// What is wrong there.
+    /// The problem at this node.
     pub message: String,
-    /// Where the trees met, if it was in a call of the user's.
-    pub location: Loc,
-    /// What to do about it.
+    /// The location of the call.
+    pub loc: Loc,
+    /// The remedy.
     pub help: Option<String>,
 }
 
-/// What went wrong between the processes of a program.
+/// The kind of an error between the processes of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DistributedErrorKind {
     /// Settings are missing or wrong, or a function was called too early or too late.
     Setup,
-    /// The coordinator refuses: another number of processes, an id that is taken, too much data.
+    /// The coordinator rejected a request: wrong number of processes, duplicate id, too much data.
     Refused,
-    /// There is no such key.
+    /// The key does not exist.
     NotFound,
-    /// Somebody did not come in time.
+    /// A process did not respond in time.
     Timeout,
-    /// A process died, or cannot be reached any more. Every later call fails in the same way.
+    /// A process died or is unreachable. Every later call fails with the same error.
     Lost,
-    /// The processes called different functions, or the same with values that are unlike.
+    /// The processes called different functions, or passed different values.
     Mismatch,
 }
 
-/// Any error of oxidax.
+/// An error of oxidax.
 ///
 /// Inside traced closures operations *throw*: they unwind to the nearest boundary (`jit(f).call`,
 /// `make_program`, `eval_shape`, [`catch`](crate::catch)), which returns this type.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation does not fit its operands.
+    /// An operation does not accept its operands.
     ///
     /// ```
     /// use oxidax::prelude::*;
     /// let error = make_program(|x: Array| x.reshape([4]), Aval::new(DType::F32, [3])).unwrap_err();
     /// assert!(error.to_string().starts_with("error[shape]: reshape: "));
     /// ```
-    /// Why: the numbers say. Fix: change the operand named at the user's line, not the operation.
+    /// Why: shapes, dtypes or parameters do not match. Fix: change the operand at the reported line.
     Op(Box<OpError>),
-    /// A traced array was asked for its elements, or used after its trace had ended.
+    /// The elements of a traced array were read, or it was used after its trace ended.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -220,66 +220,66 @@ pub enum Error {
     /// .unwrap_err();
     /// assert!(error.to_string().contains("where_"));
     /// ```
-    /// Why: while tracing there are no elements yet. Fix: choose with `where_` or `cond`, make the value a
+    /// Why: traced arrays have no elements. Fix: choose with `where_` or `cond`, pass the value as a
     /// static argument, or return it from the traced function.
     Tracer(Box<TracerError>),
-    /// Two trees differ in structure, or a tree's leaf in type.
+    /// Two trees differ in structure, or in the type of a leaf.
     ///
-    /// Why: the message names the first place where they part. Fix: build both the same way.
+    /// Why: the message names the first difference. Fix: build both trees the same way.
     Tree(Box<TreeError>),
-    /// The compiler refused a program. The text of the program was kept at `dump`.
+    /// The compiler rejected a program. Its text is stored at `dump`.
     Compile {
         /// The compiler's message.
         message: String,
-        /// The file that holds the program's StableHLO.
+        /// The file with the StableHLO text.
         dump: Option<PathBuf>,
     },
-    /// A program does not fit into the memory of the devices that it was compiled for.
+    /// A program exceeds the memory of the devices that it is compiled for.
     ///
-    /// Why: the message says by how much, and which values, made on which lines, fill the memory. Fix: what its help
-    /// says; [`doctor::fit`](crate::doctor::fit) looks for a batch and a `remat` policy that fit.
+    /// Why: the message has the excess, and the largest values with their source lines. Fix: follow the
+    /// help; [`doctor::fit`](crate::doctor::fit) searches for a batch size and `remat` policy that fit.
     TooLarge {
-        /// What fills the memory, and what to do.
+        /// The largest values, and the remedy.
         message: String,
-        /// Bytes that it needs on a device, as the compiler rounds them.
+        /// The required bytes per device, as rounded by the compiler.
         needed: u64,
-        /// Bytes that a device has.
+        /// The available bytes per device.
         available: u64,
-        /// The file that holds the program's StableHLO.
+        /// The file with the StableHLO text.
         dump: Option<PathBuf>,
     },
-    /// The plugin reported a failure while copying or executing.
+    /// The plugin failed to copy or execute.
     Runtime {
-        /// What oxidax was doing.
+        /// The operation in progress.
         doing: String,
-        /// PJRT's status code, if the plugin gave one: `RESOURCE_EXHAUSTED` is out of memory.
+        /// PJRT's status code, if known. `RESOURCE_EXHAUSTED` is out of memory.
         code: Option<String>,
         /// PJRT's message.
         message: String,
-        /// What to do about it.
+        /// The remedy.
         help: Option<String>,
     },
-    /// No usable plugin: not found, not a plugin, too old, or not to be installed.
+    /// No usable plugin: missing, invalid, too old, or not installable.
     Plugin(String),
-    /// A file could not be read or written.
+    /// Reading or writing a file failed.
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A checkpoint does not fit the tree that it is loaded into, or is damaged; or its folder is in use.
+    /// A checkpoint does not match the tree that it is loaded into, is damaged, or its folder is in use.
     ///
-    /// Why: the message names each leaf, what was expected and what was found, or the bytes that were changed. Fix:
-    /// load into the tree that was saved, or by rules ([`checkpoint::open`](crate::checkpoint::open)); of a damaged
-    /// one, use the one before, as [`Folder`](crate::checkpoint::Folder) does.
+    /// Why: the message lists the leaves with expected and actual types, or the damaged bytes. Fix: load
+    /// into a tree like the saved one, or by rules ([`checkpoint::open`](crate::checkpoint::open)). Replace
+    /// a damaged checkpoint by an earlier one, as [`Folder`](crate::checkpoint::Folder) does.
     Checkpoint {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and with which leaf.
+        /// The problem and its leaf.
         message: String,
     },
-    /// An input pipeline could not give its next item.
+    /// An input pipeline failed to produce its next item.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -291,43 +291,43 @@ pub enum Error {
     /// let error = halves.collect::<Result<Vec<_>, _>>().unwrap_err();
     /// assert_eq!(error.to_string(), "error[data]: half: 3 is odd");
     /// ```
-    /// Why: a record is not what a closure expects, a closure panicked, or a position belongs to another
-    /// pipeline. Fix: the place names the record; `on_error` passes over such records and counts them.
+    /// Why: a record has an unexpected value, a closure panicked, or a position belongs to another
+    /// pipeline. Fix: the message names the record. `on_error` skips such records and counts them.
     Data {
-        /// What was being done: `map`, `batch`, `resume`.
+        /// The stage: `map`, `batch`, `resume`.
         doing: String,
-        /// The record: its file, and the byte or row there.
+        /// The record: its file, with byte offset or row.
         place: Option<String>,
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// What to do about it.
+        /// The remedy.
         help: Option<String>,
     },
-    /// The processes of a program did not come together (feature `distributed`), or one of them died.
+    /// Processes failed to connect, or one of them died (feature `distributed`).
     ///
-    /// Why: the message names the processes, each with its host and process number. Fix: look into what these wrote
-    /// last; `docs/several-hosts.md` says how processes are started.
+    /// Why: the message names the processes with host and process id. Fix: read their last output.
+    /// `docs/several-hosts.md` describes how to start processes.
     Distributed {
-        /// What sort of mistake.
+        /// The kind of the error.
         kind: DistributedErrorKind,
-        /// What was being done: ``barrier `checkpoint` ``.
+        /// The operation in progress: ``barrier `checkpoint` ``.
         doing: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// The processes that it is about, by index.
+        /// The indices of the processes concerned.
         processes: Vec<usize>,
-        /// What to do about it.
+        /// The remedy.
         help: Option<String>,
     },
 }
 
 impl Error {
-    /// An error of an input pipeline; the pipeline adds which record it was.
+    /// Creates an error of an input pipeline, which adds the record.
     pub fn data(doing: impl Into<String>, message: impl Into<String>) -> Error {
         Error::Data { doing: doing.into(), place: None, message: message.into(), help: None }
     }
 
-    /// The same with a remedy, if it is an error of an operation.
+    /// Adds a remedy to an error of an operation. Other errors are unchanged.
     pub(crate) fn with_help(mut self, help: &str) -> Error {
         if let Error::Op(error) = &mut self {
             error.help = Some(help.into());
@@ -338,12 +338,12 @@ impl Error {
 
 fn trailer(
     f: &mut fmt::Formatter<'_>,
-    location: Loc,
+    loc: Loc,
     path: &[String],
     help: Option<&str>,
 ) -> fmt::Result {
-    if let Some(location) = location {
-        write!(f, "\n   --> {}:{}:{}", location.file(), location.line(), location.column())?;
+    if let Some(location) = loc.get() {
+        write!(f, "\n   --> {location}")?;
     }
     if !path.is_empty() {
         write!(f, "\n  while tracing: {}", path.join(" > "))?;
@@ -363,21 +363,21 @@ impl fmt::Display for OpError {
         if let Some(note) = &self.note {
             write!(f, "\n  {note}")?;
         }
-        trailer(f, self.location, &self.path, self.help.as_deref())
+        trailer(f, self.loc, &self.path, self.help.as_deref())
     }
 }
 
 impl fmt::Display for TracerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[tracer]: {}\n  traced array: {}", self.message, self.aval)?;
-        trailer(f, self.location, &self.path, Some(&self.help))
+        trailer(f, self.loc, &self.path, Some(&self.help))
     }
 }
 
 impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[tree]: {}: {}", self.path, self.message)?;
-        trailer(f, self.location, &[], self.help.as_deref())
+        trailer(f, self.loc, &[], self.help.as_deref())
     }
 }
 
@@ -400,7 +400,7 @@ impl fmt::Display for Error {
                 if let Some(code) = code {
                     write!(f, "\n  PJRT status: {code}")?;
                 }
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
             Error::Plugin(message) => write!(f, "error[plugin]: {message}"),
             Error::Io { path, source } => write!(f, "error[io]: {}: {source}", path.display()),
@@ -413,11 +413,11 @@ impl fmt::Display for Error {
                     write!(f, "{place}: ")?;
                 }
                 f.write_str(message)?;
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
             Error::Distributed { doing, message, help, .. } => {
                 write!(f, "error[distributed]: {doing}: {message}")?;
-                trailer(f, None, &[], help.as_deref())
+                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
             }
         }
     }

@@ -8,5 +8,5 @@ pub use error::{
     DistributedErrorKind, Error, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError,
 };
-pub use loc::{Loc, from_caller};
+pub use loc::Loc;
 pub use throw::{catch, throw};

@@ -1,10 +1,10 @@
 //! Throwing errors inside traced closures and catching them at boundaries.
 
 use super::error::{Error, OpError, OpErrorKind, RuleError, TracerError};
-use super::loc::{self, Loc, path};
+use super::loc::{Loc, path};
 use crate::core::scoped::scoped;
 use crate::core::types::aval::Aval;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 scoped!(
     /// The number of enclosing boundaries, which turn thrown errors into `Err`.
@@ -14,9 +14,9 @@ scoped!(
 /// The payload of an unwinding error.
 struct Thrown(Error);
 
-/// Unwinds with an error to the nearest boundary; a plain panic with its text if there is none.
+/// Unwinds with an error to the nearest boundary. Panics with its text if there is no boundary.
 ///
-/// For functions built from operations, which report what is wrong as operations do.
+/// For functions built from operations, which report errors as operations do.
 #[track_caller]
 pub fn throw(error: Error) -> ! {
     if BOUNDARIES.get() > 0 && cfg!(panic = "unwind") {
@@ -25,12 +25,12 @@ pub fn throw(error: Error) -> ! {
     panic!("{error}")
 }
 
-/// Runs `f` and returns as `Err` what an operation in it throws.
+/// Runs `f` and returns the error that an operation in it throws.
 ///
 /// Foreign panics pass through. With `panic = "abort"` a thrown error aborts with its text.
 ///
 /// # Errors
-/// Whatever was thrown.
+/// The thrown error.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -53,7 +53,7 @@ fn operand_names(count: usize) -> Vec<String> {
     }
 }
 
-/// Throws a rule's error with name, operands, location and path added.
+/// Throws a rule's error with name, operands, location and scope path added.
 pub(crate) fn throw_rule(name: &str, error: RuleError, operands: &[Aval], caller: Loc) -> ! {
     let names = operand_names(operands.len());
     throw(Error::Op(Box::new(OpError {
@@ -62,13 +62,13 @@ pub(crate) fn throw_rule(name: &str, error: RuleError, operands: &[Aval], caller
         message: error.message,
         operands: names.into_iter().zip(operands.iter().cloned()).collect(),
         note: error.note,
-        location: loc::current().or(caller),
+        loc: Loc::scoped().or(caller),
         path: path(),
         help: error.help,
     })))
 }
 
-/// An operation error without operands.
+/// Creates an operation error without operands.
 pub(crate) fn op_error(
     kind: OpErrorKind,
     name: &str,
@@ -81,18 +81,18 @@ pub(crate) fn op_error(
         message: message.into(),
         operands: Vec::new(),
         note: None,
-        location: loc::current().or(caller),
+        loc: Loc::scoped().or(caller),
         path: path(),
         help: None,
     }))
 }
 
-/// What a rule finds wrong, as an error of `name`, without operands.
+/// Converts a rule's error to an error of the operation `name` without operands.
 pub(crate) fn rule_error(name: &str, error: RuleError, caller: Loc) -> Error {
-    let found = op_error(error.kind, name, error.message, caller);
+    let op_error = op_error(error.kind, name, error.message, caller);
     match &error.help {
-        Some(help) => found.with_help(help),
-        None => found,
+        Some(help) => op_error.with_help(help),
+        None => op_error,
     }
 }
 
@@ -101,16 +101,12 @@ pub(crate) fn throw_op(kind: OpErrorKind, name: &str, message: String, caller: L
     throw(op_error(kind, name, message, caller))
 }
 
-/// Throws: a traced array was asked for elements.
-pub(crate) fn throw_needs_value(
-    aval: &Aval,
-    wanted: &str,
-    caller: &'static Location<'static>,
-) -> ! {
+/// Throws the error of reading elements of a traced array.
+pub(crate) fn throw_needs_value(aval: &Aval, requested: &str, caller: Loc) -> ! {
     throw(Error::Tracer(Box::new(TracerError {
-        message: format!("asked for {wanted} of a traced array, which has none while tracing"),
+        message: format!("asked for {requested} of a traced array, which has none while tracing"),
         aval: aval.clone(),
-        location: Some(caller),
+        loc: caller,
         path: path(),
         help: "choose with `where_` or `cond`, pass the value as a static argument, or return the \
                array and read it outside"

@@ -1,19 +1,20 @@
-//! [`LowerCtx`]: what a primitive's `lower` rule writes to.
+//! [`LowerCtx`]: the context of `lower` rules.
 
-use crate::core::error::loc::at_location;
-use crate::core::error::{Loc, RuleError, RuleResult};
+use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual_axes::Manual;
+use crate::core::lowering::target::LoweringTarget;
 use crate::core::program::primitive::Effects;
-use crate::core::program::program::{Eqn, Program};
+use crate::core::program::program::Program;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
-/// A StableHLO writer that can also write whole programs. Dereferences to the [`Writer`].
+/// A [`Writer`] of StableHLO that also writes programs, and records facts about the module.
 #[derive(Debug)]
 pub struct LowerCtx<'a> {
     writer: Writer,
-    platform: &'a str,
+    target: LoweringTarget<'a>,
+    facts: ModuleFacts,
     functions: HashMap<(Program, Option<Manual>), String>,
     routines: HashMap<String, String>,
     n_functions: usize,
@@ -23,90 +24,112 @@ pub struct LowerCtx<'a> {
     pub(super) manual: Option<Manual>,
 }
 
+/// Facts about a module, recorded while it is lowered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ModuleFacts {
+    /// It calls host functions.
+    pub(crate) calls_host: bool,
+    /// It calls them through transfers between device and host.
+    pub(crate) transfers_to_host: bool,
+    /// It exchanges data between devices.
+    pub(crate) communicates: bool,
+}
+
 impl<'a> LowerCtx<'a> {
-    /// A context for an empty module that will run on `platform`: `cpu`, `cuda`, `tpu`.
-    pub fn new(platform: &'a str) -> LowerCtx<'a> {
+    /// Creates a context for an empty module for `target`, for example `"cpu"`, `"cuda"` or `"tpu"`.
+    pub fn new(target: impl Into<LoweringTarget<'a>>) -> LowerCtx<'a> {
         LowerCtx {
             writer: Writer::new(),
-            platform,
+            target: target.into(),
+            facts: ModuleFacts::default(),
             functions: HashMap::new(),
             routines: HashMap::new(),
             n_functions: 0,
             n_channels: 0,
             token: None,
-            refused_at: None,
+            refused_at: Loc::UNKNOWN,
             manual: None,
         }
     }
 
-    /// The platform that the module is for.
-    pub fn platform(&self) -> &str {
-        self.platform
+    /// Returns the target of the module.
+    pub fn target(&self) -> LoweringTarget<'a> {
+        self.target
     }
 
-    /// Where the user called the operation that was refused, once one was.
+    /// Returns the platform of the target: `cpu`, `cuda` or `tpu`.
+    pub fn platform(&self) -> &str {
+        self.target.platform()
+    }
+
+    /// Returns the facts recorded so far.
+    pub(crate) fn facts(&self) -> ModuleFacts {
+        self.facts
+    }
+
+    /// Records that the module calls host functions.
+    pub(crate) fn record_host_call(&mut self) {
+        self.facts.calls_host = true;
+    }
+
+    /// Records that the module calls host functions through transfers between device and host.
+    pub(crate) fn record_host_transfer(&mut self) {
+        self.facts.calls_host = true;
+        self.facts.transfers_to_host = true;
+    }
+
+    /// Returns the location of the operation whose `lower` rule failed.
     pub fn refused_at(&self) -> Loc {
         self.refused_at
     }
 
-    /// The token that the next ordered side effect takes. A holder of programs passes it into its regions
-    /// and out of them if their effects are ordered.
+    /// Returns the token for the next ordered side effect. Primitives that hold programs with ordered
+    /// effects pass it through their regions.
     pub fn token(&mut self) -> Value {
-        if self.token.is_none() {
-            let types = [TensorType::token()];
-            let made = self.writer.op_full("stablehlo.create_token", &[], "", Vec::new(), &types);
-            self.token = made.into_iter().next();
+        if let Some(token) = &self.token {
+            return token.clone();
         }
-        self.token.clone().expect("it was just made")
+        let token = self.writer.op_as("create_token", &[], "", &TensorType::token());
+        self.token = Some(token.clone());
+        token
     }
 
-    /// Sets the token for the next ordered side effect: what the last one gave.
+    /// Sets the token that the last ordered side effect returned.
     pub fn set_token(&mut self, token: Value) {
         self.token = Some(token);
     }
 
-    /// A number that no channel of the module has yet.
+    /// Returns an unused channel id.
     pub fn channel(&mut self) -> usize {
         self.n_channels += 1;
         self.n_channels
     }
 
-    /// Writes the program's equations in place and gives the values of its outputs.
+    /// Writes the program's equations in place. Returns the values of its outputs.
     ///
     /// # Errors
     /// Those of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
-        let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
-        for (&var, value) in program.inputs().iter().zip(inputs) {
-            values[var as usize] = Some(value.clone());
-        }
-        let read = |values: &[Option<Value>], var: u32| {
-            values[var as usize].clone().expect("operands are defined before they are used")
-        };
-        for eqn in program.eqns() {
-            let operands: Vec<Value> = eqn.operands.iter().map(|&var| read(&values, var)).collect();
-            let avals = program.avals_of(&eqn.results);
-            let place = eqn.location.map(|at| (at.file(), at.line(), at.column()));
-            self.writer.set_location(place);
-            // Rules that are themselves traced name the user's line too.
-            let results = at_location(eqn.location, || {
-                refuse_two_bits(eqn, program, self.platform)?;
-                eqn.primitive.lower(self, &operands, &avals)
+        let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
+            let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
+            let results = program.avals_of(&eqn.results);
+            let loc = eqn.loc.get();
+            self.writer.set_location(loc.map(|at| (at.file(), at.line(), at.column())));
+            self.facts.communicates |= eqn.primitive.communication().is_some();
+            // Rules that trace also attribute their operations to the user's line.
+            let values = eqn.loc.scope(|| {
+                self.target.check(eqn, program)?;
+                eqn.primitive.lower(self, &operands, &results)
             });
-            let results = results.inspect_err(|_| {
-                self.refused_at = self.refused_at.or(eqn.location);
-            })?;
-            for (&var, value) in eqn.results.iter().zip(results) {
-                values[var as usize] = Some(value);
-            }
-        }
+            values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
+        })?;
         self.writer.restore_location(outer);
-        Ok(program.outputs().iter().map(|&var| read(&values, var)).collect())
+        Ok(outputs)
     }
 
-    /// Writes a call of the program as a function; equal programs share one. A program with ordered side
-    /// effects is written in place, where its token is.
+    /// Writes a call of the program as a function, which equal programs share. A program with ordered
+    /// side effects is inlined, because it uses the token.
     ///
     /// # Errors
     /// Those of the `lower` rules.
@@ -119,9 +142,9 @@ impl<'a> LowerCtx<'a> {
         if program.effects() == Effects::Ordered {
             return self.inline(program, inputs);
         }
-        // What collectives, and what speaks of a mesh, become depends on the devices around them.
-        let speaks = |_: &Manual| !program.axis_names().is_empty() || program.mesh().is_some();
-        let manual = self.manual.clone().filter(speaks);
+        // Collectives and operations with a mesh are lowered by the manual axes around them.
+        let uses_mesh = !program.axis_names().is_empty() || program.mesh().is_some();
+        let manual = self.manual.clone().filter(|_| uses_mesh);
         let key = (program.clone(), manual);
         let name = match self.functions.get(&key) {
             Some(name) => name.clone(),
@@ -138,17 +161,17 @@ impl<'a> LowerCtx<'a> {
         Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
     }
 
-    /// A name that no function of the module has yet. It is taken before the body is written, so
-    /// that functions inside the body get other names.
+    /// Returns an unused function name. Reserved before the body is written, so that functions inside
+    /// the body get other names.
     fn function_name(&mut self, stem: &str) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let stem: String = stem.chars().map(plain).collect();
+        let identifier = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let stem: String = stem.chars().map(identifier).collect();
         self.n_functions += 1;
         format!("{stem}_{}", self.n_functions - 1)
     }
 
-    /// Writes a call of a function that a primitive writes itself, operation by operation; calls
-    /// with the same `stem` and operand types share one, so `body` must depend on nothing else.
+    /// Writes a call of a function whose operations `body` writes. Calls with the same `stem` and
+    /// operand types share one function, so `body` must not depend on anything else.
     ///
     /// # Errors
     /// Those of `body`.
@@ -184,7 +207,8 @@ impl<'a> LowerCtx<'a> {
         self.function_with(program, name, |_| String::new(), |_| String::new())
     }
 
-    /// The same with these attributes of its arguments and results; empty for none.
+    /// Writes the program as the function `@name` with attributes: `arguments` and `results` return the
+    /// text for each index, empty for none.
     ///
     /// # Errors
     /// Those of the `lower` rules.
@@ -203,25 +227,9 @@ impl<'a> LowerCtx<'a> {
         Ok(())
     }
 
-    /// The finished module.
+    /// Returns the text of the module.
     pub fn finish(self, name: &str) -> String {
         self.writer.finish(name)
-    }
-}
-
-/// libtpu (0.0.51) aborts the process on some operations with elements of two bits.
-fn refuse_two_bits(eqn: &Eqn, program: &Program, platform: &str) -> RuleResult<()> {
-    if platform != "tpu" {
-        return Ok(());
-    }
-    let mut avals = eqn.operands.iter().chain(&eqn.results).map(|&var| program.aval(var));
-    match avals.find(|aval| aval.dtype.bits() == 2) {
-        Some(aval) => {
-            let message =
-                format!("{} of {aval}: no two-bit integers on a TPU", eqn.primitive.name());
-            Err(RuleError::unsupported(message).help("pass it as i4 or u4"))
-        }
-        None => Ok(()),
     }
 }
 

@@ -1,82 +1,96 @@
-//! Meshes in lowered text: their declarations, shardings, and regions in which each device computes its own.
+//! Meshes, shardings and manual axes in lowered text.
 
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::mesh::partition::{NamedSharding, PartitionSpec};
 use crate::stablehlo::{TensorType, Value};
 
-/// A region in which the program is that of one device along some axes of a mesh.
+/// The mesh axes along which the program being written is that of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Manual {
     pub(crate) mesh: Mesh,
-    /// All axes along which devices compute their own, those of regions around it included.
+    /// The manual axes, including those of enclosing regions.
     pub(crate) axes: Vec<String>,
 }
 
+/// Says whether the compiler may shard the axes of an array further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DimSharding {
+    /// The compiler may add mesh axes.
+    Open,
+    /// The spec is complete.
+    Closed,
+}
+
 impl LowerCtx<'_> {
-    /// The region that is being written.
+    /// Returns the manual axes of the region being written.
     pub(crate) fn manual(&self) -> Option<&Manual> {
         self.manual.as_ref()
     }
 
-    /// Writes with another region around it.
-    pub(crate) fn within<R>(&mut self, region: Manual, write: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = self.manual.replace(region);
+    /// Runs `write` with other manual axes.
+    pub(crate) fn with_manual<R>(
+        &mut self,
+        manual: Manual,
+        write: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let outer = self.manual.replace(manual);
         let written = write(self);
         self.manual = outer;
         written
     }
 
-    /// The devices along these axes in groups, by their place in the mesh; `None` outside of a region over all of them.
+    /// Returns the groups of device ordinals along these axes, or `None` unless all of them are manual.
     pub(crate) fn groups(&self, axes: &[String]) -> Option<Vec<Vec<usize>>> {
-        let Manual { mesh, axes: own } = self.manual.as_ref()?;
-        axes.iter().all(|axis| own.contains(axis)).then(|| mesh.groups(axes))
+        let Manual { mesh, axes: manual } = self.manual.as_ref()?;
+        axes.iter().all(|axis| manual.contains(axis)).then(|| mesh.groups(axes))
     }
 
-    /// Where a device stands along an axis, as a scalar `ui32`; `None` outside of a region over it.
+    /// Returns the index of the device along an axis, a scalar `ui32`, or `None` unless it is manual.
     pub(crate) fn position_along(&mut self, axis: &str) -> Option<Value> {
         let Manual { mesh, axes } = self.manual.as_ref()?;
-        if !axes.iter().any(|own| own == axis) {
+        if !axes.iter().any(|manual| manual == axis) {
             return None;
         }
         let (stride, size) = (mesh.stride(axis), mesh.size(axis)?);
         let ty = TensorType::new("ui32", &[]);
-        let place = self.op_as("partition_id", &[], "", &ty);
+        let ordinal = self.op_as("partition_id", &[], "", &ty);
         let stride = self.constant(&stride.to_string(), &ty);
         let size = self.constant(&size.to_string(), &ty);
-        let row = self.op("divide", &[place, stride]);
+        let row = self.op("divide", &[ordinal, stride]);
         Some(self.op("remainder", &[row, size]))
     }
 
-    /// A sharding of an array with `rank` axes, as Shardy spells it: `<@mesh, [{"data"}, {}]>`.
+    /// Formats a sharding of an array with `rank` axes for Shardy: `<@mesh, [{"data"}, {}]>`.
     pub(crate) fn sharding(&mut self, sharding: &NamedSharding, rank: usize) -> String {
-        self.spec(sharding.mesh(), sharding.spec(), rank, false)
+        self.spec(sharding.mesh(), sharding.spec(), rank, DimSharding::Closed)
     }
 
-    /// The same; if it is `open`, the compiler may cut along further axes: `<@mesh, [{"data", ?}, {?}]>`.
+    /// Formats a spec for Shardy. With [`DimSharding::Open`] the compiler may shard over further mesh axes:
+    /// `<@mesh, [{"data", ?}, {?}]>`.
     pub(crate) fn spec(
         &mut self,
         mesh: &Mesh,
         spec: &PartitionSpec,
         rank: usize,
-        open: bool,
+        dims: DimSharding,
     ) -> String {
         let mesh = self.mesh_symbol(mesh);
-        let axes: Vec<String> = (0..rank)
-            .map(|at| {
-                let names = spec.along(at).iter().map(|name| format!("{name:?}"));
-                let names: Vec<String> = names.chain(open.then(|| "?".into())).collect();
+        let texts: Vec<String> = (0..rank)
+            .map(|axis| {
+                let open = (dims == DimSharding::Open).then(|| "?".into());
+                let names = spec.along(axis).iter().map(|name| format!("{name:?}"));
+                let names: Vec<String> = names.chain(open).collect();
                 format!("{{{}}}", names.join(", "))
             })
             .collect();
-        format!("<@{mesh}, [{}]>", axes.join(", "))
+        format!("<@{mesh}, [{}]>", texts.join(", "))
     }
 
-    /// The name under which the module declares a mesh.
+    /// Declares a mesh in the module and returns its symbol.
     fn mesh_symbol(&mut self, mesh: &Mesh) -> String {
         let axes: Vec<String> =
             mesh.axes().iter().map(|(name, size)| format!("{name:?}={size}")).collect();
-        let declared = format!("<[{}]>", axes.join(", "));
-        self.declare("sdy.mesh", "mesh", &declared)
+        self.declare("sdy.mesh", "mesh", &format!("<[{}]>", axes.join(", ")))
     }
 }

@@ -2,5 +2,7 @@
 
 pub(crate) mod lower_ctx;
 pub(crate) mod manual_axes;
+pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
+pub use target::LoweringTarget;

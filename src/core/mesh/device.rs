@@ -1,4 +1,4 @@
-//! [`Device`]: the name and the facts of a device, without the device.
+//! [`Device`]: the description of a device.
 
 use super::placement::DeviceId;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// A device of the process's client, or one that belongs to another process of the same program.
+/// A device of this process, or of another process of the same program.
 ///
-/// Two are equal if their numbers are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists them.
+/// Two are equal if their ids are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists them.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Facts>);
 
@@ -24,7 +24,7 @@ struct Facts {
 }
 
 impl Device {
-    /// A device by its facts; `local` says whether it is this process's own.
+    /// Creates a description. `local` devices belong to this process.
     pub(crate) fn new(
         id: i32,
         process_index: i32,
@@ -37,49 +37,49 @@ impl Device {
         Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local, absent }))
     }
 
-    /// The same in another slice.
+    /// Returns this device in another slice.
     pub(crate) fn in_slice(self, slice_index: i64) -> Device {
         Device(Arc::new(Facts { slice_index, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// The same, but described only: programs can be compiled for it, nothing can be put on it.
+    /// Marks the device as absent: programs can be compiled for it, but it stores no arrays.
     pub(crate) fn absent(self) -> Device {
         Device(Arc::new(Facts { absent: true, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// Whether it is described only.
+    /// Returns true if the device is absent, so that programs can only be compiled for it.
     pub(crate) fn is_absent(&self) -> bool {
         self.0.absent
     }
 
-    /// Its number, unique among all devices of all processes.
+    /// Returns the id, unique among the devices of all processes.
     pub fn id(&self) -> DeviceId {
         DeviceId(self.0.id)
     }
 
-    /// The process that it belongs to, from 0.
+    /// Returns the index of the process that the device belongs to.
     pub fn process_index(&self) -> i32 {
         self.0.process_index
     }
 
-    /// The slice of TPUs that it belongs to, from 0: devices of one slice have fast links to each other. 0 where there is but
-    /// one.
+    /// Returns the index of the TPU slice that the device belongs to, 0 if there is only one. Devices
+    /// of one slice have fast links to each other.
     pub fn slice_index(&self) -> i64 {
         self.0.slice_index
     }
 
-    /// `cpu`, `cuda` or `tpu`.
+    /// Returns the platform: `cpu`, `cuda` or `tpu`.
     pub fn platform(&self) -> &str {
         &self.0.platform
     }
 
-    /// What the plugin calls it: `TPU v5 lite`, say.
+    /// Returns the plugin's name for the device type, such as `TPU v5 lite`.
     #[doc(alias = "device_kind")]
     pub fn kind(&self) -> &str {
         &self.0.kind
     }
 
-    /// Whether it is this process's own, so that arrays on it can be read.
+    /// Returns true if the device belongs to this process, which can then read arrays on it.
     #[doc(alias = "is_addressable")]
     pub fn is_local(&self) -> bool {
         self.0.local
@@ -107,14 +107,14 @@ impl fmt::Display for Device {
 }
 
 impl Serialize for Device {
-    /// Its number.
+    /// Serializes the id.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.id().serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Device {
-    /// A device of which only the number is known, as programs print it.
+    /// Returns a device with only an id, as programs print it.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Device, D::Error> {
         let id = i32::deserialize(deserializer)?;
         Ok(Device::new(id, 0, "device", "", false))

@@ -1,17 +1,18 @@
-//! [`Mesh`]: devices in a grid whose axes have names.
+//! [`Mesh`]: a grid of devices with named axes.
 
+use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
 use crate::core::mesh::device::Device;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
-/// Devices in a grid whose axes have names: the place that programs for several devices run on.
+/// A grid of devices with named axes, on which programs for several devices run.
 ///
-/// Cheap to clone. Two meshes are equal if their axes and their devices are. Prints as `Mesh(data=4, model=2)`.
+/// Cheap to clone. Two meshes are equal if their axes and devices are. Prints as
+/// `Mesh(data=4, model=2)`.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -47,13 +48,13 @@ impl From<Mesh> for Grid {
 impl Grid {
     fn check(&self) -> Result<(), String> {
         if self.axes.is_empty() {
-            return Err("a mesh needs one axis at least".into());
+            return Err("a mesh needs at least one axis".into());
         }
-        for (at, (name, size)) in self.axes.iter().enumerate() {
+        for (index, (name, size)) in self.axes.iter().enumerate() {
             if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-.:".contains(c)) {
-                return Err(format!("`{name}` is no name for an axis of a mesh"));
+                return Err(format!("`{name}` is not a valid name for an axis of a mesh"));
             }
-            if self.axes[..at].iter().any(|(other, _)| other == name) {
+            if self.axes[..index].iter().any(|(other, _)| other == name) {
                 return Err(format!("the axis `{name}` is named twice"));
             }
             if *size == 0 {
@@ -64,13 +65,13 @@ impl Grid {
         let needed = self.axes.iter().try_fold(1usize, |n, (_, size)| n.checked_mul(*size));
         if needed != Some(self.devices.len()) {
             let needed = needed.map_or("too many".into(), |needed| needed.to_string());
-            let (sizes, given) = (sizes.join(", "), self.devices.len());
-            return Err(format!("a mesh of {sizes} has {needed} devices, {given} were given"));
+            let (sizes, count) = (sizes.join(", "), self.devices.len());
+            return Err(format!("a mesh of {sizes} has {needed} devices, got {count}"));
         }
         let mut seen = HashSet::new();
         for device in &self.devices {
             if !seen.insert(device.id()) {
-                return Err(format!("{device} is given twice"));
+                return Err(format!("{device} occurs twice"));
             }
             if device.platform() != self.devices[0].platform() {
                 let (first, platform) = (&self.devices[0], device.platform());
@@ -84,14 +85,14 @@ impl Grid {
 }
 
 impl Mesh {
-    /// A mesh of these devices, which lie in it row-major: the last axis varies fastest.
+    /// Arranges devices in row-major order: the last axis varies fastest.
     ///
-    /// Neighbours along the last axis should be close to each other: put there what talks most, tensor parallelism
-    /// before data parallelism.
+    /// Neighbours along the last axis should have the fastest links. Use it for the axis with the most
+    /// communication, for example tensor parallelism rather than data parallelism.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the sizes do not multiply to the number of devices, a name or a device comes twice, or a
-    /// size is 0.
+    /// [`Error::Op`] (value) if the product of the sizes differs from the number of devices, a name or
+    /// a device occurs twice, or a size is 0.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -108,8 +109,7 @@ impl Mesh {
         match grid.check() {
             Ok(()) => Ok(Mesh(Arc::new(grid))),
             Err(message) => {
-                let error =
-                    throw::op_error(OpErrorKind::Value, "Mesh", message, Some(Location::caller()));
+                let error = throw::op_error(OpErrorKind::Value, "Mesh", message, Loc::caller());
                 Err(error.with_help(
                     "`devices()?` lists the devices; `OXIDAX_CPU_DEVICES=8` shows eight on a CPU",
                 ))
@@ -117,13 +117,15 @@ impl Mesh {
         }
     }
 
-    /// A mesh of several slices of TPUs, or of several hosts: along `across` the devices are of different slices, which are far from each other (the data centre's
-    /// network), along `within` of one slice. Without slices the processes' devices count as one each.
+    /// Arranges devices of several TPU slices or hosts. Devices along the axes `across` belong to
+    /// different slices, connected by the slow data centre network. Devices along the axes `within`
+    /// belong to one slice. Without slices, the devices of each process count as one slice.
     ///
-    /// Put what talks least across: data parallelism.
+    /// Use the axes `across` for the least communication, for example data parallelism.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the slices are not as many as `across` says, or not as large as `within` says; as [`Mesh::new`].
+    /// [`Error::Op`] (value) if the number of slices differs from `across`, or their size from `within`.
+    /// Otherwise as [`Mesh::new`].
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -142,10 +144,9 @@ impl Mesh {
         let within: Vec<(String, usize)> =
             within.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let mut devices = devices.as_ref().to_vec();
-        let sliced = devices.iter().any(|device| device.slice_index() != 0);
-        let slice = |device: &Device| match sliced {
-            true => device.slice_index(),
-            false => i64::from(device.process_index()),
+        let has_slices = devices.iter().any(|device| device.slice_index() != 0);
+        let slice = |device: &Device| {
+            if has_slices { device.slice_index() } else { i64::from(device.process_index()) }
         };
         devices.sort_by_key(slice);
         let mut sizes: Vec<(i64, usize)> = Vec::new();
@@ -155,24 +156,25 @@ impl Mesh {
                 _ => sizes.push((slice(device), 1)),
             }
         }
-        let wanted: usize = across.iter().map(|(_, size)| size).product();
-        let each: usize = within.iter().map(|(_, size)| size).product();
-        if sizes.len() != wanted || sizes.iter().any(|(_, size)| *size != each) {
-            let found: Vec<String> = sizes.iter().map(|(at, n)| format!("{at}: {n}")).collect();
-            let what = if sliced { "slices" } else { "processes" };
+        let n_slices: usize = across.iter().map(|(_, size)| size).product();
+        let slice_size: usize = within.iter().map(|(_, size)| size).product();
+        if sizes.len() != n_slices || sizes.iter().any(|(_, size)| *size != slice_size) {
+            let listed: Vec<String> = sizes.iter().map(|(id, n)| format!("{id}: {n}")).collect();
+            let unit = if has_slices { "slices" } else { "processes" };
             let message = format!(
-                "{wanted} {what} of {each} devices were asked for, there are {} ({what} and their devices: {})",
+                "expected {n_slices} {unit} of {slice_size} devices, there are {} ({unit} and their \
+                 devices: {})",
                 sizes.len(),
-                found.join(", ")
+                listed.join(", ")
             );
-            let location = Some(Location::caller());
-            return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, location));
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, loc));
         }
         Mesh::new(devices, across.into_iter().chain(within))
     }
 
-    /// A mesh of devices that are not here, numbered from 0: to trace and lower programs for a machine that has as many.
-    /// Nothing can be put on it or run there.
+    /// Creates a mesh of absent devices with ids from 0, to trace and lower programs for another
+    /// machine. It stores no arrays and runs no programs.
     ///
     /// # Errors
     /// As [`Mesh::new`].
@@ -199,78 +201,78 @@ impl Mesh {
         Mesh::new(devices, axes)
     }
 
-    /// Whether its devices are not here.
+    /// Returns true if the devices are absent.
     pub(crate) fn is_absent(&self) -> bool {
         self.devices()[0].is_absent()
     }
 
-    /// The axes, outermost first: name and size.
+    /// Returns name and size of the axes, outermost first.
     pub fn axes(&self) -> &[(String, usize)] {
         &self.0.axes
     }
 
-    /// The names of the axes, outermost first.
+    /// Returns the names of the axes, outermost first.
     pub fn axis_names(&self) -> impl Iterator<Item = &str> {
         self.0.axes.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The size of an axis; `None` if there is none of that name.
+    /// Returns the size of an axis, or `None` if the mesh does not have it.
     pub fn size(&self, axis: &str) -> Option<usize> {
         self.0.axes.iter().find(|(name, _)| name == axis).map(|(_, size)| *size)
     }
 
-    /// The devices, row-major.
+    /// Returns the devices in row-major order.
     pub fn devices(&self) -> &[Device] {
         &self.0.devices
     }
 
-    /// Where a device of the mesh stands along each axis, by its place among [`Mesh::devices`].
-    pub fn coordinates(&self, mut place: usize) -> Vec<usize> {
-        let mut along = vec![0; self.0.axes.len()];
-        for (at, (_, size)) in self.0.axes.iter().enumerate().rev() {
-            along[at] = place % size;
-            place /= size;
+    /// Returns the index along each axis of the device with this ordinal in [`Mesh::devices`].
+    pub fn coordinates(&self, mut ordinal: usize) -> Vec<usize> {
+        let mut coordinates = vec![0; self.0.axes.len()];
+        for (coordinate, (_, size)) in coordinates.iter_mut().zip(&self.0.axes).rev() {
+            *coordinate = ordinal % size;
+            ordinal /= size;
         }
-        along
+        coordinates
     }
 
-    /// How many devices lie along these axes together: into how many parts they cut.
+    /// Returns the product of the sizes of these axes, which is the number of shards.
     pub(crate) fn count(&self, axes: &[String]) -> usize {
         axes.iter().filter_map(|axis| self.size(axis)).product()
     }
 
-    /// How many places further the next device along an axis stands.
+    /// Returns the distance between the ordinals of neighbours along an axis.
     pub(crate) fn stride(&self, axis: &str) -> usize {
         let inner = self.0.axes.iter().rev().take_while(|(name, _)| name != axis);
         inner.map(|(_, size)| size).product()
     }
 
-    /// The position of the device at `place` along several axes taken as one, the first varying slowest.
-    pub(crate) fn position(&self, place: usize, axes: &[String]) -> usize {
-        axes.iter().fold(0, |at, axis| {
+    /// Returns the index of a device along several axes combined into one. The first varies slowest.
+    pub(crate) fn position(&self, ordinal: usize, axes: &[String]) -> usize {
+        axes.iter().fold(0, |index, axis| {
             let size = self.size(axis).unwrap_or(1);
-            at * size + place / self.stride(axis) % size
+            index * size + ordinal / self.stride(axis) % size
         })
     }
 
-    /// The places of the mesh in groups along these axes: within a group they differ along these axes alone, and stand in
-    /// their order, the first axis varying slowest.
+    /// Groups the ordinals of the mesh along these axes. Members of a group differ along these axes
+    /// only and are ordered by them. The first axis varies slowest.
     pub(crate) fn groups(&self, axes: &[String]) -> Vec<Vec<usize>> {
         let others: Vec<String> =
             self.axis_names().map(String::from).filter(|name| !axes.contains(name)).collect();
         let mut groups = vec![vec![0; self.count(axes)]; self.count(&others)];
-        for place in 0..self.devices().len() {
-            groups[self.position(place, &others)][self.position(place, axes)] = place;
+        for ordinal in 0..self.devices().len() {
+            groups[self.position(ordinal, &others)][self.position(ordinal, axes)] = ordinal;
         }
         groups
     }
 
-    /// Whether both have the same devices in the same order, so that one program can speak of both.
+    /// Returns true if both have the same devices in the same order, so that one program can use both.
     pub(crate) fn same_devices(&self, other: &Mesh) -> bool {
         self.devices() == other.devices()
     }
 
-    /// Whether all its devices are this process's own.
+    /// Returns true if all devices belong to this process.
     pub(crate) fn is_local(&self) -> bool {
         self.devices().iter().all(Device::is_local)
     }
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_lie_along_axes() {
+    fn groups_follow_axes() {
         let mesh = mesh(&[("a", 2), ("b", 3)]).unwrap();
         let along = |names: &[&str]| {
             mesh.groups(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_an_axis() {
+    fn across_slices_makes_slices_an_axis() {
         let device = |id: i32, slice| Device::new(id, id / 2, "tpu", "", true).in_slice(slice);
         let devices = [device(0, 1), device(1, 0), device(2, 1), device(3, 0)];
         let mesh = Mesh::across_slices(&devices, [("replica", 2)], [("data", 2)]).unwrap();
@@ -335,16 +337,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mesh() {
+    fn mesh_rejects_invalid_axes_and_devices() {
         let error = |axes: &[(&str, usize)]| mesh(axes).unwrap_err().to_string();
         assert!(error(&[("a", 2), ("a", 1)]).contains("named twice"));
         assert!(error(&[("a", 0)]).contains("size 0"));
-        assert!(error(&[]).contains("one axis at least"));
-        assert!(error(&[("a b", 2)]).contains("no name"));
+        assert!(error(&[]).contains("at least one axis"));
+        assert!(error(&[("a b", 2)]).contains("not a valid name"));
         let one = Device::new(0, 0, "cpu", "", true);
-        let twice = Mesh::new([one.clone(), one.clone()], [("a", 2)]).unwrap_err().to_string();
-        assert!(twice.contains("cpu:0 is given twice"), "{twice}");
+        let duplicate = Mesh::new([one.clone(), one.clone()], [("a", 2)]).unwrap_err().to_string();
+        assert!(duplicate.contains("cpu:0 occurs twice"), "{duplicate}");
         let few = Mesh::new([one], [("a", 4), ("b", 2)]).unwrap_err().to_string();
-        assert!(few.contains("a mesh of a=4, b=2 has 8 devices, 1 were given"), "{few}");
+        assert!(few.contains("a mesh of a=4, b=2 has 8 devices, got 1"), "{few}");
     }
 }

@@ -1,14 +1,13 @@
 //! [`PartitionSpec`] and [`NamedSharding`]: how an array lies on a mesh.
 
 use crate::core::error::throw;
-use crate::core::error::{Error, RuleError, RuleResult};
+use crate::core::error::{Error, Loc, RuleError, RuleResult};
 use crate::core::mesh::device::Device;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::types::shape::Shape;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Along which axes of a mesh one axis of an array is cut: none, one, or several as one, the first varying slowest.
@@ -220,9 +219,9 @@ impl NamedSharding {
     /// [`Error::Op`] (value) if the spec names an axis that the mesh does not have, or one twice.
     #[track_caller]
     pub fn new(mesh: &Mesh, spec: PartitionSpec) -> Result<NamedSharding, Error> {
-        let location = Some(Location::caller());
+        let loc = Loc::caller();
         NamedSharding::checked(mesh, spec)
-            .map_err(|error| throw::rule_error("NamedSharding", error, location))
+            .map_err(|error| throw::rule_error("NamedSharding", error, loc))
     }
 
     /// The same, as a rule says it.
@@ -262,9 +261,9 @@ impl NamedSharding {
     #[track_caller]
     pub fn shard_shape(&self, shape: impl Into<Shape>) -> Result<Shape, Error> {
         let shape = shape.into();
-        let location = Some(Location::caller());
+        let loc = Loc::caller();
         let part = self.spec().shard_shape(self.mesh(), &shape);
-        part.map_err(|error| throw::rule_error("sharding", error, location))
+        part.map_err(|error| throw::rule_error("sharding", error, loc))
     }
 
     /// Which part of an array of shape `shape` the device at `place` of the mesh has. The array must be divisible.
@@ -326,14 +325,9 @@ impl Mesh {
 }
 
 /// What is wrong with a sharding for the leaf at `path`, as an error of `function`.
-pub(crate) fn leaf_error(
-    function: &str,
-    path: &str,
-    error: RuleError,
-    location: &'static Location<'static>,
-) -> Error {
+pub(crate) fn leaf_error(function: &str, path: &str, error: RuleError, loc: Loc) -> Error {
     let error = RuleError { message: format!("{path}: {}", error.message), ..error };
-    throw::rule_error(function, error, Some(location))
+    throw::rule_error(function, error, loc)
 }
 
 #[cfg(test)]

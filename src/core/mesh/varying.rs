@@ -1,24 +1,24 @@
-//! Over which axes of a mesh a value differs from device to device.
+//! [`Varying`]: the mesh axes along which devices hold different values.
 //!
-//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards, and a value is either
-//! the same for all devices along an axis of the mesh or *varies* over it. That is part of its type
-//! ([`Aval::varying`]), because derivatives depend on it: where a value that is the same everywhere meets one that
-//! varies, what flows back to it is the sum over all devices. `docs/decisions/0022-types-track-varying-axes.md` has
+//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards. Along a
+//! mesh axis, a value is either the same on all devices or *varies*. That is part of its type
+//! ([`Aval::varying`]), because derivatives depend on it. Where a value that does not vary is combined
+//! with one that does, its cotangent is the sum over all devices. `docs/decisions/0022-types-track-varying-axes.md` has
 //! the reasons; JAX has called it `vma` since 0.7.
 
 use crate::core::types::aval::Aval;
 use std::fmt;
 use std::sync::Arc;
 
-/// The names of the axes that a value varies over, sorted.
+/// The names of the mesh axes that a value varies over, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Varying(Option<Arc<[String]>>);
 
 impl Varying {
-    /// The same on all devices.
+    /// No axes: the value is the same on all devices.
     pub const NONE: Varying = Varying(None);
 
-    /// Over these axes.
+    /// Creates a set of axes.
     pub fn over<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Varying {
         let mut names: Vec<String> = names.into_iter().map(|name| name.as_ref().into()).collect();
         names.sort_unstable();
@@ -26,27 +26,27 @@ impl Varying {
         Varying((!names.is_empty()).then(|| names.into()))
     }
 
-    /// Whether it is the same on all devices.
+    /// Returns true if the value is the same on all devices.
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The axes' names, sorted.
+    /// Returns the names of the axes, sorted.
     pub fn names(&self) -> &[String] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Whether this axis is among them.
+    /// Returns true if this axis is in the set.
     pub fn contains(&self, name: &str) -> bool {
-        self.names().iter().any(|known| known == name)
+        self.names().iter().any(|axis| axis == name)
     }
 
-    /// Whether all of the other's axes are among them.
+    /// Returns true if the set contains all axes of `other`.
     pub fn covers(&self, other: &Varying) -> bool {
         other.names().iter().all(|name| self.contains(name))
     }
 
-    /// The axes of either.
+    /// Returns the union of two sets.
     #[must_use]
     pub fn and(&self, other: &Varying) -> Varying {
         match (self.covers(other), other.covers(self)) {
@@ -56,18 +56,15 @@ impl Varying {
         }
     }
 
-    /// The axes but for these.
+    /// Returns the set without these axes.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Varying {
-        match self.names().iter().any(|name| names.contains(name)) {
-            false => self.clone(),
-            true => Varying::over(self.names().iter().filter(|name| !names.contains(name))),
-        }
+        Varying::over(self.names().iter().filter(|name| !names.contains(name)))
     }
 }
 
 impl fmt::Display for Varying {
-    /// `{data,model}`; nothing for a value that is the same everywhere.
+    /// Writes `{data,model}`, or nothing for the empty set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => Ok(()),
@@ -76,7 +73,7 @@ impl fmt::Display for Varying {
     }
 }
 
-/// The axes that some of these vary over.
+/// Returns the axes that any of these values varies over.
 pub(crate) fn joint<'a>(avals: impl IntoIterator<Item = &'a Aval>) -> Varying {
     avals.into_iter().fold(Varying::NONE, |all, aval| all.and(&aval.varying))
 }
@@ -86,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_are_a_set() {
+    fn varying_axes_form_a_set() {
         let (i, j) = (Varying::over(["i"]), Varying::over(["j", "j"]));
         assert_eq!(i.and(&j), Varying::over(["j", "i"]));
         assert_eq!(i.and(&j).to_string(), "{i,j}");

@@ -1,8 +1,7 @@
-//! Host functions: closures of the user's that compiled programs call.
+//! [`HostFunction`]: user-defined closures that compiled programs call.
 //!
-//! A program's text can name a host function only by a number. The table here leads from that
-//! number to the closure; whoever holds the [`HostFunction`] (the primitive in a program, and so
-//! the executable made of it) keeps it alive.
+//! A program's text names a host function by an id. A table maps ids to closures. The primitive in a
+//! program, and the executable compiled from it, hold the [`HostFunction`] and keep it alive.
 
 use crate::core::array::host_array::HostArray;
 use crate::core::error::Error;
@@ -24,14 +23,14 @@ struct Inner {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Identity {
-    /// The type of a closure without captures, and what it was made with.
+    /// The type of a closure without captures, and the key it was created with.
     Type(TypeId, String),
-    /// A closure with captures is equal to itself alone.
+    /// A closure with captures equals only itself.
     Own(u64),
     Batched(Box<Identity>, Vec<bool>, usize),
 }
 
-/// A closure that gets and gives host values. Two are equal if they surely do the same.
+/// A closure from host arrays to host arrays. Two are equal if they are known to do the same.
 #[derive(Clone)]
 pub struct HostFunction(Arc<Inner>);
 
@@ -42,7 +41,7 @@ fn with_table<R>(f: impl FnOnce(&mut FxHashMap<u64, Weak<Inner>>) -> R) -> R {
 }
 
 impl HostFunction {
-    /// Holds `run`. `key` says what it was made with besides what its type says: a format, a place.
+    /// Wraps `run`. `key` distinguishes closures of one type, for example by a format string.
     pub fn new<F>(key: impl Into<String>, run: F) -> HostFunction
     where
         F: Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
@@ -50,8 +49,8 @@ impl HostFunction {
         HostFunction::of_type::<F>(key, run)
     }
 
-    /// The same where `run` wraps a closure of the user's of type `U`: it is the captures of that
-    /// one that count.
+    /// Wraps `run`, which itself wraps a user-defined closure of type `U`. Equality depends on the
+    /// captures of `U`.
     pub fn of_type<U: 'static>(
         key: impl Into<String>,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
@@ -76,8 +75,8 @@ impl HostFunction {
         HostFunction(inner)
     }
 
-    /// The function on a batch of `size`: once for each example, in order. `mapped` says which
-    /// operands have a batch axis, at the front; results get one.
+    /// Returns the function over a batch of `size`, which calls this one for each example in order.
+    /// `mapped` marks operands with a leading batch axis. All results have one.
     pub(crate) fn batched(&self, mapped: &[bool], size: usize) -> HostFunction {
         let identity = Identity::Batched(Box::new(self.0.identity.clone()), mapped.to_vec(), size);
         let (inner, mapped) = (self.clone(), mapped.to_vec());
@@ -85,11 +84,11 @@ impl HostFunction {
             |_| identity,
             move |operands| {
                 let mut columns: Vec<Vec<HostArray>> = Vec::new();
-                for at in 0..size {
+                for index in 0..size {
                     let example: Vec<HostArray> = operands
                         .iter()
                         .zip(&mapped)
-                        .map(|(x, &mapped)| if mapped { x.row(at) } else { x.clone() })
+                        .map(|(x, &mapped)| if mapped { x.row(index) } else { x.clone() })
                         .collect();
                     let results = (inner.0.run)(&example)?;
                     columns.resize_with(results.len().max(columns.len()), Vec::new);
@@ -102,15 +101,15 @@ impl HostFunction {
         )
     }
 
-    /// The number by which programs name it.
+    /// Returns the id that programs name it by.
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// Calls it.
+    /// Calls the closure.
     ///
     /// # Errors
-    /// The closure's own.
+    /// Those of the closure.
     pub(crate) fn run(&self, operands: &[HostArray]) -> Result<Vec<HostArray>, Error> {
         (self.0.run)(operands)
     }
@@ -149,22 +148,25 @@ impl serde::Serialize for HostFunction {
     }
 }
 
-/// The host function that a program calls by this number.
+/// Returns the host function with this id, if it is alive.
 pub(crate) fn find(id: u64) -> Option<HostFunction> {
     with_table(|table| table.get(&id).and_then(Weak::upgrade)).map(HostFunction)
 }
 
-scoped!(static INSIDE: bool = false);
+scoped!(
+    /// True while a callback runs on this thread.
+    static IN_CALLBACK: bool = false
+);
 
-/// Runs `f` as the body of a callback: what would run a program is refused meanwhile.
+/// Runs `f` as the body of a callback, in which [`refuse_inside`] fails.
 pub(crate) fn as_callback<R>(f: impl FnOnce() -> R) -> R {
-    INSIDE.scope(true, f)
+    IN_CALLBACK.scope(true, f)
 }
 
-/// An error if a callback is running on this thread: the program that called it waits for it, and
-/// holds what another program needs.
+/// Returns an error if a callback is running on this thread. The program that called it is waiting
+/// and holds resources that another program needs.
 pub(crate) fn refuse_inside(doing: &str) -> Result<(), Error> {
-    if !INSIDE.get() {
+    if !IN_CALLBACK.get() {
         return Ok(());
     }
     Err(Error::Runtime {
@@ -177,32 +179,32 @@ pub(crate) fn refuse_inside(doing: &str) -> Result<(), Error> {
     })
 }
 
-/// Failures of callbacks, on their way through the plugin as a number in the text of an error.
+/// Errors of callbacks. The plugin passes them on as an id within an error message.
 static FAILURES: Mutex<Vec<(u64, Error)>> = Mutex::new(Vec::new());
 const FAILURE: &str = "oxidax callback failure #";
-/// Failures that nobody asked for are forgotten beyond this many.
-const KEPT: usize = 64;
+/// The maximum number of stored failures. Older ones are dropped.
+const MAX_FAILURES: usize = 64;
 
-/// Puts a failure aside; the text stands for it in the plugin's error.
-pub(crate) fn put_aside(error: Error) -> String {
+/// Stores a failure and returns the text that identifies it in the plugin's error.
+pub(crate) fn store_failure(error: Error) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     let text = format!("{FAILURE}{id}; {error}");
     let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
-    if failures.len() == KEPT {
+    if failures.len() == MAX_FAILURES {
         failures.remove(0);
     }
     failures.push((id, error));
     text
 }
 
-/// The failure that an error's text stands for; each is given once.
+/// Removes and returns the failure that an error message identifies.
 pub(crate) fn take_failure(text: &str) -> Option<Error> {
     let (_, rest) = text.split_once(FAILURE)?;
     let id: u64 = rest.split(';').next()?.parse().ok()?;
     let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = failures.iter().position(|(known, _)| *known == id)?;
-    Some(failures.remove(at).1)
+    let index = failures.iter().position(|(stored, _)| *stored == id)?;
+    Some(failures.remove(index).1)
 }
 
 #[cfg(test)]
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_function_leaves_the_table() {
+    fn dropping_a_function_removes_it_from_the_table() {
         let function = HostFunction::new("x", |_| Ok(Vec::new()));
         let id = function.id();
         assert!(find(id).is_some());
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_run_example_by_example() {
+    fn batched_function_runs_each_example() {
         let add = HostFunction::new("add", |operands| {
             let sum = operands[0].item::<i32>()? + operands[1].item::<i32>()?;
             Ok(vec![HostArray::from_slice(&[sum], [])?])
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_found_by_its_text_once() {
-        let text = put_aside(Error::Plugin("mine".into()));
+        let text = store_failure(Error::Plugin("mine".into()));
         let wrapped = format!("INTERNAL: {text} at thunk 3");
         assert!(
             matches!(take_failure(&wrapped), Some(Error::Plugin(message)) if message == "mine")

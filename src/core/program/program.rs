@@ -23,7 +23,7 @@ pub struct Eqn {
     /// The variables that it defines.
     pub results: SmallVec<[Var; 2]>,
     /// Where the user wrote it.
-    pub location: Loc,
+    pub loc: Loc,
 }
 
 /// A traced function: inputs, equations in order, outputs. A value: no interner, no lifetime.
@@ -192,6 +192,48 @@ impl Program {
             let within = || holder?.programs().into_iter().find_map(|(_, program)| program.mesh());
             eqn.primitive.mesh().or_else(within)
         })
+    }
+
+    /// Evaluates the program over values of type `V`: `apply` maps an equation and the values of its
+    /// operands to the values of its results. Returns the values of the outputs.
+    pub(crate) fn interpret<'a, V: Clone>(
+        &'a self,
+        inputs: impl IntoIterator<Item = V>,
+        mut apply: impl FnMut(&'a Eqn, &[&V]) -> Vec<V>,
+    ) -> Vec<V> {
+        let outputs = self.try_interpret(inputs, |eqn, operands| {
+            Ok::<_, std::convert::Infallible>(apply(eqn, operands))
+        });
+        match outputs {
+            Ok(outputs) => outputs,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Does what [`Program::interpret`] does with an `apply` that may fail.
+    ///
+    /// # Errors
+    /// The first error that `apply` returns.
+    pub(crate) fn try_interpret<'a, V: Clone, E>(
+        &'a self,
+        inputs: impl IntoIterator<Item = V>,
+        mut apply: impl FnMut(&'a Eqn, &[&V]) -> Result<Vec<V>, E>,
+    ) -> Result<Vec<V>, E> {
+        fn read<V>(values: &[Option<V>], var: Var) -> &V {
+            values[var as usize].as_ref().expect("variables are defined before they are used")
+        }
+        let mut values: Vec<Option<V>> = vec![None; self.avals.len()];
+        for (&var, value) in self.inputs.iter().zip(inputs) {
+            values[var as usize] = Some(value);
+        }
+        for eqn in &self.eqns {
+            let operands: Vec<&V> = eqn.operands.iter().map(|&var| read(&values, var)).collect();
+            let results = apply(eqn, &operands)?;
+            for (&var, result) in eqn.results.iter().zip(results) {
+                values[var as usize] = Some(result);
+            }
+        }
+        Ok(self.outputs.iter().map(|&var| read(&values, var).clone()).collect())
     }
 
     /// The structural hash, computed once.

@@ -4,14 +4,13 @@ use super::rebinding;
 use super::tracing::{Mode, escaped_error_at, is_escaped, jit_disabled, with_stack};
 use crate::core::array::array::Array;
 use crate::core::array::backend::backend;
-use crate::core::error::loc::{self, Loc, at_location};
+use crate::core::error::loc::Loc;
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{RuleError, RuleResult};
 use crate::core::program::marks::{Known, Marks};
 use crate::core::program::primitive::{Half, Primitive, Split, SplitOperand};
 use crate::core::types::aval::Aval;
 use smallvec::SmallVec;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// The outcome of [`decide`].
@@ -32,7 +31,7 @@ fn decide(
     primitive: &Arc<dyn Primitive>,
     operands: &[&Array],
     results: &[Aval],
-    location: Loc,
+    loc: Loc,
     whole: bool,
 ) -> Action {
     with_stack(|stack| {
@@ -50,7 +49,7 @@ fn decide(
             let known = operands.iter().map(|array| builder.own(array).is_none()).collect();
             return Action::Split(depth, known);
         }
-        Action::Record(builder.record(primitive, operands, results.to_vec(), location))
+        Action::Record(builder.record(primitive, operands, results.to_vec(), loc))
     })
 }
 
@@ -81,39 +80,39 @@ fn bind_in(
     caller: Loc,
     whole: bool,
 ) -> Vec<Array> {
-    let location = loc::current().or(caller);
+    let loc = Loc::scoped().or(caller);
     let avals: SmallVec<[Aval; 4]> = operands.iter().map(|array| array.aval().clone()).collect();
     let results = match result_avals(&**primitive, &avals) {
         Ok(results) => results,
-        Err(error) => throw_rule(primitive.name(), error, &avals, location),
+        Err(error) => throw_rule(primitive.name(), error, &avals, loc),
     };
-    match decide(primitive, operands, &results, location, whole) {
+    match decide(primitive, operands, &results, loc, whole) {
         Action::Record(outputs) => outputs,
         Action::Apply => {
             let outputs = match primitive.as_higher_order() {
                 Some(holder) if jit_disabled() => {
                     let operands: Vec<Array> = operands.iter().copied().cloned().collect();
-                    at_location(location, || holder.interpret(&operands))
+                    loc.scope(|| holder.interpret(&operands))
                 }
-                _ => backend().apply(primitive, operands, results, location),
+                _ => backend().apply(primitive, operands, results, loc),
             };
             outputs.unwrap_or_else(|error| throw(error))
         }
-        Action::Escaped(position) => throw(escaped_error_at(operands[position], location)),
+        Action::Escaped(position) => throw(escaped_error_at(operands[position], loc)),
         Action::Split(depth, known) => {
             let split = primitive.as_higher_order().and_then(|holder| holder.split(&known));
             match split {
-                Some(split) => bind_split(depth, split, operands, location),
-                None => bind_in(primitive, operands, location, true),
+                Some(split) => bind_split(depth, split, operands, loc),
+                None => bind_in(primitive, operands, loc, true),
             }
         }
     }
 }
 
-fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) -> Vec<Array> {
+fn bind_split(depth: usize, split: Split, operands: &[&Array], loc: Loc) -> Vec<Array> {
     let known_operands: Vec<&Array> =
         split.known_operands.iter().map(|&index| operands[index]).collect();
-    let known = bind_at(&split.known, &known_operands, location);
+    let known = bind_at(&split.known, &known_operands, loc);
     let unknown_operands: Vec<&Array> = split
         .unknown_operands
         .iter()
@@ -125,12 +124,11 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], location: Loc) ->
     let avals: Vec<Aval> = unknown_operands.iter().map(|array| array.aval().clone()).collect();
     let results = match result_avals(&*split.unknown, &avals) {
         Ok(results) => results,
-        Err(error) => throw_rule(split.unknown.name(), error, &avals, location),
+        Err(error) => throw_rule(split.unknown.name(), error, &avals, loc),
     };
     // Recorded, not bound: binding would split it again.
-    let unknown = with_stack(|stack| {
-        stack[depth].record(&split.unknown, &unknown_operands, results, location)
-    });
+    let unknown =
+        with_stack(|stack| stack[depth].record(&split.unknown, &unknown_operands, results, loc));
     let output = |half: &Half| match *half {
         Half::Known(position) => known[position].clone(),
         Half::Unknown(position) => unknown[position].clone(),
@@ -169,20 +167,20 @@ fn match_varying(
         let pairs = operands.iter().zip(&required);
         pairs.map(|(&x, required)| crate::vary(x, required)).collect()
     };
-    Some(at_location(loc::current().or(caller), vary))
+    Some(Loc::scoped().or(caller).scope(vary))
 }
 
 /// Applies a primitive to its operands on behalf of the caller.
 #[track_caller]
 pub fn bind(primitive: impl Primitive, operands: &[&Array]) -> Vec<Array> {
     let primitive: Arc<dyn Primitive> = Arc::new(primitive);
-    bind_at(&primitive, operands, Some(Location::caller()))
+    bind_at(&primitive, operands, Loc::caller())
 }
 
 /// Applies a shared primitive to its operands on behalf of the caller.
 #[track_caller]
 pub(crate) fn bind_shared(primitive: &Arc<dyn Primitive>, operands: &[&Array]) -> Vec<Array> {
-    bind_at(primitive, operands, Some(Location::caller()))
+    bind_at(primitive, operands, Loc::caller())
 }
 
 /// Applies a primitive with one result.
@@ -211,5 +209,5 @@ pub fn bind1<const N: usize>(primitive: impl Primitive, operands: [&Array; N]) -
 #[track_caller]
 pub fn throw_operands(name: &str, error: RuleError, operands: &[&Array]) -> ! {
     let avals: Vec<Aval> = operands.iter().map(|array| array.aval().clone()).collect();
-    throw_rule(name, error, &avals, Some(Location::caller()))
+    throw_rule(name, error, &avals, Loc::caller())
 }

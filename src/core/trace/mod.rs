@@ -6,7 +6,7 @@ pub(crate) mod nan_check;
 pub(crate) mod rebinding;
 mod tracing;
 
-pub(crate) use super::error::loc::{at_location, caller_place, from_caller, path};
+pub(crate) use super::error::loc::path;
 pub(crate) use super::error::throw::{op_error, rule_error, throw, throw_op, throw_rule};
 pub use bind::{bind, bind1, throw_operands};
 pub(crate) use bind::{bind_at, bind_shared, result_avals};

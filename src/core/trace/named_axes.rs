@@ -7,11 +7,11 @@
 //! the axis bound (`vmap` by its batch rules), so that no equation outside speaks of it.
 
 use crate::core::error::OpErrorKind;
+use crate::core::error::loc::Loc;
 use crate::core::error::throw::{op_error, throw};
 use crate::core::mesh::varying::Varying;
 use crate::core::program::primitive::BatchAxis;
 use crate::core::scoped::scoped;
-use std::panic::Location;
 
 scoped!(
     /// The axes in scope, outermost first.
@@ -118,9 +118,9 @@ pub(crate) fn any_in_scope() -> bool {
 /// twice.
 #[track_caller]
 pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
-    let location = Location::caller();
+    let loc = Loc::caller();
     let refuse = |message: String, help: &str| -> ! {
-        let error = op_error(OpErrorKind::Value, function, message, Some(location));
+        let error = op_error(OpErrorKind::Value, function, message, loc);
         throw(error.with_help(help))
     };
     let mut found: Vec<NamedAxis> = Vec::with_capacity(names.0.len());

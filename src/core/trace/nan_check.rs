@@ -1,4 +1,4 @@
-//! The scope in which results are looked at for NaN and infinity.
+//! The scope in which results are checked for NaN and infinity.
 
 use crate::core::array::array::Array;
 use crate::core::error::{Error, Loc, OpError, OpErrorKind};
@@ -6,29 +6,29 @@ use crate::core::program::program::Program;
 use crate::core::scoped::scoped;
 use crate::core::trace::path;
 
-/// What is looked for.
+/// The values that a check reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub(crate) enum NanCheck {
     /// NaN.
     Nan,
     /// NaN and infinities.
-    Finite,
+    NonFinite,
 }
 
-scoped!(static WATCH: Option<Watch> = None);
+scoped!(static NAN_CHECK: Option<NanCheck> = None);
 
-/// Runs `f` with results looked at.
-pub(crate) fn watching<R>(watch: Watch, f: impl FnOnce() -> R) -> R {
-    WATCH.scope(Some(watch), f)
+/// Runs `f` with results checked.
+pub(crate) fn with_nan_check<R>(check: NanCheck, f: impl FnOnce() -> R) -> R {
+    NAN_CHECK.scope(Some(check), f)
 }
 
-/// What is looked for on this thread now.
-pub(crate) fn watched() -> Option<Watch> {
-    WATCH.get()
+/// Returns the check in force on this thread.
+pub(crate) fn nan_check() -> Option<NanCheck> {
+    NAN_CHECK.get()
 }
 
-/// What is wrong with an array's elements, if anything is.
-fn trouble(watch: Watch, x: &Array) -> Result<Option<&'static str>, Error> {
+/// Describes the first reported value of an array, if it has one.
+fn first_in(check: NanCheck, x: &Array) -> Result<Option<&'static str>, Error> {
     if !x.dtype().is_inexact() {
         return Ok(None);
     }
@@ -36,68 +36,68 @@ fn trouble(watch: Watch, x: &Array) -> Result<Option<&'static str>, Error> {
     if numbers.iter().any(|z| z.is_nan()) {
         return Ok(Some("a NaN"));
     }
-    let infinite = numbers.iter().any(|z| z.re.is_infinite() || z.im.is_infinite());
-    Ok((watch == Watch::Finite && infinite).then_some("an infinity"))
+    let is_infinite = numbers.iter().any(|z| z.re.is_infinite() || z.im.is_infinite());
+    Ok((check == NanCheck::NonFinite && is_infinite).then_some("an infinity"))
 }
 
-/// What an operation made that its operands do not have, if anything.
-///
-/// # Errors
-/// If an array cannot be read.
-pub(crate) fn made_by(
-    watch: Watch,
-    operands: &[&Array],
-    outputs: &[Array],
-) -> Result<Option<&'static str>, Error> {
-    // A constant may be infinite by intention, as masks are.
-    if operands.is_empty() {
-        return Ok(None);
-    }
-    match first(watch, outputs.iter())? {
-        Some(found) if first(watch, operands.iter().copied())?.is_none() => Ok(Some(found)),
-        _ => Ok(None),
-    }
-}
-
-fn first<'a>(
-    watch: Watch,
+fn first_among<'a>(
+    check: NanCheck,
     arrays: impl Iterator<Item = &'a Array>,
 ) -> Result<Option<&'static str>, Error> {
     for array in arrays {
-        if let Some(found) = trouble(watch, array)? {
-            return Ok(Some(found));
+        if let Some(value) = first_in(check, array)? {
+            return Ok(Some(value));
         }
     }
     Ok(None)
 }
 
-/// The error that names the operation.
-pub(crate) fn made(name: &str, found: &str, operands: &[&Array], location: Loc) -> Error {
-    let of = |array: &Array| (array.size() <= 8).then(|| format!(" = {array}"));
-    let note: Vec<String> = operands
+/// Describes a value in the outputs of an operation that its operands do not contain.
+///
+/// # Errors
+/// If an array cannot be read.
+pub(crate) fn introduced(
+    check: NanCheck,
+    operands: &[&Array],
+    outputs: &[Array],
+) -> Result<Option<&'static str>, Error> {
+    // Constants may be infinite on purpose, for example in masks.
+    if operands.is_empty() {
+        return Ok(None);
+    }
+    match first_among(check, outputs.iter())? {
+        Some(value) if first_among(check, operands.iter().copied())?.is_none() => Ok(Some(value)),
+        _ => Ok(None),
+    }
+}
+
+/// Builds the error for an operation that introduces `value`.
+pub(crate) fn nan_error(name: &str, value: &str, operands: &[&Array], loc: Loc) -> Error {
+    let is_short = |array: &Array| array.size() <= 8;
+    let elements: Vec<String> = operands
         .iter()
         .enumerate()
-        .filter_map(|(at, array)| of(array).map(|text| format!("operand {at}{text}")))
+        .filter(|(_, array)| is_short(array))
+        .map(|(index, array)| format!("operand {index} = {array}"))
         .collect();
+    let avals = operands.iter().enumerate();
     Error::Op(Box::new(OpError {
         kind: OpErrorKind::Value,
         primitive: name.to_string(),
-        message: format!("made {found} of operands without one"),
-        operands: operands
-            .iter()
-            .enumerate()
-            .map(|(at, array)| (format!("operand {at}"), array.aval().clone()))
+        message: format!("made {value} of operands without one"),
+        operands: avals
+            .map(|(index, array)| (format!("operand {index}"), array.aval().clone()))
             .collect(),
-        note: (!note.is_empty()).then(|| note.join("\n  ")),
-        location,
+        note: (!elements.is_empty()).then(|| elements.join("\n  ")),
+        loc,
         path: path(),
         help: None,
     }))
 }
 
-/// The error for a program whose outputs hold what is looked for, though running it again operation by
-/// operation made none.
-pub(crate) fn not_reproduced(program: &Program) -> Error {
+/// Builds the error for a program whose outputs contain a reported value that running it operation
+/// by operation does not reproduce.
+pub(crate) fn not_reproduced_error(program: &Program) -> Error {
     Error::Op(Box::new(OpError {
         kind: OpErrorKind::Value,
         primitive: "nan_check".into(),
@@ -107,7 +107,7 @@ pub(crate) fn not_reproduced(program: &Program) -> Error {
                 .into(),
         operands: Vec::new(),
         note: Some(format!("{} operations were run", program.eqns().len())),
-        location: None,
+        loc: Loc::UNKNOWN,
         path: path(),
         help: Some("the compiler's own reordering made it, or an argument held it already".into()),
     }))

@@ -15,7 +15,6 @@ use crate::core::scoped::scoped;
 use crate::core::types::aval::Aval;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,7 +95,7 @@ impl Builder {
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
         results: Vec<Aval>,
-        location: Loc,
+        loc: Loc,
     ) -> Vec<Array> {
         let operands = operands.iter().map(|array| self.var(array)).collect();
         let outputs: Vec<Array> = results
@@ -107,7 +106,7 @@ impl Builder {
             })
             .collect();
         let results = outputs.iter().filter_map(|array| self.own(array)).collect();
-        self.eqns.push(Eqn { primitive: primitive.clone(), operands, results, location });
+        self.eqns.push(Eqn { primitive: primitive.clone(), operands, results, loc });
         outputs
     }
 }
@@ -128,9 +127,9 @@ impl Tracing {
     pub(crate) fn begin(mode: Mode, scope: Option<String>) -> Tracing {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let outer_path = loc::path_len();
-        let outer_loc = loc::current();
+        let outer_loc = Loc::scoped();
         if let Some(scope) = scope {
-            loc::replace(None);
+            Loc::UNKNOWN.replace_scoped();
             loc::push_path(scope);
         }
         STACK.with_borrow_mut(|stack| {
@@ -174,7 +173,7 @@ impl Tracing {
         let outputs = rebound.as_deref().unwrap_or(outputs);
         for output in outputs {
             if STACK.with_borrow(|stack| is_escaped(&stack[..=self.depth], output)) {
-                throw(escaped_error_at(output, None));
+                throw(escaped_error_at(output, Loc::UNKNOWN));
             }
         }
         let outputs: Vec<Var> =
@@ -194,7 +193,7 @@ impl Tracing {
 impl Builder {
     /// Restores the location and the scope path that were in force when the trace began.
     fn restore_outer(&self) {
-        loc::replace(self.outer_loc);
+        self.outer_loc.replace_scoped();
         loc::truncate_path(self.outer_path);
     }
 }
@@ -250,7 +249,7 @@ pub(super) fn is_escaped(live: &[Builder], array: &Array) -> bool {
 /// Builds the error raised when a traced array is used outside of its trace, at the caller's line.
 #[track_caller]
 pub(crate) fn escaped_error(array: &Array) -> Error {
-    escaped_error_at(array, Some(Location::caller()))
+    escaped_error_at(array, Loc::caller())
 }
 
 /// Builds the error raised when a traced array is used outside of its trace.
@@ -269,7 +268,7 @@ pub(super) fn escaped_error_at(array: &Array, caller: Loc) -> Error {
     Error::Tracer(Box::new(TracerError {
         message: message.into(),
         aval: array.aval().clone(),
-        location: loc::current().or(caller),
+        loc: Loc::scoped().or(caller),
         path: path(),
         help: help.into(),
     }))

@@ -1,4 +1,4 @@
-//! Abstract values: what is known of an array before it has elements.
+//! [`Aval`]: the abstract value of an array, which is its type.
 
 use crate::core::mesh::varying::Varying;
 use crate::core::types::dtype::DType;
@@ -8,70 +8,70 @@ use std::fmt;
 
 /// The type of an array: dtype, shape, and whether the dtype is weak.
 ///
-/// Prints as `f32[32,784]`, with a `~` in front if it is weakly typed: `~f32[]`, and inside `shard_map` with the axes of
-/// the mesh that it varies over behind: `f32[4,784]{data}`.
+/// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. Inside `shard_map` the mesh axes
+/// that the array varies over follow: `f32[4,784]{data}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ShapeDtypeStruct")]
 #[doc(alias = "ShapedArray")]
 pub struct Aval {
     /// Element type.
     pub dtype: DType,
-    /// Whether the dtype gives way when it meets another of its category, as a Rust scalar's does.
+    /// True if promotion prefers the other operand's dtype, as for Rust scalars.
     pub weak: bool,
     /// Axis sizes.
     pub shape: Shape,
-    /// Over which axes of a mesh it differs from device to device; always none outside of `shard_map`.
+    /// The mesh axes along which devices hold different values. Empty outside of `shard_map`.
     pub varying: Varying,
 }
 
 impl Aval {
-    /// A strongly typed aval.
+    /// Creates a strongly typed aval.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Aval {
         Aval { dtype, weak: false, shape: shape.into(), varying: Varying::NONE }
     }
 
-    /// Number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn size(&self) -> usize {
         self.shape.size()
     }
 
-    /// Bytes that the elements take on a device (sub-byte types packed).
+    /// Returns the bytes of the elements on a device, where sub-byte types are packed.
     pub fn bytes(&self) -> usize {
         self.size().saturating_mul(self.dtype.bits()).div_ceil(8)
     }
 
-    /// The same with another shape.
+    /// Returns this aval with another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> Aval {
         let varying = self.varying.clone();
         Aval { dtype: self.dtype, weak: self.weak, shape: shape.into(), varying }
     }
 
-    /// The same with another, strong dtype.
+    /// Returns this aval with another, strong dtype.
     pub fn with_dtype(&self, dtype: DType) -> Aval {
         Aval { dtype, weak: false, ..self.clone() }
     }
 
-    /// The same with a strong dtype.
+    /// Returns this aval with a strong dtype.
     pub fn strong(&self) -> Aval {
         Aval { weak: false, ..self.clone() }
     }
 
-    /// The same, varying over these axes.
+    /// Returns this aval, varying over these mesh axes.
     pub fn with_varying(&self, varying: Varying) -> Aval {
         Aval { varying, ..self.clone() }
     }
 
-    /// Equal but for weakness and for what they vary over.
+    /// Returns true if dtype and shape are equal. Ignores weakness and mesh axes.
     pub fn same_type(&self, other: &Aval) -> bool {
         self.dtype == other.dtype && self.shape == other.shape
     }
 
-    /// The type in StableHLO.
+    /// Returns the StableHLO type.
     pub fn stablehlo(&self) -> TensorType {
         TensorType::new(self.dtype.stablehlo(), &self.shape)
     }

@@ -1,14 +1,14 @@
-//! Element types: every one that StableHLO knows and a PJRT plugin takes.
+//! [`DType`]: the element types of StableHLO that PJRT plugins support.
 //!
-//! The two 6-bit floats of StableHLO are left out: the CPU plugin aborts the process on a constant
-//! of either (measured on C API 0.115).
+//! The two 6-bit floats of StableHLO are left out: the CPU plugin aborts the process on their
+//! constants (measured on C API 0.115).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The element type of an array.
 ///
-/// Prints as it stands in an aval: `f32`, `bf16`, `i32`, `bool`, `c64`.
+/// Prints as in avals: `f32`, `bf16`, `i32`, `bool`, `c64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "dtype")]
 #[allow(missing_docs, reason = "the names are the documentation: kind and width in bits")]
@@ -78,82 +78,82 @@ const TABLE: [(DType, &str, &str, usize); 28] = [
 ];
 
 impl DType {
-    /// Every dtype, in declaration order.
+    /// Returns every dtype in declaration order.
     pub fn all() -> impl Iterator<Item = DType> {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// The name used in avals: `f32`.
+    /// Returns the name used in avals: `f32`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
 
-    /// The element type as StableHLO spells it: `f32`, `ui8`, `complex<f32>`, `i1` for booleans.
+    /// Returns the StableHLO name: `f32`, `ui8`, `complex<f32>`, `i1` for booleans.
     pub fn stablehlo(self) -> &'static str {
         TABLE[self as usize].2
     }
 
-    /// Looks a dtype up by the name that [`DType::name`] gives.
+    /// Returns the dtype with this [name](DType::name).
     pub fn from_name(name: &str) -> Option<DType> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Looks a dtype up by the element type that [`DType::stablehlo`] gives.
+    /// Returns the dtype with this [StableHLO name](DType::stablehlo).
     pub fn from_stablehlo(element: &str) -> Option<DType> {
         TABLE.iter().find(|row| row.2 == element).map(|row| row.0)
     }
 
-    /// Bits that one element means: 4 for `i4`, 8 for `bool`.
+    /// Returns the bits of one element: 4 for `i4`, 8 for `bool`.
     pub fn bits(self) -> usize {
         TABLE[self as usize].3
     }
 
-    /// Bytes that one element takes on the host; sub-byte types take a whole byte there.
+    /// Returns the bytes of one element on the host, where sub-byte types take a whole byte.
     pub fn host_bytes(self) -> usize {
         self.bits().div_ceil(8)
     }
 
-    /// Signed or unsigned integer (not `bool`).
+    /// Returns true for signed and unsigned integers, not for `bool`.
     pub fn is_integer(self) -> bool {
         self.is_signed() || self.is_unsigned()
     }
 
-    /// Signed integer.
+    /// Returns true for signed integers.
     pub fn is_signed(self) -> bool {
         matches!(self, I2 | I4 | I8 | I16 | I32 | I64)
     }
 
-    /// Unsigned integer.
+    /// Returns true for unsigned integers.
     pub fn is_unsigned(self) -> bool {
         matches!(self, U2 | U4 | U8 | U16 | U32 | U64)
     }
 
-    /// Real floating point, the 4 and 8 bit kinds included.
+    /// Returns true for real floats, including those of 4 and 8 bits.
     pub fn is_float(self) -> bool {
         !matches!(self, Bool | C64 | C128) && !self.is_integer()
     }
 
-    /// `c64` or `c128`.
+    /// Returns true for `c64` and `c128`.
     pub fn is_complex(self) -> bool {
         matches!(self, C64 | C128)
     }
 
-    /// Float or complex: what has a derivative.
+    /// Returns true for floats and complex numbers, the dtypes with derivatives.
     pub fn is_inexact(self) -> bool {
         self.is_float() || self.is_complex()
     }
 
-    /// `bool`.
+    /// Returns true for `bool`.
     pub fn is_bool(self) -> bool {
         self == Bool
     }
 
-    /// Anything but complex: what has an order.
+    /// Returns true for all dtypes but complex ones. Real dtypes are ordered.
     pub fn is_real(self) -> bool {
         !self.is_complex()
     }
 
-    /// The dtype of the real part: `f32` for `c64`, `f64` for `c128`, else the dtype itself.
+    /// Returns the dtype of the real part: `f32` for `c64`, `f64` for `c128`, else the dtype itself.
     pub fn real(self) -> DType {
         match self {
             C64 => F32,
@@ -162,7 +162,7 @@ impl DType {
         }
     }
 
-    /// The complex dtype with this real part, if there is one.
+    /// Returns the complex dtype with this real part, if there is one.
     pub fn complex(self) -> Option<DType> {
         match self {
             F32 | C64 => Some(C64),
@@ -171,7 +171,7 @@ impl DType {
         }
     }
 
-    /// Largest finite value of a float dtype, as `f64`; infinity never.
+    /// Returns the largest finite value of a float dtype.
     pub fn float_max(self) -> f64 {
         match self {
             F4E2M1FN => 6.0,
@@ -188,7 +188,7 @@ impl DType {
         }
     }
 
-    /// Distance from 1 to the next larger value of a float dtype.
+    /// Returns the distance from 1 to the next larger value of a float dtype.
     pub fn epsilon(self) -> f64 {
         match self {
             F4E2M1FN => 0.5,
@@ -203,20 +203,21 @@ impl DType {
         }
     }
 
-    /// Whether the dtype can hold an infinity.
+    /// Returns true if the dtype represents infinity.
     pub fn has_infinity(self) -> bool {
         matches!(self, F8E3M4 | F8E4M3 | F8E5M2 | BF16 | F16 | F32 | F64 | C64 | C128)
     }
 
-    /// Smallest and largest value of an integer dtype; `(0, 1)` for `bool`.
+    /// Returns the smallest and largest value of an integer dtype; `(0, 1)` for `bool`.
     pub fn int_range(self) -> (i128, i128) {
         if self == Bool {
             return (0, 1);
         }
         let bits = self.bits() as u32;
-        match self.is_signed() {
-            true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-            false => (0, (1i128 << bits) - 1),
+        if self.is_signed() {
+            (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+        } else {
+            (0, (1i128 << bits) - 1)
         }
     }
 }
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_indexed_by_the_enum() {
+    fn table_rows_are_in_enum_order() {
         for (position, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, position);
             assert_eq!(DType::from_name(row.1), Some(row.0));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn integer_ranges() {
+    fn integer_ranges_match_the_bits() {
         assert_eq!(I4.int_range(), (-8, 7));
         assert_eq!(U8.int_range(), (0, 255));
         assert_eq!(I64.int_range().0, i128::from(i64::MIN));

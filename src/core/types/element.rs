@@ -1,4 +1,4 @@
-//! Host types that array elements are read and written as.
+//! [`Element`]: host types of array elements.
 
 use crate::core::types::dtype::DType;
 use half::{bf16, f16};
@@ -10,7 +10,7 @@ mod sealed {
 
 /// A host type with the memory layout of one dtype: `f32`, `i32`, `bool`, `half::bf16`, ….
 ///
-/// The 8-bit floats and the sub-byte integers have no host type: convert on the device, or use
+/// 8-bit floats and sub-byte integers have no host type. Convert them on the device, or use
 /// [`Array::to_bytes`](crate::Array::to_bytes).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the host type of an array element",
@@ -19,9 +19,9 @@ mod sealed {
 pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// The dtype.
     const DTYPE: DType;
-    /// The bytes of a slice, in the machine's own order.
+    /// Returns the bytes of a slice in native byte order.
     fn as_bytes(elements: &[Self]) -> &[u8];
-    /// Reads `count` elements through `fill`, which writes their bytes.
+    /// Returns `count` elements whose bytes `fill` writes.
     ///
     /// # Errors
     /// Those of `fill`.

@@ -7,6 +7,7 @@ pub(crate) mod precision;
 pub(crate) mod promotion;
 pub(crate) mod scalar;
 pub(crate) mod shape;
+pub(crate) mod small_float;
 
 pub use aval::Aval;
 pub use dtype::DType;

@@ -1,18 +1,18 @@
-//! How exactly floats are multiplied, and the scope that says so for everything traced in it.
+//! [`Precision`] of matrix products, and the scope that sets its default.
 
 use crate::core::scoped::scoped;
 use serde::{Deserialize, Serialize};
 
-/// How exactly an accelerator multiplies floats. The CPU always works in full precision.
+/// The precision with which an accelerator multiplies floats. CPUs always use full precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Precision {
-    /// That of [`with_matmul_precision`] around it; else the fastest: one `bf16` pass for `f32` operands on
-    /// TPUs, TF32 on GPUs.
+    /// The precision of the enclosing [`with_matmul_precision`], or else the fastest: for `f32`
+    /// operands one `bf16` pass on TPUs, TF32 on GPUs.
     #[default]
     Default,
     /// Three `bf16` passes on TPUs, TF32 on GPUs.
     High,
-    /// As exact as the dtype: six `bf16` passes on TPUs, `f32` on GPUs.
+    /// Full precision of the dtype: six `bf16` passes on TPUs, `f32` on GPUs.
     Highest,
 }
 
@@ -25,25 +25,26 @@ impl Precision {
         }
     }
 
-    /// These precisions, or that of the scope where both are the default.
-    pub(crate) fn or_scoped(named: [Precision; 2]) -> [Precision; 2] {
-        match named {
+    /// Returns `precisions`, or the precision in force if both are the default.
+    pub(crate) fn or_scoped(precisions: [Precision; 2]) -> [Precision; 2] {
+        match precisions {
             [Precision::Default, Precision::Default] => [matmul_precision(); 2],
-            named => named,
+            precisions => precisions,
         }
     }
 }
 
 scoped!(static MATMUL_PRECISION: Precision = Precision::Default);
 
-/// The precision of products that name none, on this thread.
+/// Returns the default precision of matrix products on this thread.
 pub(crate) fn matmul_precision() -> Precision {
     MATMUL_PRECISION.get()
 }
 
-/// Runs `f` with `precision` for every product and convolution that is called in it, on this thread, and
-/// names none of its own. A function of `jit` is compiled once for each precision that it is called under;
-/// what is traced, or compiled ahead, keeps the precision that it was traced under.
+/// Runs `f` with `precision` as the default of matrix products and convolutions on this thread.
+///
+/// A `jit` function is compiled once for each precision that it is called under. Programs that are
+/// already traced or compiled keep the precision they were traced under.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -1,14 +1,14 @@
-//! Implicit promotion: which dtype two operands meet in.
+//! Implicit type promotion.
 //!
-//! The lattice is JAX's ("standard" mode): arrays of different dtype meet at their least upper
-//! bound, and weakly typed operands (Rust scalars, mostly) join at the bottom of their category,
-//! so that `x * 2.0` keeps the dtype of `x`.
+//! Implements the lattice of JAX's "standard" mode. Two dtypes promote to their least upper bound.
+//! Weakly typed operands, such as Rust scalars, are at the bottom of their category, so `x * 2.0`
+//! keeps the dtype of `x`.
 //!
 //! Reference: "Type promotion semantics", JAX documentation.
 
 use crate::core::types::dtype::DType::{self, *};
 
-/// A lattice node: a dtype, or one of the three weak categories.
+/// A node of the lattice: a dtype, or one of the three weak categories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
     Strong(DType),
@@ -17,11 +17,11 @@ enum Node {
     WeakComplex,
 }
 
-/// The float kinds below `bf16` and `f16`; no two of them meet.
+/// The floats below `bf16` and `f16`. No two of them promote to a common dtype.
 const SMALL_FLOATS: [DType; 9] =
     [F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU];
 
-/// The nodes directly above `node`.
+/// Returns the nodes directly above `node`.
 fn parents(node: Node) -> Vec<Node> {
     use Node::*;
     let strong = |dtypes: &[DType]| dtypes.iter().map(|&dtype| Strong(dtype)).collect::<Vec<_>>();
@@ -67,7 +67,7 @@ fn all_nodes() -> impl Iterator<Item = Node> {
     DType::all().map(Node::Strong).chain([Node::WeakInt, Node::WeakFloat, Node::WeakComplex])
 }
 
-/// The least node above both, if the two have one.
+/// Returns the least upper bound of two nodes, if they have one.
 fn join(a: Node, b: Node) -> Option<Node> {
     let common = upper_bounds(a) & upper_bounds(b);
     all_nodes().find(|&node| common & (1 << index(node)) != 0 && upper_bounds(node) == common)
@@ -82,11 +82,11 @@ fn node(dtype: DType, weak: bool) -> Node {
     }
 }
 
-/// The dtype and weakness that two operands, each given as dtype and weakness, promote to.
+/// Returns the dtype and weakness that two operands, each a dtype and its weakness, promote to.
 ///
-/// `None` where JAX refuses: an 8-bit float with another float, `i4` with another narrow integer.
-/// A result in a weak category has 32 bits (64 for complex numbers), unless an operand is the wider
-/// dtype of that category.
+/// Returns `None` where JAX raises an error: an 8-bit float with another float, or `i4` with another
+/// narrow integer. A result in a weak category has 32 bits (64 for complex numbers), unless an
+/// operand has the wider dtype of that category.
 pub fn promote(a: (DType, bool), b: (DType, bool)) -> Option<(DType, bool)> {
     if a.0 == b.0 {
         return Some((a.0, a.1 && b.1 && a.0 != Bool));
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_cells_of_the_table() {
+    fn promotion_matches_the_table_of_jax() {
         assert_eq!(promote((I32, false), (F32, true)), Some((F32, true)));
         assert_eq!(promote((BF16, false), (F32, true)), Some((BF16, false)));
         assert_eq!(promote((BF16, false), (F16, false)), Some((F32, false)));

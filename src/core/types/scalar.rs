@@ -1,13 +1,13 @@
-//! [`Scalar`]: a number that is part of a program's text.
+//! [`Scalar`]: a number in a program's text.
 
-use crate::core::array::host_array::small_float;
 use crate::core::types::dtype::DType;
+use crate::core::types::small_float::small_float;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
 
-/// One number, of a category but of no width. Equality is that of bits: NaN equals itself, 0.0 is
-/// not -0.0.
+/// A number with a category but no width. Compared bit by bit: NaN equals itself, 0.0 differs from
+/// -0.0.
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar {
     /// A boolean.
@@ -21,7 +21,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The dtype that the scalar has on its own: `bool`, `i32`, `f32`, `c64`.
+    /// Returns the default dtype of the category: `bool`, `i32`, `f32` or `c64`.
     pub fn default_dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,
@@ -40,7 +40,7 @@ impl Scalar {
         }
     }
 
-    /// The real part as a float.
+    /// Returns the real part as a float.
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(value) => f64::from(u8::from(value)),
@@ -49,8 +49,9 @@ impl Scalar {
         }
     }
 
-    /// The bytes of one element of `dtype` on the host, rounded or wrapped as in [`Scalar::stablehlo`]; `None` for dtypes
-    /// narrower than a byte and floats of eight bits, to which only the plugin rounds.
+    /// Returns the host bytes of one element of `dtype`, rounded or wrapped as in
+    /// [`Scalar::stablehlo`]. Returns `None` for sub-byte dtypes and 8-bit floats, which only the
+    /// plugin rounds.
     pub(crate) fn host_bytes(self, dtype: DType) -> Option<Vec<u8>> {
         let float = |value: f64| match dtype.real() {
             DType::F64 => Some(value.to_le_bytes().to_vec()),
@@ -84,20 +85,20 @@ impl Scalar {
         if let Scalar::Complex(_, im) = self { im } else { 0.0 }
     }
 
-    /// How the scalar stands between `dense<` and `>` for elements of `dtype`. Floats are written
-    /// as hexadecimal bits, so that every value survives, infinities and NaN included.
+    /// Returns the text between `dense<` and `>` for elements of `dtype`. Floats are written as
+    /// hexadecimal bits to preserve every value, including infinities and NaN.
     pub fn stablehlo(self, dtype: DType) -> String {
         let float = |dtype: DType, value: f64| match dtype {
             DType::F64 | DType::C128 => format!("0x{:016X}", value.to_bits()),
             DType::F32 | DType::C64 => format!("0x{:08X}", (value as f32).to_bits()),
             DType::F16 => format!("0x{:04X}", half::f16::from_f64(value).to_bits()),
             DType::BF16 => format!("0x{:04X}", half::bf16::from_f64(value).to_bits()),
-            // Powers of two have no sign: a negative number is none of them.
+            // `f8E8M0FNU` holds powers of two without a sign. Negative values become NaN.
             DType::F8E8M0FNU if value < 0.0 => "0xFF".to_owned(),
             DType::F8E8M0FNU if value == 0.0 => format!("{:.17e}", value.abs()),
-            // The small floats have no host type; MLIR rounds the decimal itself, and wants its point.
+            // Small floats have no host type. MLIR rounds the decimal and requires its point.
             _ if value.is_finite() => format!("{value:.17e}"),
-            _ => format!("0x{:02X}", small_float_beyond(dtype, value)),
+            _ => format!("0x{:02X}", nonfinite_bits(dtype, value)),
         };
         match dtype {
             DType::Bool => (self.as_f64() != 0.0).to_string(),
@@ -115,18 +116,19 @@ impl Scalar {
     }
 }
 
-/// The bits of an infinity or NaN in a float of eight bits or fewer: NaN where there is no infinity, and the largest
-/// number where there is no NaN either.
-fn small_float_beyond(dtype: DType, value: f64) -> u8 {
+/// Returns the bits of an infinity or NaN in a float of eight bits or fewer. Dtypes without infinity
+/// use NaN, those without NaN the largest number.
+fn nonfinite_bits(dtype: DType, value: f64) -> u8 {
     let bytes = || (0..1u16 << dtype.bits()).map(|bits| bits as u8);
-    let is = |wanted: f64| {
+    let bits_of = |target: f64| {
         bytes().find(|&bits| {
-            let found = small_float(dtype, bits);
-            found == wanted || (found.is_nan() && wanted.is_nan())
+            let decoded = small_float(dtype, bits);
+            decoded == target || (decoded.is_nan() && target.is_nan())
         })
     };
     let largest = dtype.float_max().copysign(value);
-    is(value).or_else(|| is(f64::NAN)).or_else(|| is(largest)).unwrap_or_default()
+    let bits = bits_of(value).or_else(|| bits_of(f64::NAN)).or_else(|| bits_of(largest));
+    bits.unwrap_or_default()
 }
 
 impl PartialEq for Scalar {
@@ -144,10 +146,7 @@ impl Hash for Scalar {
 }
 
 fn float_text(value: f64) -> String {
-    match value.is_nan() {
-        true => format!("nan:{:016x}", value.to_bits()),
-        false => format!("{value:?}"),
-    }
+    if value.is_nan() { format!("nan:{:016x}", value.to_bits()) } else { format!("{value:?}") }
 }
 
 fn float_from_text(text: &str) -> Option<f64> {
@@ -161,7 +160,7 @@ impl Serialize for Scalar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Scalar::Bool(value) => serializer.serialize_bool(value),
-            // i128 through text where i64 does not reach.
+            // Integers outside of i64 are written as text.
             Scalar::Int(value) => match i64::try_from(value) {
                 Ok(value) => serializer.serialize_i64(value),
                 Err(_) => serializer.serialize_str(&value.to_string()),
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_print_so_that_mlir_takes_them() {
+    fn stablehlo_text_of_floats_is_exact() {
         let text = |value: f64| Scalar::Float(value).stablehlo(DType::F32);
         assert_eq!(text(1.0), "0x3F800000");
         assert_eq!(text(1e16), "0x5A0E1BCA");
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_survive_json() {
+    fn scalars_round_trip_through_json() {
         let values = [
             Scalar::Bool(true),
             Scalar::Int(i128::from(u64::MAX)),

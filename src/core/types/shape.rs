@@ -1,4 +1,4 @@
-//! Shapes: the sizes of an array's axes.
+//! [`Shape`]: the axis sizes of an array.
 
 use smallvec::SmallVec;
 use std::fmt;
@@ -9,8 +9,8 @@ use std::ops::Deref;
 pub struct Shape(SmallVec<[usize; 6]>);
 
 impl Clone for Shape {
-    /// As one copy: a `SmallVec` clones its items one at a time, and every call clones the shape of
-    /// every leaf.
+    /// Copies all sizes at once. `SmallVec` clones items one by one, and every call clones the shape
+    /// of every leaf.
     #[inline]
     fn clone(&self) -> Shape {
         Shape(SmallVec::from_slice(&self.0))
@@ -18,48 +18,48 @@ impl Clone for Shape {
 }
 
 impl Shape {
-    /// The shape with these axis sizes.
+    /// Creates a shape from axis sizes.
     pub fn new(dims: &[usize]) -> Shape {
         Shape(SmallVec::from_slice(dims))
     }
 
-    /// The shape of a scalar.
+    /// Returns the shape of a scalar.
     pub fn scalar() -> Shape {
         Shape::default()
     }
 
-    /// The axis sizes.
+    /// Returns the axis sizes.
     pub fn dims(&self) -> &[usize] {
         &self.0
     }
 
-    /// Number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// Number of elements; 1 for a scalar. Saturates instead of overflowing.
+    /// Returns the number of elements, 1 for a scalar. Saturates instead of overflowing.
     pub fn size(&self) -> usize {
         self.0.iter().fold(1usize, |size, &dim| size.saturating_mul(dim))
     }
 
-    /// This shape with an axis of size `size` inserted so that it becomes axis `axis`.
+    /// Returns this shape with a new axis of size `size` at index `axis`.
     pub fn insert(&self, axis: usize, size: usize) -> Shape {
         let mut dims = self.0.clone();
         dims.insert(axis, size);
         Shape(dims)
     }
 
-    /// This shape without axis `axis`.
+    /// Returns this shape without axis `axis`.
     pub fn remove(&self, axis: usize) -> Shape {
         let mut dims = self.0.clone();
         dims.remove(axis);
         Shape(dims)
     }
 
-    /// The shape that two shapes broadcast to under NumPy's rules, if they do.
+    /// Returns the shape that two shapes broadcast to under NumPy's rules, or `None`.
     ///
-    /// Shapes are aligned at their last axes; sizes match if they are equal or one of them is 1.
+    /// Shapes are aligned at their last axes. Sizes match if they are equal or one of them is 1.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.rank().max(other.rank());
         let size = |shape: &Shape, axis: usize| {
@@ -127,7 +127,7 @@ impl FromIterator<usize> for Shape {
 }
 
 impl fmt::Display for Shape {
-    /// `[32,784]`, `[]` for a scalar.
+    /// Writes `[32,784]`, or `[]` for a scalar.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;
         for (position, dim) in self.0.iter().enumerate() {

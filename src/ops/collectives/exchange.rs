@@ -2,13 +2,10 @@
 
 use super::some_axes;
 use crate::core::named_axes::{NamedAxis, tracked};
-use crate::core::{
-    Array, AxisNames, OpErrorKind, RuleError, bind1, from_caller, throw_operands, trace,
-};
+use crate::core::{Array, AxisNames, Loc, OpErrorKind, RuleError, bind1, throw_operands, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape, vary};
 use crate::tree::{self, Tree};
-use std::panic::Location;
 
 /// What becomes of the axis along which examples give and get parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +46,7 @@ pub fn all_gather<T: Tree>(
 ) -> T {
     let axes = some_axes("all_gather", axis_name.into());
     let tiled = tiling == Tiling::Tiled;
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(x, |x| {
             let at = position("all_gather", axis, x.rank() + usize::from(!tiled), x);
             let x = vary(x, &tracked(&axes));
@@ -141,7 +138,7 @@ pub fn psum_scatter<T: Tree>(
 ) -> T {
     let axes = some_axes("psum_scatter", axis_name.into());
     let tiled = tiling == Tiling::Tiled;
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(x, |x| {
             let at = position("psum_scatter", scatter_dimension, x.rank(), x);
             elements_each("psum_scatter", x, at, &axes, tiling);
@@ -198,7 +195,7 @@ fn exchange<T: Tree>(
     tiling: Tiling,
 ) -> T {
     let axes = some_axes(function, axis_name);
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(x, |x| {
             let [split, concat] = places.map(|axis| position(function, axis, x.rank(), x));
             let x = &vary(x, &tracked(&axes));
@@ -252,11 +249,11 @@ fn permute<T: Tree>(
     let axes = some_axes(function, axis_name);
     let [axis] = axes.as_slice() else {
         let message = format!("sends along one axis, {} are named", axes.len());
-        trace::throw_op(OpErrorKind::Unsupported, function, message, Some(Location::caller()))
+        trace::throw_op(OpErrorKind::Unsupported, function, message, Loc::caller())
     };
     let permute =
         PPermute { axis_name: axis.name.clone(), axis_size: axis.size, perm: perm(axis.size) };
-    from_caller(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes))])))
+    Loc::caller().scope(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes))])))
 }
 
 /// The values of the examples along the named axis in another order: example `k` gets that of
@@ -273,13 +270,13 @@ fn permute<T: Tree>(
 /// ```
 #[track_caller]
 pub fn pshuffle<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[usize]) -> T {
-    let location = Location::caller();
+    let loc = Loc::caller();
     permute("pshuffle", x, axis_name.into(), |size| {
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..size) {
             let message = format!("{perm:?} is no permutation of the {size} examples");
-            trace::throw_op(OpErrorKind::Value, "pshuffle", message, Some(location));
+            trace::throw_op(OpErrorKind::Value, "pshuffle", message, loc);
         }
         perm.iter().copied().zip(0..size).collect()
     })

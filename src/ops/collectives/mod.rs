@@ -11,8 +11,7 @@ pub use exchange::{Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scat
 pub use psum::{axis_index, pmax, pmean, pmin, psum};
 
 use crate::core::named_axes::{NamedAxis, named_axes};
-use crate::core::{AxisNames, OpErrorKind, trace};
-use std::panic::Location;
+use crate::core::{AxisNames, Loc, OpErrorKind, trace};
 
 /// As [`named_axes`], of which there must be one at least.
 #[track_caller]
@@ -20,7 +19,7 @@ fn some_axes(function: &str, axis_name: AxisNames) -> Vec<NamedAxis> {
     let axes = named_axes(function, &axis_name);
     if axes.is_empty() {
         let message = "no axis is named: the list of names is empty".to_string();
-        trace::throw_op(OpErrorKind::Value, function, message, Some(Location::caller()));
+        trace::throw_op(OpErrorKind::Value, function, message, Loc::caller());
     }
     axes
 }

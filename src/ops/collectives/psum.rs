@@ -2,7 +2,7 @@
 
 use super::some_axes;
 use crate::core::named_axes::{NamedAxis, named_axes, tracked};
-use crate::core::{Array, AxisNames, DType, bind1, from_caller};
+use crate::core::{Array, AxisNames, DType, Loc, bind1};
 use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul, vary};
 use crate::tree::{self, Tree};
 
@@ -27,7 +27,7 @@ fn names(axes: &[NamedAxis]) -> Vec<String> {
 #[track_caller]
 pub fn psum<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     let axes = named_axes("psum", &axis_name.into());
-    from_caller(|| tree::map(x, |x| sum_of(x, &axes)))
+    Loc::caller().scope(|| tree::map(x, |x| sum_of(x, &axes)))
 }
 
 /// The sum of one leaf.
@@ -56,7 +56,7 @@ fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
 pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     let axes = named_axes("pmean", &axis_name.into());
     let size: usize = axes.iter().map(|axis| axis.size).product();
-    from_caller(|| tree::map(x, |x| div(sum_of(x, &axes), size as i64)))
+    Loc::caller().scope(|| tree::map(x, |x| div(sum_of(x, &axes), size as i64)))
 }
 
 /// The largest over all examples along the named axes, of each leaf (any dtype): the same for all of them.
@@ -72,7 +72,7 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 #[track_caller]
 pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     let axes = some_axes("pmax", axis_name.into());
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(x, |x| bind1(PMax { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
     })
 }
@@ -90,7 +90,7 @@ pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 #[track_caller]
 pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     let axes = some_axes("pmin", axis_name.into());
-    from_caller(|| {
+    Loc::caller().scope(|| {
         tree::map(x, |x| bind1(PMin { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
     })
 }
@@ -111,7 +111,7 @@ pub fn axis_index(axis_name: impl Into<AxisNames>) -> Array {
     let index = |axis: &NamedAxis| {
         bind1(AxisIndex { axis_name: axis.name.clone(), tracked: axis.tracked }, [])
     };
-    from_caller(|| {
+    Loc::caller().scope(|| {
         rest.iter()
             .fold(index(first), |slower, axis| add(mul(&slower, axis.size as i32), index(axis)))
     })

@@ -2,7 +2,7 @@
 
 use super::super::axes::Axes;
 use super::super::{isnan, result_type, take, take_along_axis};
-use crate::core::{Array, DType, RuleError, Shape, trace};
+use crate::core::{Array, DType, Loc, RuleError, Shape, trace};
 use crate::primitives::rules::move_axis;
 use crate::primitives::{
     ArrayLike, Like, add, broadcast_to, ceil, clamp, convert_element_type, div, eq, fill_of, floor,
@@ -209,7 +209,7 @@ fn between(sorted: &Array, index: &Array, method: QuantileMethod) -> Array {
             take(sorted, &index, -1)
         }
     };
-    trace::from_caller(|| match method {
+    Loc::caller().scope(|| match method {
         QuantileMethod::Lower => value(&low),
         QuantileMethod::Higher => value(&high),
         QuantileMethod::Midpoint => mul(add(value(&low), value(&high)), 0.5),

@@ -1,7 +1,7 @@
 //! Common divisors and multiples.
 
 use crate::control_flow::while_loop;
-use crate::core::{Array, RuleError, bind1, trace};
+use crate::core::{Array, Loc, RuleError, bind1, trace};
 use crate::primitives::{
     ArrayLike, Div, abs, eq, mul, ne, promote_arrays, rem, where_, zeros_like,
 };
@@ -33,7 +33,7 @@ fn integers(name: &str, x: impl ArrayLike, y: impl ArrayLike) -> [Array; 2] {
 #[track_caller]
 pub fn gcd(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = integers("gcd", x, y);
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let left = |(_, y): (Array, Array)| ne(&y, zeros_like(&y)).any();
         let step = |(x, y): (Array, Array)| {
             let done = eq(&y, zeros_like(&y));

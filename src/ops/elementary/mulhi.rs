@@ -1,6 +1,6 @@
 //! Upper half of integer products.
 
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, DType, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, add, bitwise_and, convert_element_type, lt, mul, promote_arrays,
     shift_right_arithmetic, shift_right_logical, sub, where_, zeros_like,
@@ -31,9 +31,9 @@ pub fn mulhi(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         (true, 17..=32) => DType::I64,
         (false, ..=16) => DType::U32,
         (false, 17..=32) => DType::U64,
-        _ => return trace::from_caller(|| mulhi_by_halves(&x, &y)),
+        _ => return Loc::caller().scope(|| mulhi_by_halves(&x, &y)),
     };
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let product = mul(convert_element_type(&x, wide), convert_element_type(&y, wide));
         let high = match dtype.is_signed() {
             true => shift_right_arithmetic(&product, bits),

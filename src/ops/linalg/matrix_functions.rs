@@ -4,7 +4,7 @@ use super::expect_square;
 use super::norms::{MatrixNorm, matrix_norm};
 use super::solve::{inv, solve};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, DType, RuleError, from_caller, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::{DiagonalOptions, diagonal_with, eye, matmul, trace_with};
 use crate::primitives::{
     self, abs, ceil, convert_element_type, eq, expand_dims, gt, inexact, iota, log, lt, maximum,
@@ -50,7 +50,7 @@ pub fn det(a: &Array) -> Array {
         let change = trace_with(&solve(a, da), DiagonalOptions::LAST_AXES);
         (value.clone(), value * change)
     };
-    from_caller(|| custom_jvp(f, rule)(&a))
+    Loc::caller().scope(|| custom_jvp(f, rule)(&a))
 }
 
 /// Returns the sign of each determinant (a number of modulus 1 for complex matrices) and the logarithm
@@ -77,7 +77,7 @@ pub fn slogdet(a: &Array) -> (Array, Array) {
         };
         ((sign, value), (dsign, real(&change)))
     };
-    from_caller(|| custom_jvp(f, rule)(&a))
+    Loc::caller().scope(|| custom_jvp(f, rule)(&a))
 }
 
 /// Returns the matrix power `aⁿ`: the identity for 0, powers of the inverse for negative `n`.

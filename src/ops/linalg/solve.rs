@@ -2,7 +2,7 @@
 
 use super::{adjoint, expect_square, matrix_sizes};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, RuleError, Shape, from_caller, promote, throw_operands};
+use crate::core::{Array, Loc, RuleError, Shape, promote, throw_operands};
 use crate::ops::{eye, matmul, take_along_axis};
 use crate::primitives::{
     self, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type, expand_dims, gt,
@@ -53,7 +53,7 @@ fn solve_by(name: &str, a: &Array, b: &Array, solve: impl Fn(&Array, &Array) -> 
         throw_operands(name, RuleError::shape(message), &[&a, &b]);
     }
     let (a, b) = same_batch(name, &a, &b);
-    let x = from_caller(|| solve(&a, &b));
+    let x = Loc::caller().scope(|| solve(&a, &b));
     if vector { squeeze(&x, &[-1]) } else { x }
 }
 
@@ -193,7 +193,7 @@ pub fn pinv_with(a: &Array, options: PinvOptions) -> Array {
     }
     let (m, n) = matrix_sizes(&a);
     let rtol = options.rtol.unwrap_or(10.0 * m.max(n) as f64 * a.dtype().epsilon());
-    from_caller(|| pseudo_inverse(&a, rtol))
+    Loc::caller().scope(|| pseudo_inverse(&a, rtol))
 }
 
 fn pseudo_inverse(a: &Array, rtol: f64) -> Array {

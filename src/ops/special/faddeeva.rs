@@ -3,7 +3,7 @@
 
 use super::operands::{horner, in_wide, real};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, trace};
+use crate::core::{Array, Loc};
 use crate::primitives::{
     ArrayLike, abs, add, complex, convert_element_type, div, exp, full_like, ge, imag, inexact, lt,
     mul, neg, sub, where_, zeros_like,
@@ -109,7 +109,7 @@ fn faddeeva(z: &Array) -> Array {
 #[doc(alias = "faddeeva")]
 #[track_caller]
 pub fn wofz(z: &Array) -> Array {
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let z = inexact(z);
         let dtype = z.dtype().complex().unwrap_or(crate::core::DType::C64);
         faddeeva(&convert_element_type(&z, dtype))
@@ -148,7 +148,7 @@ fn scaled_complement(x: &Array) -> Array {
 /// As [`wofz`], of which it is the value at `ix`.
 #[track_caller]
 pub fn erfcx(x: &Array) -> Array {
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let x = inexact(x);
         if x.dtype().is_complex() {
             return faddeeva(&turned(&x));

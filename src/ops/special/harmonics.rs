@@ -2,7 +2,7 @@
 
 use super::operands::real;
 use crate::control_flow::{ScanOptions, custom_jvp, fori_loop, scan_with};
-use crate::core::{Array, Aval, DType, RuleError, trace};
+use crate::core::{Array, Aval, DType, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, abs, add, broadcast_to, complex, concatenate, convert_element_type, cos, cumprod,
     div, eq, expand_dims, fill_of, full_like, gt, le, lt, maximum, minimum, mul, neg,
@@ -70,7 +70,7 @@ pub fn bessel_jn(z: impl ArrayLike, v: usize, n_iter: usize) -> Array {
         let message = format!("order {v} is not reached from {n_iter} downwards");
         trace::throw_operands("bessel_jn", RuleError::value(message), &[&z]);
     }
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let wide = if z.dtype().bits() < 32 { DType::F32 } else { z.dtype() };
         let values = bessel_of(&convert_element_type(&z, wide), v, n_iter);
         convert_element_type(&values, z.dtype())
@@ -139,7 +139,7 @@ pub fn sph_harm_y(
         );
         trace::throw_operands("sph_harm_y", RuleError::dtype(message), &[&n, &m, &theta, &phi]);
     }
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let float = |x: &Array| convert_element_type(x, theta.dtype());
         let operands = [float(&n), float(&m), theta.clone(), phi];
         let [n, m, theta, phi] =

@@ -1,6 +1,6 @@
 //! The logarithm of Γ on the complex plane.
 
-use crate::core::{Array, trace};
+use crate::core::{Array, Loc};
 use crate::primitives::{
     abs, add, complex, div, eq, expm1, floor, full_like, gt, imag, inexact, le, lgamma, log, lt,
     mul, neg, real, round, sub, where_, zeros_like,
@@ -65,7 +65,7 @@ fn log_sine(x: &Array, y: &Array) -> Array {
 /// DLMF 5.5.3 for the reflection; Hare, "Computing the principal branch of log-Gamma", 1997, on its branches.
 #[track_caller]
 pub fn loggamma(z: &Array) -> Array {
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let z = inexact(z);
         if !z.dtype().is_complex() {
             let positive = gt(&z, 0.0);

@@ -2,7 +2,7 @@
 
 use super::operands::{horner, in_wide, listed, real};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, DType, trace};
+use crate::core::{Array, DType, Loc};
 use crate::primitives::{
     ArrayLike, div, eq, full_like, gt, log, log1p, lt, mul, neg, sub, where_, zeros_like,
 };
@@ -48,7 +48,7 @@ pub fn bernoulli(n: usize, dtype: DType) -> Array {
         factorial *= even * (even - 1.0);
         numbers[2 * k + 2] = scaled * factorial;
     }
-    trace::from_caller(|| listed(&numbers, dtype))
+    Loc::caller().scope(|| listed(&numbers, dtype))
 }
 
 /// The dilogarithm of `1 - x` for `u = -log x` of at most `log 2` in size.

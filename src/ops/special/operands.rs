@@ -1,6 +1,6 @@
 //! What special functions do with their operands before they compute, and with narrow floats.
 
-use crate::core::{Array, Aval, DType, RuleError, trace};
+use crate::core::{Array, Aval, DType, Loc, RuleError, trace};
 use crate::ops::stack;
 use crate::primitives::{
     Like, add, convert_element_type, fill_of, full_like, mul, promote_inexact,
@@ -25,7 +25,7 @@ pub(super) fn in_wide<const N: usize, const M: usize>(
     f: impl FnOnce([Array; N]) -> [Array; M],
 ) -> [Array; M] {
     let dtype = operands[0].dtype();
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         if dtype.bits() >= 32 {
             return f(operands);
         }

@@ -5,7 +5,7 @@ use super::super::special::ndtr;
 use super::super::{
     CovOptions, atleast_2d, cov_with, diagonal, logsumexp, matmul, matrix_transpose, result_type,
 };
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, TransposeA, add, convert_element_type, div, exp, expand_dims, full_like, inexact,
     log, mul, pow, promote_arrays, reduce_prod, reshape, sqrt, sub, zeros_like,
@@ -189,7 +189,7 @@ impl GaussianKde {
     #[track_caller]
     pub fn evaluate(&self, points: &Array) -> Array {
         let points = self.columns("GaussianKde::evaluate", points);
-        trace::from_caller(|| mul(exp(&self.log_kernels(&points)), &self.weights).sum_axes(-1))
+        Loc::caller().scope(|| mul(exp(&self.log_kernels(&points)), &self.weights).sum_axes(-1))
     }
 
     /// Returns the density, as [`GaussianKde::evaluate`].
@@ -202,7 +202,7 @@ impl GaussianKde {
     #[track_caller]
     pub fn logpdf(&self, points: &Array) -> Array {
         let points = self.columns("GaussianKde::logpdf", points);
-        trace::from_caller(|| logsumexp(&add(self.log_kernels(&points), log(&self.weights)), -1))
+        Loc::caller().scope(|| logsumexp(&add(self.log_kernels(&points), log(&self.weights)), -1))
     }
 
     /// Integrates the product with a weighted sum of normal distributions of covariance `cov`
@@ -233,7 +233,7 @@ impl GaussianKde {
                 format!("{d} coordinates with a mean {} and {}", mean.shape(), cov.shape());
             throw("GaussianKde::integrate_gaussian", RuleError::shape(message), &[&mean, &cov]);
         }
-        trace::from_caller(|| {
+        Loc::caller().scope(|| {
             let one = full_like(&self.neff, 1);
             self.integrate_product(&reshape(&mean, [d, 1]), &one, &reshape(&cov, [d, d]))
         })
@@ -255,7 +255,7 @@ impl GaussianKde {
             );
             throw("GaussianKde::integrate_box_1d", RuleError::shape(message), &[&low, &high]);
         }
-        trace::from_caller(|| {
+        Loc::caller().scope(|| {
             let width = sqrt(&reshape(&self.covariance, []));
             let centres = reshape(&self.dataset, [self.n()]);
             let below = |limit: &Array| ndtr(&div(sub(limit, &centres), &width));
@@ -273,8 +273,7 @@ impl GaussianKde {
             let operands = [&self.dataset, &other.dataset];
             throw("GaussianKde::integrate_kde", RuleError::shape(message), &operands);
         }
-        trace::from_caller(|| {
-            self.integrate_product(&other.dataset, &other.weights, &other.covariance)
-        })
+        Loc::caller()
+            .scope(|| self.integrate_product(&other.dataset, &other.weights, &other.covariance))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::state::State;
 use super::constructors::Interpolation;
-use crate::core::{Array, DType, from_caller};
+use crate::core::{Array, DType, Loc};
 use crate::primitives::{
     convert_element_type, cos, floor, full_like, le, lt, maximum, minimum, pow, where_,
 };
@@ -161,7 +161,7 @@ impl Schedule {
     /// A [`hyperparam`](hyperparam()) has its first value here.
     #[track_caller]
     pub fn value(&self, count: &Array) -> Array {
-        from_caller(|| self.value_with(count, Hyperparams(&[])))
+        Loc::caller().scope(|| self.value_with(count, Hyperparams(&[])))
     }
 
     /// Returns the value of a constant schedule.

@@ -2,7 +2,7 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Precision, RuleError, Shape, bind1, promote, trace};
+use crate::core::{Array, Loc, Precision, RuleError, Shape, bind1, promote, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::{convert_element_type, convert_to};
 use crate::primitives::dot::{DotGeneral, dot_general};
@@ -241,7 +241,7 @@ pub fn conv_general_dilated_patches(
     };
     let features = lhs.shape()[numbers.lhs_spec[1]];
     let size: usize = filter_shape.iter().product();
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         // One kernel per position in a patch: one there and zero elsewhere.
         let positions = |axis| broadcasted_iota(crate::core::DType::I32, [size, size], axis);
         let one = convert_element_type(&eq(positions(0), positions(1)), lhs.dtype());
@@ -318,7 +318,7 @@ pub fn conv_general_dilated_local(
     };
     let product = dot_general(&patches, rhs, dot);
     let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         // The lower index first, so that the second move does not undo the first.
         if batch < features {
             move_axis(&move_axis(&product, rank - 2, batch), rank - 1, features)

@@ -28,7 +28,7 @@ impl ConvGeneralDilated {
                 vec![self.by_three_products(&lhs, &rhs)]
             });
         }
-        let (operand, product) = multiplied(ctx.platform(), true, lhs, rhs, result.dtype);
+        let (operand, product) = multiplied(ctx.target(), true, lhs, rhs, result.dtype);
         let operand = operand.or_else(|| taken_as(ctx.platform(), lhs, product));
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
             let ty = x.ty().with_element(dtype.stablehlo());

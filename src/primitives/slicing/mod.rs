@@ -17,7 +17,7 @@ use super::convert::convert_to;
 use super::promote::{ArrayLike, Like};
 use super::select::select;
 use crate::core::{
-    Array, Aval, DType, LowerCtx, RuleError, RuleResult, Scalar, Shape, promote, trace,
+    Array, Aval, DType, Loc, LowerCtx, RuleError, RuleResult, Scalar, Shape, promote,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype, ensure_shape};
@@ -103,7 +103,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
             }
         }
     });
-    trace::from_caller(|| from_the_front.collect())
+    Loc::caller().scope(|| from_the_front.collect())
 }
 
 /// Returns the axis sizes with the size of `axis` replaced.

@@ -2,7 +2,7 @@
 
 use super::dims::{Window, WindowAxis};
 use super::plan::Plan;
-use crate::core::{Array, RuleError, Shape, trace};
+use crate::core::{Array, Loc, RuleError, Shape, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::constant::{fill_of, full_like, zeros_of};
 use crate::primitives::convert::convert_to;
@@ -60,7 +60,7 @@ pub fn reduce_window(
         Ok(axes) => axes,
         Err(error) => trace::throw_operands("reduce_window", error, &[x]),
     };
-    trace::from_caller(|| {
+    Loc::caller().scope(|| {
         let begun = |y: &Array| combine(&broadcast_to(&init, y.shape()), y);
         let plan = Plan::new(&axes);
         if axes.iter().all(WindowAxis::is_bare) {

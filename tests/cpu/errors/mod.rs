@@ -244,8 +244,8 @@ fn equations_carry_the_users_locations() {
     let elsewhere: Vec<String> = program
         .eqns()
         .iter()
-        .filter(|eqn| eqn.location.is_none_or(|place| !place.file().ends_with("errors/mod.rs")))
-        .map(|eqn| format!("{} at {:?}", eqn.primitive.name(), eqn.location))
+        .filter(|eqn| eqn.loc.get().is_none_or(|place| !place.file().ends_with("errors/mod.rs")))
+        .map(|eqn| format!("{} at {:?}", eqn.primitive.name(), eqn.loc.get()))
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }

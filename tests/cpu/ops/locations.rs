@@ -7,7 +7,7 @@ fn check(name: &str, f: fn(&Array) -> Vec<Array>) {
     let program = make_program(move |x: Array| f(&x), Aval::new(DType::F32, [4, 4]))
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     for eqn in program.eqns() {
-        let file = eqn.location.map_or("nowhere", |at| at.file());
+        let file = eqn.loc.get().map_or("nowhere", |at| at.file());
         assert!(
             file.ends_with("locations.rs"),
             "{name}: {:?} is attributed to {file}",

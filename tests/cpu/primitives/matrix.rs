@@ -280,7 +280,7 @@ impl Case {
             primitive: exemplar.primitive.clone(),
             operands: (0..n).collect(),
             results: (n..all).collect(),
-            location: None,
+            loc: oxidax::core::Loc::UNKNOWN,
         };
         let inputs: Vec<u32> = (0..n).collect();
         let outputs: Vec<u32> = (n..all).collect();

@@ -2,11 +2,11 @@
 
 mod blocks;
 mod layers;
-mod loop_of_design;
 mod optimizers;
 mod precision;
 mod quantized;
 mod randomness;
+mod training_loop;
 mod transformations;
 mod watching;
 

@@ -294,8 +294,8 @@ fn operations_bear_the_line_of_the_sampler() {
     let line = line!() + 1;
     let program = make_program(|key: Key| random::normal(key, [3], DType::F32), Key::of_type());
     for eqn in program.unwrap().eqns() {
-        let location = eqn.location.expect("traced here");
-        assert_eq!((location.file(), location.line()), (file!(), line));
+        let loc = eqn.loc.get().expect("traced here");
+        assert_eq!((loc.file(), loc.line()), (file!(), line));
     }
 }
 

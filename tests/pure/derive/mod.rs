@@ -2,8 +2,3 @@
 
 mod leaves;
 mod pass;
-
-#[test]
-fn derive_errors_match_snapshots() {
-    trybuild::TestCases::new().compile_fail("tests/pure/derive/fail/*.rs");
-}

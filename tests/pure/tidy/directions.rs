@@ -322,7 +322,7 @@ fn first_segment(path: &str) -> String {
 
 #[test]
 fn groups_are_expanded() {
-    let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::tidy::jit::x(); $crate::tidy::y }";
+    let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::jit::x(); $crate::y }";
     let source = Source { path: String::new(), text: String::new(), code: code.to_owned() };
     let found: Vec<(String, usize)> =
         mentions(&source).into_iter().map(|m| (m.name, m.line)).collect();

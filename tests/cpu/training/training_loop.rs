@@ -1,4 +1,4 @@
-//! The program that DESIGN promises, written out: it compiles, runs, and learns.
+//! A complete training program: it compiles, runs and learns.
 
 use oxidax::prelude::*;
 

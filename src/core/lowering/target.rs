@@ -1,0 +1,59 @@
+//! [`LoweringTarget`]: the platform that a module is lowered for.
+
+use crate::core::error::RuleResult;
+use crate::core::program::program::{Eqn, Program};
+
+/// Rejects equations that the target's compiler does not support.
+pub(crate) type EqnCheck = fn(&Eqn, &Program) -> RuleResult<()>;
+
+/// The platform that a module is lowered for, with what is known of its processor and its compiler.
+///
+/// Lowering depends on the target only, never on the machine that lowers. A platform's name is a
+/// target without known features: `LoweringTarget::from("cpu")`.
+#[derive(Clone, Copy, Debug)]
+pub struct LoweringTarget<'a> {
+    platform: &'a str,
+    has_bf16_products: bool,
+    check: Option<EqnCheck>,
+}
+
+impl<'a> LoweringTarget<'a> {
+    /// Sets whether a CPU has instructions for products in `bf16`. By default it has none.
+    #[must_use]
+    pub fn with_bf16_products(mut self, has_instructions: bool) -> LoweringTarget<'a> {
+        self.has_bf16_products = has_instructions;
+        self
+    }
+
+    /// Sets a check of every equation before it is lowered.
+    #[must_use]
+    pub(crate) fn with_check(mut self, check: EqnCheck) -> LoweringTarget<'a> {
+        self.check = Some(check);
+        self
+    }
+
+    /// Returns the platform: `cpu`, `cuda` or `tpu`.
+    pub fn platform(&self) -> &'a str {
+        self.platform
+    }
+
+    /// Returns true if the target is known to have instructions for products in `bf16`. Unknown for
+    /// platforms other than `cpu`, which choose them on their own.
+    pub fn has_bf16_products(&self) -> bool {
+        self.has_bf16_products
+    }
+
+    /// Checks an equation of `program`.
+    ///
+    /// # Errors
+    /// `Unsupported` if the target's compiler does not support the equation.
+    pub(crate) fn check(&self, eqn: &Eqn, program: &Program) -> RuleResult<()> {
+        self.check.map_or(Ok(()), |check| check(eqn, program))
+    }
+}
+
+impl<'a> From<&'a str> for LoweringTarget<'a> {
+    fn from(platform: &'a str) -> LoweringTarget<'a> {
+        LoweringTarget { platform, has_bf16_products: false, check: None }
+    }
+}
