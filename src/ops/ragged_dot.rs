@@ -120,7 +120,7 @@ impl RaggedDot {
 /// `x` once for each group, in front, with zeros where the position along `ragged` is in another
 /// group. `sizes` is `[…, g]`, its leading axes being the axes `outer` of `x`.
 fn spread(x: &Array, sizes: &Array, ragged: usize, outer: &[usize]) -> Array {
-    let ends = cumsum(sizes, -1, false);
+    let ends = cumsum(sizes, -1);
     let starts = sub(&ends, sizes);
     let last = sizes.rank() - 1;
     let groups = sizes.shape()[last];

@@ -11,9 +11,9 @@ use crate::control_flow::{scan, while_loop};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::{clip, finfo, isinf, isnan, result_type};
 use crate::primitives::{
-    ArrayLike, abs, bitwise_not, broadcast_to, ceil, convert_element_type, cumsum, div, eq, floor,
-    full_like, ge, gt, inexact, le, log, log1p, lt, moveaxis, neg, reshape, select, slice, sqrt,
-    sub, where_, zeros_like,
+    ArrayLike, RunningTotalOptions, abs, bitwise_not, broadcast_to, ceil, convert_element_type,
+    cumsum_with, div, eq, floor, full_like, ge, gt, inexact, le, log, log1p, lt, moveaxis, neg,
+    reshape, select, slice, sqrt, sub, where_, zeros_like,
 };
 
 /// Numbers of successes among `n` independent trials that succeed with probability `p`.
@@ -193,7 +193,7 @@ pub fn multinomial(
         let n = broadcast_to(&n, &batch);
         let p = moveaxis(&broadcast_to(&p, &shape), -1, 0);
         // Each outcome takes its share of what the ones before left.
-        let left = cumsum(&p, 0, true);
+        let left = cumsum_with(&p, 0, RunningTotalOptions { reverse: true });
         let shares = clip(&(p / where_(&eq(&left, 0), 1, &left)), 0, 1);
         let keys = stacked(&words, &Shape::new(&[k]));
         let step = |rest: Array, (share, key): (Array, Array)| {

@@ -112,7 +112,7 @@ pub fn choice_with(
                 return unflatten_axis(&chosen, axis, &shape);
             }
             (Some(p), true) => {
-                let totals = cumsum(&inexact(p), 0, false);
+                let totals = cumsum(&inexact(p), 0);
                 let last = reshape(&slice_in_dim(&totals, -1, n as isize, 1, 0), []);
                 let unit = raw_unit(&words, &shape, totals.dtype());
                 searchsorted(&totals, mul(last, sub(1, unit)))

@@ -28,7 +28,7 @@ impl GaussianKde {
         Loc::caller().scope(|| {
             let (d, count, dtype) = (self.d(), shape.size(), self.dataset.dtype());
             let [choice, noise] = key.split();
-            let totals = cumsum(&self.weights, 0, false);
+            let totals = cumsum(&self.weights, 0);
             let all = slice_in_dim(&totals, -1, self.n() as isize, 1, 0);
             let unit = reshape(&uniform(choice, shape.clone(), dtype, 0.0..1.0), [count]);
             let chosen = searchsorted(&totals, mul(all, sub(1.0, unit)));

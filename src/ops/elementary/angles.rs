@@ -110,6 +110,6 @@ pub fn unwrap_with(x: &Array, axis: isize, options: UnwrapOptions) -> Array {
     let edge = eq(&inside, -half) & gt(&step, 0.0);
     let inside = where_(&edge, half, inside);
     let jump = where_(&lt(abs(&step), largest), zeros_like(&step), sub(inside, &step));
-    let moved = add(slice_axis(&x, resolved, 1, n), cumsum(&jump, axis, false));
+    let moved = add(slice_axis(&x, resolved, 1, n), cumsum(&jump, axis));
     concatenate(&[&slice_axis(&x, resolved, 0, 1), &moved], axis)
 }

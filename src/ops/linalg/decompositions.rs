@@ -3,7 +3,7 @@
 use super::adjoint;
 use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
-use crate::primitives::{self, inexact, slice_in_dim, where_};
+use crate::primitives::{self, QrOptions, SvdOptions, inexact, slice_in_dim, where_};
 
 /// Returns `(a + aᴴ) / 2`. Gradients through it are symmetric.
 #[track_caller]
@@ -83,7 +83,7 @@ pub struct QrResult {
 /// ```
 #[track_caller]
 pub fn qr(a: &Array) -> QrResult {
-    let (q, r) = primitives::qr(&inexact(a), false);
+    let (q, r) = primitives::qr_with(&inexact(a), QrOptions { full_matrices: false });
     QrResult { q, r }
 }
 
@@ -181,7 +181,7 @@ pub struct SvdResult {
 /// ```
 #[track_caller]
 pub fn svd(a: &Array) -> SvdResult {
-    let (u, s, vh) = primitives::svd(&inexact(a), false);
+    let (u, s, vh) = primitives::svd_with(&inexact(a), SvdOptions { full_matrices: false });
     SvdResult { u, s, vh }
 }
 

@@ -5,8 +5,8 @@ use crate::control_flow::custom_jvp;
 use crate::core::{Array, Loc, RuleError, Shape, promote, throw_operands};
 use crate::ops::{eye, matmul, take_along_axis};
 use crate::primitives::{
-    self, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type, expand_dims, gt,
-    inexact, reshape, squeeze, triangular_solve, where_,
+    self, SvdOptions, TransposeA, TriangularSolve, broadcast_to, conj, convert_element_type,
+    expand_dims, gt, inexact, reshape, squeeze, triangular_solve, where_,
 };
 
 /// Converts both to floats of one dtype, without broadcasting.
@@ -198,7 +198,7 @@ pub fn pinv_with(a: &Array, options: PinvOptions) -> Array {
 
 fn pseudo_inverse(a: &Array, rtol: f64) -> Array {
     let f = move |a: &Array| {
-        let (u, s, vh) = primitives::svd(a, false);
+        let (u, s, vh) = primitives::svd_with(a, SvdOptions { full_matrices: false });
         let largest = primitives::reduce_max(&s, &[-1]);
         let cutoff = expand_dims(&(largest * rtol), &[-1]);
         let nonzero = gt(&s, &cutoff);

@@ -66,7 +66,7 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     }
     let values = stack(columns.iter().collect::<Vec<_>>(), 1);
     let is_valid = broadcast_to(&reshape(&is_valid, [size, 1]), [size, m]);
-    let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0, false), 1);
+    let numbers = sub(cumsum(&convert_element_type(&new, DType::I32), 0), 1);
     let inverse = zeros([n], DType::I32).at([super::super::Index::Array(order)]).set(&numbers);
     Unique { values: where_(&is_valid, &values, padding), indices, inverse, counts }
 }

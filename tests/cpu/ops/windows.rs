@@ -82,7 +82,7 @@ mod on_cpu {
                 state
             })
             .collect();
-        let found = linear_recurrence(&a, &b, 0, false);
+        let found = linear_recurrence(&a, &b, 0);
         assert_close(&f64s(&found), &expected, 1e-12);
     }
 }
