@@ -37,6 +37,7 @@ pub struct CacheStats {
 /// println!("{} loaded, {} compiled, {:?} saved", disk.hits, disk.misses, disk.saved);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "jax.monitoring")]
 pub fn stats() -> CacheStats {
     CacheStats {
         operations: runtime::operation_counts(),
@@ -52,6 +53,7 @@ pub fn stats() -> CacheStats {
 /// oxidax::jit::cache::set_limits(500, 100);
 /// assert_eq!(oxidax::jit::cache::stats().operations.limit, 500);
 /// ```
+#[doc(alias = "jax.clear_caches")]
 pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
 }

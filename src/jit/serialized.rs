@@ -33,6 +33,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "export")]
+    #[doc(alias = "serialize_executable")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         self.to_file()
     }
