@@ -3,6 +3,7 @@
 //! STYLE in words is one thing, a red test another: each test here is one rule, and its message
 //! says which file breaks it, where, and what the rule is for.
 
+mod circles;
 mod directions;
 mod features;
 mod names;
