@@ -37,6 +37,7 @@ pub struct Stats {
 /// println!("{} loaded, {} compiled, {:?} saved", disk.hits, disk.misses, disk.saved);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "jax.monitoring")]
 pub fn stats() -> Stats {
     let [operations, programs] = runtime::eager_counts();
     Stats { operations, programs, disk: runtime::disk_stats() }
@@ -49,6 +50,7 @@ pub fn stats() -> Stats {
 /// oxidax::jit::cache::set_limits(500, 100);
 /// assert_eq!(oxidax::jit::cache::stats().operations.limit, 500);
 /// ```
+#[doc(alias = "jax.clear_caches")]
 pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
 }

@@ -28,6 +28,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// let y = sine.call(&ones([8], DType::F32))?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "serialize_executable")]
     #[doc(alias = "export")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         self.to_bytes()

@@ -74,6 +74,7 @@ impl Topology {
     ///
     /// # Errors
     /// `Plugin` if the plugin is not found, or does not know the name.
+    #[doc(alias = "get_topology_desc")]
     pub fn named(name: &str) -> Result<Topology, Error> {
         Topology::of_slices(name, 1)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::message::Message;
-use crate::wire::{DecodeError, Fields, Value, put_bytes, put_tag, put_varint};
+use crate::wire::{DecodeError, Fields, WireValue, put_bytes, put_tag, put_varint};
 
 const WRONG_TYPE: DecodeError = DecodeError("a field has the wrong wire type");
 
@@ -21,7 +21,7 @@ pub trait Field {
     ///
     /// # Errors
     /// The value has the wrong wire type or is invalid.
-    fn merge(&mut self, value: Value<'_>, depth: u32) -> Result<(), DecodeError>;
+    fn merge(&mut self, value: WireValue<'_>, depth: u32) -> Result<(), DecodeError>;
 }
 
 /// An enum of which a message holds at most one variant.
@@ -36,7 +36,7 @@ pub trait Oneof: Sized {
     fn merge(
         this: &mut Option<Self>,
         number: u32,
-        value: Value<'_>,
+        value: WireValue<'_>,
         depth: u32,
     ) -> Result<(), DecodeError>;
 }
@@ -55,8 +55,8 @@ macro_rules! numbers {
                 let put: fn($type, &mut Vec<u8>) = $put;
                 put(*self, out);
             }
-            fn merge(&mut self, value: Value<'_>, _: u32) -> Result<(), DecodeError> {
-                let take: fn(Value<'_>) -> Option<$type> = $take;
+            fn merge(&mut self, value: WireValue<'_>, _: u32) -> Result<(), DecodeError> {
+                let take: fn(WireValue<'_>) -> Option<$type> = $take;
                 *self = take(value).ok_or(WRONG_TYPE)?;
                 Ok(())
             }
@@ -73,10 +73,10 @@ macro_rules! numbers {
                 }
                 put_bytes(number, &packed, out);
             }
-            fn merge(&mut self, value: Value<'_>, _: u32) -> Result<(), DecodeError> {
-                let take: fn(Value<'_>) -> Option<$type> = $take;
-                let next: fn(&mut Fields<'_>) -> Result<Value<'static>, DecodeError> = $next;
-                if let Value::Bytes(bytes) = value {
+            fn merge(&mut self, value: WireValue<'_>, _: u32) -> Result<(), DecodeError> {
+                let take: fn(WireValue<'_>) -> Option<$type> = $take;
+                let next: fn(&mut Fields<'_>) -> Result<WireValue<'static>, DecodeError> = $next;
+                if let WireValue::Bytes(bytes) = value {
                     let mut packed = Fields(bytes);
                     while !packed.0.is_empty() {
                         self.push(take(next(&mut packed)?).ok_or(WRONG_TYPE)?);
@@ -90,12 +90,12 @@ macro_rules! numbers {
     )* };
 }
 
-fn varint(value: Value<'_>) -> Option<u64> {
-    if let Value::Varint(value) = value { Some(value) } else { None }
+fn varint(value: WireValue<'_>) -> Option<u64> {
+    if let WireValue::Varint(value) = value { Some(value) } else { None }
 }
 
-fn next_varint(packed: &mut Fields<'_>) -> Result<Value<'static>, DecodeError> {
-    packed.varint().map(Value::Varint)
+fn next_varint(packed: &mut Fields<'_>) -> Result<WireValue<'static>, DecodeError> {
+    packed.varint().map(WireValue::Varint)
 }
 
 numbers! {
@@ -106,15 +106,15 @@ numbers! {
     bool, 0, |value, out| put_varint(u64::from(value), out),
         |value| varint(value).map(|value| value != 0), next_varint;
     f32, 5, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let Value::Fixed32(bytes) = value { Some(f32::from_le_bytes(bytes)) } else { None },
-        |packed| packed.array().map(Value::Fixed32);
+        |value| if let WireValue::Fixed32(bytes) = value { Some(f32::from_le_bytes(bytes)) } else { None },
+        |packed| packed.array().map(WireValue::Fixed32);
     f64, 1, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let Value::Fixed64(bytes) = value { Some(f64::from_le_bytes(bytes)) } else { None },
-        |packed| packed.array().map(Value::Fixed64);
+        |value| if let WireValue::Fixed64(bytes) = value { Some(f64::from_le_bytes(bytes)) } else { None },
+        |packed| packed.array().map(WireValue::Fixed64);
 }
 
-fn bytes(value: Value<'_>) -> Result<&[u8], DecodeError> {
-    if let Value::Bytes(bytes) = value { Ok(bytes) } else { Err(WRONG_TYPE) }
+fn bytes(value: WireValue<'_>) -> Result<&[u8], DecodeError> {
+    if let WireValue::Bytes(bytes) = value { Ok(bytes) } else { Err(WRONG_TYPE) }
 }
 
 impl Field for String {
@@ -126,7 +126,7 @@ impl Field for String {
     fn put_present(&self, number: u32, out: &mut Vec<u8>) {
         put_bytes(number, self.as_bytes(), out);
     }
-    fn merge(&mut self, value: Value<'_>, _: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, _: u32) -> Result<(), DecodeError> {
         let text = std::str::from_utf8(bytes(value)?);
         text.map_err(|_| DecodeError("a string is not UTF-8"))?.clone_into(self);
         Ok(())
@@ -139,7 +139,7 @@ impl Field for Vec<u8> {
             put_bytes(number, self, out);
         }
     }
-    fn merge(&mut self, value: Value<'_>, _: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, _: u32) -> Result<(), DecodeError> {
         bytes(value)?.clone_into(self);
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Field for Vec<Vec<u8>> {
             put_bytes(number, value, out);
         }
     }
-    fn merge(&mut self, value: Value<'_>, _: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, _: u32) -> Result<(), DecodeError> {
         self.push(bytes(value)?.to_vec());
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<M: Message> Field for M {
     fn put(&self, number: u32, out: &mut Vec<u8>) {
         put_bytes(number, &self.encode_to_vec(), out);
     }
-    fn merge(&mut self, value: Value<'_>, depth: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, depth: u32) -> Result<(), DecodeError> {
         Message::merge(self, bytes(value)?, depth)
     }
 }
@@ -172,7 +172,7 @@ impl<M: Message> Field for Option<M> {
             message.put(number, out);
         }
     }
-    fn merge(&mut self, value: Value<'_>, depth: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, depth: u32) -> Result<(), DecodeError> {
         Message::merge(self.get_or_insert_default(), bytes(value)?, depth)
     }
 }
@@ -183,7 +183,7 @@ impl<M: Message> Field for Vec<M> {
             message.put(number, out);
         }
     }
-    fn merge(&mut self, value: Value<'_>, depth: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, depth: u32) -> Result<(), DecodeError> {
         let mut message = M::default();
         Message::merge(&mut message, bytes(value)?, depth)?;
         self.push(message);
@@ -202,7 +202,7 @@ impl<M: Message + PartialEq> Field for BTreeMap<String, M> {
             put_bytes(number, &entry, out);
         }
     }
-    fn merge(&mut self, value: Value<'_>, depth: u32) -> Result<(), DecodeError> {
+    fn merge(&mut self, value: WireValue<'_>, depth: u32) -> Result<(), DecodeError> {
         let (mut key, mut entry) = (String::new(), M::default());
         let mut fields = Fields(bytes(value)?);
         while let Some((number, value)) = fields.next()? {

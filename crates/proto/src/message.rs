@@ -1,6 +1,6 @@
 //! The trait of messages, and the macro that declares them.
 
-use crate::wire::{DecodeError, Fields, MAX_DEPTH, Value};
+use crate::wire::{DecodeError, Fields, MAX_DEPTH, WireValue};
 
 /// A protocol buffer message. [`messages!`](crate::messages) implements it.
 pub trait Message: Default {
@@ -11,8 +11,12 @@ pub trait Message: Default {
     ///
     /// # Errors
     /// The value has the wrong wire type, is invalid, or nests more than 100 messages.
-    fn merge_field(&mut self, number: u32, value: Value<'_>, depth: u32)
-    -> Result<(), DecodeError>;
+    fn merge_field(
+        &mut self,
+        number: u32,
+        value: WireValue<'_>,
+        depth: u32,
+    ) -> Result<(), DecodeError>;
 
     /// Encodes the message.
     fn encode_to_vec(&self) -> Vec<u8> {
@@ -90,7 +94,7 @@ macro_rules! messages {
             fn merge_field(
                 &mut self,
                 number: u32,
-                value: $crate::Value<'_>,
+                value: $crate::WireValue<'_>,
                 depth: u32,
             ) -> Result<(), $crate::DecodeError> {
                 match number {
@@ -119,7 +123,7 @@ macro_rules! messages {
             fn merge(
                 this: &mut Option<Self>,
                 number: u32,
-                value: $crate::Value<'_>,
+                value: $crate::WireValue<'_>,
                 depth: u32,
             ) -> Result<(), $crate::DecodeError> {
                 match number {

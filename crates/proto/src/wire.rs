@@ -19,7 +19,7 @@ impl std::error::Error for DecodeError {}
 
 /// The undecoded value of a field.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
+pub enum WireValue<'a> {
     /// An integer or boolean.
     Varint(u64),
     /// Eight bytes, little-endian.
@@ -35,7 +35,7 @@ pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// Returns the number and value of the next field, or `None` at the end. Groups are skipped.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, DecodeError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, DecodeError> {
         while !self.0.is_empty() {
             let (number, kind) = self.tag()?;
             match kind {
@@ -56,15 +56,15 @@ impl<'a> Fields<'a> {
         Ok((number, tag & 7))
     }
 
-    fn value(&mut self, kind: u64) -> Result<Value<'a>, DecodeError> {
+    fn value(&mut self, kind: u64) -> Result<WireValue<'a>, DecodeError> {
         Ok(match kind {
-            0 => Value::Varint(self.varint()?),
-            1 => Value::Fixed64(self.array()?),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed64(self.array()?),
             2 => {
                 let length = self.varint()?;
-                Value::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
+                WireValue::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
             }
-            5 => Value::Fixed32(self.array()?),
+            5 => WireValue::Fixed32(self.array()?),
             _ => return Err(DecodeError("invalid wire type")),
         })
     }

@@ -99,6 +99,7 @@ impl Mesh {
     /// let mesh = Mesh::new(&devices()?[..4], [("data", 4)])?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "make_mesh")]
     #[track_caller]
     pub fn new<S: Into<String>>(
         devices: impl AsRef<[Device]>,

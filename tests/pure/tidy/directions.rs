@@ -99,7 +99,7 @@ fn rooms_use_only_the_rooms_below_them() {
             }
         }
     }
-    assert!(wrong.is_empty(), "arrows against STYLE section 2:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "dependencies against the table above:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn first_segment(path: &str) -> String {
 
 #[test]
 fn groups_are_taken_apart() {
-    let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::tidy::jit::x(); $crate::tidy::y }";
+    let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::jit::x(); $crate::y }";
     let source = Source { path: String::new(), text: String::new(), code: code.to_owned() };
     let found: Vec<(String, usize)> =
         mentions(&source).into_iter().map(|m| (m.name, m.line)).collect();

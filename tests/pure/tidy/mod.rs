@@ -1,7 +1,6 @@
-//! The house rules that a machine can check by reading the sources; no plugin, no network.
+//! Rules of this repository that are checked by reading its files: no plugin, no network.
 //!
-//! STYLE in words is one thing, a red test another: each test here is one rule, and its message
-//! says which file breaks it, where, and what the rule is for.
+//! Each test is one rule. Its message names the file and line that break the rule.
 
 mod circles;
 mod directions;

@@ -1,6 +1,6 @@
 //! What the doctor says of steps for TPUs.
 
-use oxidax::doctor::{Fit, Kind, Kinds, Topic, examine, examine_as, fit};
+use oxidax::doctor::{Fit, Kind, Kinds, Topic, examine, examine_with, fit};
 use oxidax::jit::Lowered;
 use oxidax::prelude::*;
 
@@ -38,7 +38,7 @@ const KIB: u64 = 1 << 10;
 fn a_step_on_one_chip() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let kinds = Kinds::guessed().with("$[1]*", Kind::Optimizer);
-    let report = examine_as(&step(4096, Policy::Everything, None), &topology, &kinds).unwrap();
+    let report = examine_with(&step(4096, Policy::Everything, None), &topology, &kinds).unwrap();
     assert!(report.fits && report.devices == 1 && report.mesh.is_none());
     let bytes = |kind| report.memory.iter().find(|share| share.kind == kind).map(|it| it.bytes);
     assert_eq!(bytes(Kind::Parameters), Some(256 * KIB));
