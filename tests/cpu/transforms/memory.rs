@@ -65,7 +65,7 @@ mod on_cpu {
                 "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, {nothing} nothing",
                 if looped { "scan" } else { "unrolled" },
             );
-            assert_eq!(dots, names, "the names are those of the products that are needed");
+            assert_eq!(dots, names, "the named values are the products");
             assert!(plain <= everything, "{plain} and {everything}");
             assert!(2 * dots < plain + hidden / 2, "{dots} and {plain}");
             // The policies differ in these products.
