@@ -2,16 +2,16 @@
 //!
 //! The generated file is committed, so nobody needs this to build oxidax. To run it:
 //!
-//! 1. Unpack the headers that a registry package carries. The committed file comes from the PyPI wheel
-//!    `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps tensorflow-cpu==2.21.0`, then
-//!    `unzip tensorflow_cpu-*.whl 'tensorflow/include/xla/*' -d DIR`.
+//! 1. Unpack the headers that a registry package carries. The committed file comes from the PyPI
+//!    wheel `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps
+//!    tensorflow-cpu==2.21.0`, then `unzip tensorflow_cpu-*.whl 'tensorflow/include/xla/*' -d DIR`.
 //! 2. Have libclang 18.1.1, for instance from the PyPI package of that name and version, and point
 //!    `LIBCLANG_PATH` at the folder that holds `libclang.so`.
 //! 3. `cargo xtask bindings --header DIR/tensorflow/include/xla/pjrt/c/pjrt_c_api.h`
 //!
-//! PyPI's libclang comes without the compiler's own headers (`stddef.h`, `stdbool.h`), so the include folder of the
-//! machine's `gcc` is passed along. Comments are left out and `prettyplease` does the formatting, so the result depends
-//! on neither the machine's paths nor its `rustfmt`.
+//! PyPI's libclang comes without the compiler's own headers (`stddef.h`, `stdbool.h`), so the
+//! include folder of the machine's `gcc` is passed along. Comments are left out and `prettyplease`
+//! does the formatting, so the result depends on neither the machine's paths nor its `rustfmt`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

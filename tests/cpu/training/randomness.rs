@@ -217,7 +217,7 @@ fn samplers_reject_unsupported_dtypes() {
                 random::BernoulliOptions { mode: RandomMode::Highest },
             )
         },
-        expect!["error[value]: bernoulli: has the modes Low and High, not Highest"],
+        expect!["error[value]: bernoulli: supports the modes Low and High, not Highest"],
     );
 }
 
@@ -225,7 +225,7 @@ fn samplers_reject_unsupported_dtypes() {
 fn choice_rejects_invalid_axes_and_sizes() {
     refused(
         |key| random::choice(key, [2], 0),
-        expect!["error[value]: choice: there is nothing to choose 2 elements from"],
+        expect!["error[value]: choice: cannot choose 2 elements from an empty array"],
     );
     refused(
         |key| random::choice(key, [2], -3),
@@ -241,7 +241,7 @@ fn choice_rejects_invalid_axes_and_sizes() {
     refused(
         |key| random::choice(key, [2], f32s(&[0, 3])),
         expect![[r#"
-        error[value]: choice: there is nothing to choose 2 elements from
+        error[value]: choice: cannot choose 2 elements from an empty array
           operand: f32[0,3]"#]],
     );
     refused(
