@@ -59,7 +59,7 @@ impl<T: Tree + Clone> Layers<T> {
         for i in 0..leaves[0].len() {
             stacked.push(stack(leaves.iter().map(|layer| &layer[i]).collect::<Vec<_>>(), 0));
         }
-        Layers::Stacked { stack: tree::unflatten(first, stacked.into_iter()) }
+        Layers::Stacked { stack: tree::unflatten(first, stacked) }
     }
 
     /// Gives every layer its own arrays. Unrolled layers are returned unchanged.

@@ -162,8 +162,11 @@ pub enum Lowering<E> {
     /// Array functions of the operands, which are traced when the operation is lowered.
     Composite(fn(&E, &[Array]) -> Array),
     /// A rule with the signature of [`Primitive::lower`].
-    Custom(fn(&E, &mut LowerCtx<'_>, &[Value], &[Aval]) -> RuleResult<Vec<Value>>),
+    Custom(LowerRule<E>),
 }
+
+/// A function with the signature of [`Primitive::lower`].
+pub type LowerRule<E> = fn(&E, &mut LowerCtx<'_>, &[Value], &[Aval]) -> RuleResult<Vec<Value>>;
 
 /// The cost of an elementwise operation `E`.
 #[derive(Clone, Copy, Debug)]

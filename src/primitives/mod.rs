@@ -64,7 +64,8 @@ pub use convolution::*;
 pub use cumulative::*;
 pub use dot::*;
 pub use elementwise::{
-    BinaryTangent, CostRule, Derivative, Dtypes, Elementwise, Lowering, TransposeRule, TypeRule,
+    BinaryTangent, CostRule, Derivative, Dtypes, Elementwise, LowerRule, Lowering, TransposeRule,
+    TypeRule,
 };
 pub use exponential::*;
 pub use fft::{Fft, FftType, fft};

@@ -111,8 +111,7 @@ macro_rules! distribution {
             })*
 
             /// Promotes the argument of `method` and the parameters to one float dtype and shape.
-            // Unused by a distribution that delegates to another one.
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "some distributions delegate to another one")]
             #[track_caller]
             fn operands(
                 &self,

@@ -88,7 +88,7 @@ fn sample(case: Case<'_>) -> Vec<Array> {
             let axis = case.integer("axis") as isize;
             let independent = case.param("independent").as_bool() == Some(true);
             let options = random::PermutationOptions { axis, independent };
-            random::permutation_with(key(case), &case.input(1), options)
+            random::permutation_with(key(case), case.input(1), options)
         }
         "categorical" => {
             let (logits, axis) = (case.input(1), case.integer("axis") as isize);

@@ -44,7 +44,7 @@ fn samplers_reject_invalid_arguments() {
         |key| {
             random::permutation_with(
                 key,
-                &zeros([3, 4], DType::F32),
+                zeros([3, 4], DType::F32),
                 random::PermutationOptions { axis: 2, independent: false },
             )
         },
