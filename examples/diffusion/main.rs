@@ -5,10 +5,10 @@
 //! cargo run --release -p diffusion -- --data DIR     a folder of idx files
 //! ```
 //!
-//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of a
-//! U-Net, conditioned on the digit to draw. All random numbers are drawn inside compiled programs. One
-//! call runs a hundred training steps, and one program turns noise into digits. For at least 90 % of
-//! 500 drawn digits, the nearest training digit has the requested class.
+//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of
+//! a U-Net, conditioned on the digit to draw. All random numbers are drawn inside compiled
+//! programs. One call runs a hundred training steps, and one program turns noise into digits. For
+//! at least 90 % of 500 drawn digits, the nearest training digit has the requested class.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -70,7 +70,8 @@ impl Denoiser {
         }
     }
 
-    /// Predicts the noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times `i32[b]`.
+    /// Predicts the noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times
+    /// `i32[b]`.
     fn forward(&self, images: &Array, times: &Array, classes: &Array) -> Array {
         // Sines and cosines of the time with periods from 6 to 60,000 steps: Vaswani et al. (2017).
         let rates = exp(&(iota(DType::F32, 32) * (-10_000f64.ln() / 32.0)));

@@ -6,10 +6,10 @@
 //! cargo run -p mlp -- --eval                     test accuracy of the saved model
 //! ```
 //!
-//! Trains for 20 epochs on the digits (a few seconds), or for 3 epochs on idx files (about a minute on
-//! two cores). Prints loss, test accuracy, compile and step time, and saves `mlp.safetensors`. The test
-//! accuracy reaches 0.97 on the digits and 0.87 on Fashion-MNIST. The first 100 losses equal JAX's in
-//! `python-compat/fixtures` within 1e-4.
+//! Trains for 20 epochs on the digits (a few seconds), or for 3 epochs on idx files (about a minute
+//! on two cores). Prints loss, test accuracy, compile and step time, and saves `mlp.safetensors`.
+//! The test accuracy reaches 0.97 on the digits and 0.87 on Fashion-MNIST. The first 100 losses
+//! equal JAX's in `python-compat/fixtures` within 1e-4.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 

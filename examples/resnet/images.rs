@@ -33,7 +33,8 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Opens a folder of idx files, or a folder with `train` and `val` that have one subfolder per class.
+    /// Opens a folder of idx files, or a folder with `train` and `val` that have one subfolder per
+    /// class.
     pub fn open(folder: &Path) -> anyhow::Result<Sets> {
         let (train, test) = (folder.join("train"), folder.join("val"));
         if train.is_dir() && test.is_dir() {
@@ -86,8 +87,8 @@ pub struct Reading {
 }
 
 impl Images {
-    /// Returns endless batches, in a new order each epoch. `augment` crops at random and flips half of
-    /// the images, determined by the seed and the index of the image since the start.
+    /// Returns endless batches, in a new order each epoch. `augment` crops at random and flips half
+    /// of the images, determined by the seed and the index of the image since the start.
     pub fn train(self, reading: Reading, seed: u64, augment: bool) -> Stream<Batch> {
         let Reading { size, batch, workers } = reading;
         let images = self.shuffled(seed).stream().repeat_forever().enumerate();
@@ -107,8 +108,8 @@ impl Images {
         made.batch(batch).to_device(2)
     }
 
-    /// Returns batches of at most `limit` images in total, the same at every call. The last batch may
-    /// be smaller.
+    /// Returns batches of at most `limit` images in total, the same at every call. The last batch
+    /// may be smaller.
     pub fn test(self, reading: Reading, limit: usize) -> Stream<Batch> {
         let Reading { size, batch, workers } = reading;
         let limit = limit.min(Source::len(&self));

@@ -4,7 +4,7 @@ use crate::core::host_function::as_callback;
 use crate::core::{
     Array, Aval, Error, HostArray, HostFunction, Loc, OpErrorKind, catch, throw, trace,
 };
-use crate::primitives;
+use crate::primitives::{self, Callback};
 
 /// What a closure on the host may fail with.
 pub type HostError = Box<dyn std::error::Error + Send + Sync>;
@@ -92,7 +92,7 @@ pub(super) fn run_or_bind(
 ) -> Vec<Array> {
     if trace::is_tracing() {
         return Loc::caller()
-            .scope(|| primitives::callback(name, function, results, ordered, arrays));
+            .scope(|| primitives::callback(Callback { name, function, results, ordered }, arrays));
     }
     match run_now(&function, &results, arrays) {
         Ok(outputs) => outputs,

@@ -15,6 +15,7 @@ use crate::core::nan_check::{NanCheck, with_nan_check};
 /// let error = debug::nan_check(|| f.call(&zeros([], DType::F32))).unwrap_err();
 /// assert!(error.to_string().contains("made a NaN"));
 /// ```
+#[doc(alias = "jax.debug_nans")]
 #[doc(alias = "jax_debug_nans")]
 pub fn nan_check<R>(f: impl FnOnce() -> R) -> R {
     with_nan_check(NanCheck::Nan, f)

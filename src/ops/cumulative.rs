@@ -30,8 +30,8 @@ fn replace_nan(x: &Array, value: f64) -> Array {
 /// Cumulative sums and products of the flattened array (`x.cumsum()`) and along one axis
 /// (`x.cumsum_axis(-1)`). [`cumsum`](crate::primitives::cumsum()) also runs backwards.
 impl Array {
-    /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other dtypes
-    /// stay.
+    /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other
+    /// dtypes stay.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -41,26 +41,26 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn cumsum(&self) -> Array {
-        cumsum(&bool_to_int(&self.flatten()), 0, false)
+        cumsum(&bool_to_int(&self.flatten()), 0)
     }
 
     /// Returns the cumulative sum along `axis`. See [`Array::cumsum`].
     #[track_caller]
     pub fn cumsum_axis(&self, axis: isize) -> Array {
-        cumsum(&bool_to_int(self), axis, false)
+        cumsum(&bool_to_int(self), axis)
     }
 
-    /// Returns the cumulative product of the flattened array. Booleans are multiplied as `i32`; other
-    /// dtypes stay.
+    /// Returns the cumulative product of the flattened array. Booleans are multiplied as `i32`;
+    /// other dtypes stay.
     #[track_caller]
     pub fn cumprod(&self) -> Array {
-        cumprod(&bool_to_int(&self.flatten()), 0, false)
+        cumprod(&bool_to_int(&self.flatten()), 0)
     }
 
     /// Returns the cumulative product along `axis`. See [`Array::cumprod`].
     #[track_caller]
     pub fn cumprod_axis(&self, axis: isize) -> Array {
-        cumprod(&bool_to_int(self), axis, false)
+        cumprod(&bool_to_int(self), axis)
     }
 
     /// Returns [`Array::cumsum`] with NaN treated as 0.
@@ -91,8 +91,8 @@ impl Array {
 /// Options of [`cumulative_sum_with`] and [`cumulative_prod_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CumulativeOptions {
-    /// Puts the empty sum, 0, or the empty product, 1, in front: the axis is one longer. The default
-    /// is false.
+    /// Puts the empty sum, 0, or the empty product, 1, in front: the axis is one longer. The
+    /// default is false.
     pub include_initial: bool,
 }
 
@@ -142,11 +142,11 @@ pub fn cumulative_sum(x: &Array, axis: isize) -> Array {
 #[track_caller]
 pub fn cumulative_sum_with(x: &Array, axis: isize, options: CumulativeOptions) -> Array {
     let axis = cumulative_axis("cumulative_sum", x, axis);
-    with_initial(cumsum(&widened(x), axis, false), axis, options, zeros_like)
+    with_initial(cumsum(&widened(x), axis), axis, options, zeros_like)
 }
 
-/// Returns the cumulative product of `x` along `axis`. Booleans are multiplied as `i32`; other dtypes
-/// stay.
+/// Returns the cumulative product of `x` along `axis`. Booleans are multiplied as `i32`; other
+/// dtypes stay.
 #[track_caller]
 pub fn cumulative_prod(x: &Array, axis: isize) -> Array {
     cumulative_prod_with(x, axis, CumulativeOptions::default())
@@ -156,5 +156,5 @@ pub fn cumulative_prod(x: &Array, axis: isize) -> Array {
 #[track_caller]
 pub fn cumulative_prod_with(x: &Array, axis: isize, options: CumulativeOptions) -> Array {
     let axis = cumulative_axis("cumulative_prod", x, axis);
-    with_initial(cumprod(&bool_to_int(x), axis, false), axis, options, ones_like)
+    with_initial(cumprod(&bool_to_int(x), axis), axis, options, ones_like)
 }

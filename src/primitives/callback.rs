@@ -244,12 +244,6 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
 /// Ordered callbacks run once per execution, in program order, and keep the computation of their
 /// operands alive. See [`Callback`] for its rules.
 #[track_caller]
-pub fn callback(
-    name: &'static str,
-    function: HostFunction,
-    results: Vec<Aval>,
-    ordered: bool,
-    operands: &[&Array],
-) -> Vec<Array> {
-    bind(Callback { name, function, results, ordered }, operands)
+pub fn callback(callback: Callback, operands: &[&Array]) -> Vec<Array> {
+    bind(callback, operands)
 }

@@ -71,8 +71,8 @@ pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
 pub use linalg::{
-    Cholesky, Eig, Eigh, Lu, Qr, Svd, TransposeA, TriangularSolve, cholesky, eig, eigh, lu, qr,
-    svd, triangular_solve,
+    Cholesky, Eig, Eigh, Lu, Qr, QrOptions, Svd, SvdOptions, TransposeA, TriangularSolve, cholesky,
+    eig, eigh, lu, qr, qr_with, svd, svd_with, triangular_solve,
 };
 pub use logaddexp::*;
 pub use logic::*;

@@ -1,4 +1,4 @@
-//! Points drawn from a density estimate.
+//! Sampling from a kernel density estimate.
 
 use super::key::Key;
 use super::normal::normal;
@@ -9,7 +9,8 @@ use crate::ops::{linalg, matmul, searchsorted, take};
 use crate::primitives::{add, cumsum, mul, reshape, slice_in_dim, sub};
 
 impl GaussianKde {
-    /// Random points of the estimated distribution: `[d, …shape]`, in the dtype of the points.
+    /// Returns random points of the estimated distribution: `[d, …shape]`, in the dtype of the
+    /// dataset.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -28,7 +29,7 @@ impl GaussianKde {
         Loc::caller().scope(|| {
             let (d, count, dtype) = (self.d(), shape.size(), self.dataset.dtype());
             let [choice, noise] = key.split();
-            let totals = cumsum(&self.weights, 0, false);
+            let totals = cumsum(&self.weights, 0);
             let all = slice_in_dim(&totals, -1, self.n() as isize, 1, 0);
             let unit = reshape(&uniform(choice, shape.clone(), dtype, 0.0..1.0), [count]);
             let chosen = searchsorted(&totals, mul(all, sub(1.0, unit)));

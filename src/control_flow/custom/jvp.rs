@@ -137,8 +137,8 @@ impl HigherOrder for CustomJvp {
         self.function.run_counts(own(&self.function, operands), results)
     }
 
-    /// Splits the plain program. Inside a rule of another function, the function may be applied to a
-    /// tangent, in which it is linear.
+    /// Splits the plain program. Inside a rule of another function, the function may be applied to
+    /// a tangent, in which it is linear.
     fn split(&self, known: &Marks<Known>) -> Option<Split> {
         self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
@@ -153,8 +153,9 @@ impl HigherOrder for CustomJvp {
     }
 }
 
-/// Returns `f` with a user-defined forward derivative. `rule` maps the arguments and their tangents to
-/// the value of `f` and its tangent, which must be linear in the tangents. Reverse mode transposes it.
+/// Returns `f` with a user-defined forward derivative. `rule` maps the arguments and their tangents
+/// to the value of `f` and its tangent, which must be linear in the tangents. Reverse mode
+/// transposes it.
 ///
 /// Tangents are dense. Those of integer leaves are zeros of the leaf's dtype. The rule may call the
 /// function it belongs to, which higher derivatives often need. Both closures may capture arrays,
@@ -211,16 +212,16 @@ where
     };
     let traced_rule = tracing_rule::<R, _>(|| rule.trace());
     let captures = Captures::of(traced_rule.captures);
-    let operands: Vec<&Array> = call.operands.iter().chain(&captures.operands).collect();
     let structures = [TreeDef::of(primals), TreeDef::of(&call.template)];
-    let n_captures = call.n_captures();
+    let rule = rule.flat(call.n_captures(), captures.rebinding());
     let primitive = CustomJvp {
         function: Call { name, program: Arc::new(call.program) },
         n_arguments: call.n_arguments,
-        rule: HeldFunction::new::<R>(structures, rule.flat(n_captures, captures.rebinding()))
+        rule: HeldFunction::new::<R>(structures, rule)
             .with_axis_names(traced_rule.program.axis_names()),
     };
-    let outputs = loc.scope(|| bind(primitive, &operands));
+    let operands = [call.operands, captures.operands].concat();
+    let outputs = loc.scope(|| bind(primitive, &operands.iter().collect::<Vec<_>>()));
     rebuild(&call.template, outputs)
 }
 

@@ -1,25 +1,28 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{CallSite, close, expect_no_collectives, promoted_carry};
+use crate::control_flow::closure::{
+    CallSite, Closure, close, expect_no_collectives, promoted_carry,
+};
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, trace};
+use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, Program, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::sync::Arc;
 
-/// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final carry.
+/// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final
+/// carry.
 ///
-/// Both functions take the carry as an owned tree and are traced once. `cond_fun` returns a `bool[]`.
-/// The carry keeps its structure, shapes and dtypes from step to step; a leaf that starts weakly typed
-/// takes the dtype that `body_fun` returns. Captured values are equal in every step.
+/// Both functions take the carry as an owned tree and are traced once. `cond_fun` returns a
+/// `bool[]`. The carry keeps its structure, shapes and dtypes from step to step; a leaf that starts
+/// weakly typed takes the dtype that `body_fun` returns. Captured values are equal in every step.
 ///
-/// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have stopped.
-/// Reverse mode is not supported, because it would store values of an unknown number of steps; use
-/// [`scan`](super::super::scan()) or [`fori_loop`](super::super::fori_loop()).
+/// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have
+/// stopped. Reverse mode is not supported, because it would store values of an unknown number of
+/// steps; use [`scan`](super::super::scan()) or [`fori_loop`](super::super::fori_loop()).
 ///
-/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is not
-/// a `bool[]`, and whatever the functions throw.
+/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is
+/// not a `bool[]`, and whatever the functions throw.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -72,19 +75,32 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
         expect_no_collectives(site.name, programs, stop_axes, site.loc);
         carry = carry.iter().map(|leaf| vary(leaf, stop_axes)).collect();
     };
+    let Closure { program, captures, template } = body;
+    let outputs = bind_loop(site, cond, (program, captures), &carry);
+    rebuild(&template, outputs)
+}
+
+/// Binds a loop of the condition and the body, which is a program with its captures.
+fn bind_loop(
+    site: &CallSite,
+    cond: Closure<Array>,
+    (body, body_captures): (Program, Vec<Array>),
+    carry: &[Array],
+) -> Vec<Array> {
     if !is_condition(&cond.template) {
         trace::throw(condition_error(site, &cond.template));
     }
+    if carry.is_empty() {
+        return Vec::new();
+    }
     let primitive: Arc<dyn Primitive> = Arc::new(WhileLoop {
         n_cond_consts: cond.captures.len(),
-        n_body_consts: body.captures.len(),
+        n_body_consts: body_captures.len(),
         cond: Arc::new(cond.program),
-        body: Arc::new(body.program),
+        body: Arc::new(body),
     });
-    let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
-    let outputs =
-        if carry.is_empty() { Vec::new() } else { trace::bind_at(&primitive, &operands, site.loc) };
-    rebuild(&body.template, outputs)
+    let operands: Vec<&Array> = cond.captures.iter().chain(&body_captures).chain(carry).collect();
+    trace::bind_at(&primitive, &operands, site.loc)
 }
 
 fn is_condition(x: &Array) -> bool {

@@ -3,7 +3,7 @@
 use super::adjoint;
 use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
-use crate::primitives::{self, inexact, slice_in_dim, where_};
+use crate::primitives::{self, QrOptions, SvdOptions, inexact, slice_in_dim, where_};
 
 /// Returns `(a + aᴴ) / 2`. Gradients through it are symmetric.
 #[track_caller]
@@ -11,8 +11,8 @@ fn symmetrized(a: &Array) -> Array {
     (a + adjoint(a)) * 0.5
 }
 
-/// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`;
-/// NaN where `a` is not positive definite. `a` is symmetrized first.
+/// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n,
+/// n]`; NaN where `a` is not positive definite. `a` is symmetrized first.
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
@@ -83,7 +83,7 @@ pub struct QrResult {
 /// ```
 #[track_caller]
 pub fn qr(a: &Array) -> QrResult {
-    let (q, r) = primitives::qr(&inexact(a), false);
+    let (q, r) = primitives::qr_with(&inexact(a), QrOptions { full_matrices: false });
     QrResult { q, r }
 }
 
@@ -96,8 +96,8 @@ pub struct EigResult {
     pub eigenvectors: Array,
 }
 
-/// Returns eigenvalues and eigenvectors of square `a`, `[…, n, n]`. They are complex, even if `a` is
-/// real, and NaN where `a` is not finite.
+/// Returns eigenvalues and eigenvectors of square `a`, `[…, n, n]`. They are complex, even if `a`
+/// is real, and NaN where `a` is not finite.
 ///
 /// Values and vectors have derivatives where all eigenvalues differ. In JAX, derivatives of vectors
 /// require `enable_eigvec_derivs`.
@@ -166,9 +166,8 @@ pub struct SvdResult {
     pub vh: Array,
 }
 
-/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square `u`
-/// and `vᴴ` use
-/// [`primitives::svd`](crate::primitives::svd()).
+/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square
+/// `u` and `vᴴ` use [`primitives::svd`](crate::primitives::svd()).
 ///
 /// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from
 /// JAX's.
@@ -181,7 +180,7 @@ pub struct SvdResult {
 /// ```
 #[track_caller]
 pub fn svd(a: &Array) -> SvdResult {
-    let (u, s, vh) = primitives::svd(&inexact(a), false);
+    let (u, s, vh) = primitives::svd_with(&inexact(a), SvdOptions { full_matrices: false });
     SvdResult { u, s, vh }
 }
 

@@ -6,8 +6,8 @@ use super::super::{isnan, take_along_axis};
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    add, argsort, broadcasted_iota as iota, concatenate, convert_element_type, cummax, cummin,
-    cumsum, div, full, full_like, inexact, mul, ne, sort_key_val, sub, where_,
+    RunningTotalOptions, add, argsort, broadcasted_iota as iota, concatenate, convert_element_type,
+    cummax, cummin_with, cumsum, div, full, full_like, inexact, mul, ne, sort_key_val, sub, where_,
 };
 
 /// Rank of equal elements.
@@ -52,8 +52,12 @@ fn sorted_runs(rows: &Array) -> SortedRuns {
     let edge = full(rows.shape().remove(axis).insert(axis, 1), true);
     let starts = concatenate(&[&edge, &differs], axis as isize);
     let ends = concatenate(&[&differs, &edge], axis as isize);
-    let first = cummax(&where_(&starts, &position, 0), axis as isize, false);
-    let last = cummin(&where_(&ends, &position, n as i32), axis as isize, true);
+    let first = cummax(&where_(&starts, &position, 0), axis as isize);
+    let last = cummin_with(
+        &where_(&ends, &position, n as i32),
+        axis as isize,
+        RunningTotalOptions { reverse: true },
+    );
     SortedRuns { values, order, starts, first, last }
 }
 
@@ -98,7 +102,7 @@ pub fn rankdata(x: &Array, method: RankMethod, axis: isize) -> Array {
         RankMethod::Max => to_f32(&add(&last, 1)),
         RankMethod::Average => add(mul(add(to_f32(&first), to_f32(&last)), 0.5), 1.0),
         RankMethod::Dense => {
-            to_f32(&cumsum(&convert_element_type(&starts, DType::I32), last_axis as isize, false))
+            to_f32(&cumsum(&convert_element_type(&starts, DType::I32), last_axis as isize))
         }
         RankMethod::Ordinal => add(to_f32(&iota(DType::I32, rows.shape(), last_axis)), 1.0),
     };

@@ -1,7 +1,7 @@
 //! Running maximum and minimum.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
-use super::{LinearRecurrence, axis_of, predecessors, total_type};
+use super::{LinearRecurrence, RunningTotalOptions, axis_of, predecessors, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Tangent, bind1,
@@ -105,12 +105,19 @@ impl Primitive for Cummax {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cummax(&x, 0, false), Aval::new(DType::F32, [5]))?;
+/// let y = eval_shape(|x: Array| cummax(&x, 0), Aval::new(DType::F32, [5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn cummax(x: &Array, axis: isize, reverse: bool) -> Array {
+pub fn cummax(x: &Array, axis: isize) -> Array {
+    cummax_with(x, axis, RunningTotalOptions::default())
+}
+
+/// Returns the running total of [`cummax`], with options.
+#[track_caller]
+pub fn cummax_with(x: &Array, axis: isize, options: RunningTotalOptions) -> Array {
+    let RunningTotalOptions { reverse } = options;
     bind1(Cummax { axis: axis_of("cummax", x, axis), reverse }, [x])
 }
 
@@ -183,12 +190,19 @@ impl Primitive for Cummin {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cummin(&x, 0, false), Aval::new(DType::F32, [5]))?;
+/// let y = eval_shape(|x: Array| cummin(&x, 0), Aval::new(DType::F32, [5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn cummin(x: &Array, axis: isize, reverse: bool) -> Array {
+pub fn cummin(x: &Array, axis: isize) -> Array {
+    cummin_with(x, axis, RunningTotalOptions::default())
+}
+
+/// Returns the running total of [`cummin`], with options.
+#[track_caller]
+pub fn cummin_with(x: &Array, axis: isize, options: RunningTotalOptions) -> Array {
+    let RunningTotalOptions { reverse } = options;
     bind1(Cummin { axis: axis_of("cummin", x, axis), reverse }, [x])
 }
 
@@ -263,7 +277,7 @@ mod tests {
         #[test]
         fn an_element_shares_with_the_extremum_that_it_equals() {
             let x = Array::from_slice(&[1.0f32, 3.0, 2.0, 3.0], [4]).unwrap();
-            let total = |x: &Array| crate::primitives::reduce_sum(&cummax(x, 0, false), &[0]);
+            let total = |x: &Array| crate::primitives::reduce_sum(&cummax(x, 0), &[0]);
             assert_eq!(grad(total)(&x).to_vec::<f32>().unwrap(), [1.0, 2.5, 0.0, 0.5]);
         }
     }

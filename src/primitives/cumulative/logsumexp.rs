@@ -1,7 +1,7 @@
 //! Running log-sum-exp.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
-use super::{LinearRecurrence, axis_of, ensure_along, predecessors};
+use super::{LinearRecurrence, RunningTotalOptions, axis_of, ensure_along, predecessors};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Tangent, bind1,
@@ -87,13 +87,20 @@ impl Primitive for Cumlogsumexp {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cumlogsumexp(&x, 0, true), Aval::new(DType::F32, [5]))?;
+/// let y = eval_shape(|x: Array| cumlogsumexp_with(&x, 0, RunningTotalOptions { reverse: true }), Aval::new(DType::F32, [5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "logcumsumexp")]
 #[track_caller]
-pub fn cumlogsumexp(x: &Array, axis: isize, reverse: bool) -> Array {
+pub fn cumlogsumexp(x: &Array, axis: isize) -> Array {
+    cumlogsumexp_with(x, axis, RunningTotalOptions::default())
+}
+
+/// Returns the running total of [`cumlogsumexp`], with options.
+#[track_caller]
+pub fn cumlogsumexp_with(x: &Array, axis: isize, options: RunningTotalOptions) -> Array {
+    let RunningTotalOptions { reverse } = options;
     bind1(Cumlogsumexp { axis: axis_of("cumlogsumexp", x, axis), reverse }, [x])
 }
 

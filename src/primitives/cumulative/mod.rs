@@ -11,16 +11,24 @@ mod prod;
 mod recurrence;
 mod sum;
 
-pub use extremum::{Cummax, Cummin, cummax, cummin};
-pub use logsumexp::{Cumlogsumexp, cumlogsumexp};
-pub use prod::{Cumprod, cumprod};
-pub use recurrence::{LinearRecurrence, linear_recurrence};
-pub use sum::{Cumsum, cumsum};
+pub use extremum::{Cummax, Cummin, cummax, cummax_with, cummin, cummin_with};
+pub use logsumexp::{Cumlogsumexp, cumlogsumexp, cumlogsumexp_with};
+pub use prod::{Cumprod, cumprod, cumprod_with};
+pub use recurrence::{LinearRecurrence, linear_recurrence, linear_recurrence_with};
+pub use sum::{Cumsum, cumsum, cumsum_with};
 
 use super::rules::{arity, resolve_axis};
 use super::structural::{PaddingDim, lax_pad};
 use crate::core::{Array, Aval, RuleResult, trace};
 use crate::{ensure_dtype, ensure_shape};
+
+/// Options of running totals: [`cumsum_with`], [`cumprod_with`], [`cummax_with`], [`cummin_with`],
+/// [`cumlogsumexp_with`] and [`linear_recurrence_with`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunningTotalOptions {
+    /// Runs from the end of the axis. The default is false.
+    pub reverse: bool,
+}
 
 /// Returns the type of a running total of a numeric operand: the type of the operand.
 fn total_type(operands: &[Aval], axis: usize) -> RuleResult<Vec<Aval>> {
@@ -31,7 +39,7 @@ fn total_type(operands: &[Aval], axis: usize) -> RuleResult<Vec<Aval>> {
 }
 
 fn ensure_along(x: &Aval, axis: usize) -> RuleResult<()> {
-    ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
+    ensure_shape!(axis < x.rank(), "axis {axis} must be less than the rank {} of {x}", x.rank());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Running products.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
-use super::{LinearRecurrence, axis_of, predecessors, total_type};
+use super::{LinearRecurrence, RunningTotalOptions, axis_of, predecessors, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Tangent, bind1,
@@ -82,12 +82,19 @@ impl Primitive for Cumprod {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cumprod(&x, 0, false), Aval::new(DType::I32, [5]))?;
+/// let y = eval_shape(|x: Array| cumprod(&x, 0), Aval::new(DType::I32, [5]))?;
 /// assert_eq!(y.aval().to_string(), "i32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn cumprod(x: &Array, axis: isize, reverse: bool) -> Array {
+pub fn cumprod(x: &Array, axis: isize) -> Array {
+    cumprod_with(x, axis, RunningTotalOptions::default())
+}
+
+/// Returns the running total of [`cumprod`], with options.
+#[track_caller]
+pub fn cumprod_with(x: &Array, axis: isize, options: RunningTotalOptions) -> Array {
+    let RunningTotalOptions { reverse } = options;
     bind1(Cumprod { axis: axis_of("cumprod", x, axis), reverse }, [x])
 }
 

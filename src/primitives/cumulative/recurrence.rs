@@ -1,7 +1,7 @@
 //! First-order linear recurrences.
 
 use super::loops::{Along, lower_loop, lower_tree, narrow_carry};
-use super::{axis_of, ensure_along, predecessors};
+use super::{RunningTotalOptions, axis_of, ensure_along, predecessors};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind1,
@@ -104,22 +104,29 @@ impl Primitive for LinearRecurrence {
 /// Computes `y[i] = a[i] * y[i - 1] + b[i]` along `axis`, with `y[0] = b[0]`, with promotion and
 /// broadcasting. Negative axes count from the back. See [`LinearRecurrence`] for its rules.
 ///
-/// An exponential moving average is `linear_recurrence(0.9, &x * 0.1, 0, false)`.
+/// An exponential moving average is `linear_recurrence(0.9, &x * 0.1, 0)`.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let average = |x: Array| linear_recurrence(0.9, &x * 0.1, 0, false);
+/// let average = |x: Array| linear_recurrence(0.9, &x * 0.1, 0);
 /// let y = eval_shape(average, Aval::new(DType::F32, [100, 8]))?;
 /// assert_eq!(y.aval().to_string(), "f32[100,8]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn linear_recurrence(
+pub fn linear_recurrence(a: impl ArrayLike, b: impl ArrayLike, axis: isize) -> Array {
+    linear_recurrence_with(a, b, axis, RunningTotalOptions::default())
+}
+
+/// Computes the recurrence of [`linear_recurrence`], with options.
+#[track_caller]
+pub fn linear_recurrence_with(
     a: impl ArrayLike,
     b: impl ArrayLike,
     axis: isize,
-    reverse: bool,
+    options: RunningTotalOptions,
 ) -> Array {
+    let RunningTotalOptions { reverse } = options;
     let [a, b] = promote_arrays("linear_recurrence", [a.like(), b.like()]);
     let axis = axis_of("linear_recurrence", &b, axis);
     bind1(LinearRecurrence { axis, reverse }, [&a, &b])

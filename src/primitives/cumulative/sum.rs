@@ -1,7 +1,7 @@
 //! Running sums.
 
 use super::loops::{Along, lower_loop, lower_tree, sum_carry};
-use super::{axis_of, total_type};
+use super::{RunningTotalOptions, axis_of, total_type};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleResult, Sample, Tangent, bind1,
@@ -79,12 +79,19 @@ impl Primitive for Cumsum {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cumsum(&x, -1, false), Aval::new(DType::F32, [2, 5]))?;
+/// let y = eval_shape(|x: Array| cumsum(&x, -1), Aval::new(DType::F32, [2, 5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[2,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn cumsum(x: &Array, axis: isize, reverse: bool) -> Array {
+pub fn cumsum(x: &Array, axis: isize) -> Array {
+    cumsum_with(x, axis, RunningTotalOptions::default())
+}
+
+/// Returns the running total of [`cumsum`], with options.
+#[track_caller]
+pub fn cumsum_with(x: &Array, axis: isize, options: RunningTotalOptions) -> Array {
+    let RunningTotalOptions { reverse } = options;
     bind1(Cumsum { axis: axis_of("cumsum", x, axis), reverse }, [x])
 }
 
@@ -182,7 +189,7 @@ mod tests {
                     let along = Along { axis: 0, reverse };
                     let by_tree =
                         tree(std::slice::from_ref(&x), along, &|a, b| vec![add(&a[0], &b[0])]);
-                    let by_loop = cumsum(&x, 0, reverse);
+                    let by_loop = cumsum_with(&x, 0, RunningTotalOptions { reverse });
                     assert_eq!(
                         by_tree[0].to_vec::<i32>().unwrap(),
                         by_loop.to_vec::<i32>().unwrap(),
@@ -196,7 +203,7 @@ mod tests {
         #[test]
         fn narrow_floats_are_summed_in_wide_ones() {
             let ones = crate::primitives::ones([1024], DType::BF16);
-            let last = crate::primitives::slice(&cumsum(&ones, 0, false), &[1023], &[1024], &[1]);
+            let last = crate::primitives::slice(&cumsum(&ones, 0), &[1023], &[1024], &[1]);
             let last = crate::primitives::convert_element_type(&last, DType::F32);
             assert_eq!(last.to_vec::<f32>().unwrap(), [1024.0]);
         }

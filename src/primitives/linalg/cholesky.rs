@@ -1,7 +1,7 @@
 //! The Cholesky decomposition.
 
 use super::matrices::{expect_square, hermitian, identity, lower_part};
-use super::triangular_solve::{TransposeA, TriangularSolve, solve, triangular_solve};
+use super::triangular_solve::{LEFT_LOWER, TransposeA, TriangularSolve, triangular_solve};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Tangent, bind1,
@@ -38,7 +38,7 @@ impl Primitive for Cholesky {
         let l = bind1(Cholesky, [&primals[0]]);
         let dl = tangents[0].map(l.aval(), |da| {
             let da = hermitian(da);
-            let left = solve(&l, &da, true, true, false);
+            let left = triangular_solve(&l, &da, LEFT_LOWER);
             let how = TriangularSolve {
                 left_side: false,
                 lower: true,

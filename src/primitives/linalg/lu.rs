@@ -3,7 +3,9 @@
 use super::matrices::{
     as_columns, as_rows, expect_matrices, lower_part, product, sizes, upper_part,
 };
-use super::triangular_solve::{solve, with_unit_diagonal};
+use super::triangular_solve::{
+    LEFT_UNIT_LOWER, LEFT_UPPER, RIGHT_UPPER, triangular_solve, with_unit_diagonal,
+};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleResult, Sample, Shape, Tangent, bind,
@@ -57,8 +59,8 @@ impl Primitive for Lu {
             let u = resize_axis(&u, u.rank() - 2, n);
             let beyond = broadcasted_iota(DType::I32, u.shape().clone(), u.rank() - 1);
             let u = &u + where_(&ge(beyond, k as i32), super::matrices::identity(&u), 0);
-            let w = solve(&l, &da, true, true, true);
-            let w = solve(&u, &w, false, false, false);
+            let w = triangular_solve(&l, &da, LEFT_UNIT_LOWER);
+            let w = triangular_solve(&u, &w, RIGHT_UPPER);
             product(&l, &lower_part(&w, -1)) + product(&upper_part(&w, 0), &u)
         });
         let pivots = Tangent::zero_like(&outputs[1]);
@@ -105,8 +107,8 @@ impl Primitive for Lu {
 pub(super) fn general_solve(a: &Array, b: &Array) -> Array {
     let (packed, _, permutation) = lu(a);
     let b = product(&permutation_matrix(&permutation, b), b);
-    let below = solve(&packed, &b, true, true, true);
-    solve(&packed, &below, true, false, false)
+    let below = triangular_solve(&packed, &b, LEFT_UNIT_LOWER);
+    triangular_solve(&packed, &below, LEFT_UPPER)
 }
 
 /// Returns the matrix that moves row `permutation[i]` of `x` to row `i`.

@@ -18,6 +18,6 @@ pub use cholesky::{Cholesky, cholesky};
 pub use eig::{Eig, eig};
 pub use eigh::{Eigh, eigh};
 pub use lu::{Lu, lu};
-pub use qr::{Qr, qr};
-pub use svd::{Svd, svd};
+pub use qr::{Qr, QrOptions, qr, qr_with};
+pub use svd::{Svd, SvdOptions, svd, svd_with};
 pub use triangular_solve::{TransposeA, TriangularSolve, triangular_solve};

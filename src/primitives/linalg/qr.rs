@@ -1,7 +1,7 @@
 //! QR decomposition.
 
 use super::matrices::{adjoint, expect_matrices, lower_part, product, sizes, upper_part};
-use super::triangular_solve::solve;
+use super::triangular_solve::{RIGHT_UPPER, triangular_solve};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind,
@@ -29,6 +29,19 @@ use serde::{Deserialize, Serialize};
 pub struct Qr {
     /// Returns a square `q`.
     pub full_matrices: bool,
+}
+
+/// Options of [`qr_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QrOptions {
+    /// Returns square orthonormal factors. The default is true, as in `jax.lax.linalg`.
+    pub full_matrices: bool,
+}
+
+impl Default for QrOptions {
+    fn default() -> QrOptions {
+        QrOptions { full_matrices: true }
+    }
 }
 
 impl Qr {
@@ -68,7 +81,7 @@ impl Primitive for Qr {
             let zeros = outputs.iter().map(Tangent::zero_like).collect();
             return Ok((outputs, zeros));
         };
-        let scaled = solve(r, da, false, false, false);
+        let scaled = triangular_solve(r, da, RIGHT_UPPER);
         let c = product(&adjoint(q), &scaled);
         let below = lower_part(&c, -1);
         // The change of q within the unitary matrices is skew. The imaginary part of a complex
@@ -138,12 +151,19 @@ fn identity_like(aval: &Aval) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let (q, r) = eval_shape(|a: Array| qr(&a, false), Aval::new(DType::F32, [8, 3, 2]))?;
+/// let (q, r) = eval_shape(|a: Array| qr_with(&a, QrOptions { full_matrices: false }), Aval::new(DType::F32, [8, 3, 2]))?;
 /// assert_eq!((q.shape().dims(), r.shape().dims()), (&[8, 3, 2][..], &[8, 2, 2][..]));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn qr(a: &Array, full_matrices: bool) -> (Array, Array) {
+pub fn qr(a: &Array) -> (Array, Array) {
+    qr_with(a, QrOptions::default())
+}
+
+/// Returns the decomposition of [`qr`], with options.
+#[track_caller]
+pub fn qr_with(a: &Array, options: QrOptions) -> (Array, Array) {
+    let QrOptions { full_matrices } = options;
     let outputs = bind(Qr { full_matrices }, &[a]);
     let [q, r] = <[Array; 2]>::try_from(outputs).expect("two results");
     (q, r)

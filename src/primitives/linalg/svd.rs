@@ -3,7 +3,7 @@
 use super::matrices::{
     adjoint, as_columns, as_rows, diagonal, expect_matrices, identity, product, sizes,
 };
-use super::qr::qr;
+use super::qr::{QrOptions, qr, qr_with};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
     Registered, RuleError, RuleResult, Sample, Tangent, bind,
@@ -38,6 +38,22 @@ use serde::{Deserialize, Serialize};
 pub struct Svd {
     /// Returns square `u` and `vᴴ`.
     pub full_matrices: bool,
+}
+
+/// A QR decomposition without the columns that complete the basis.
+const REDUCED: QrOptions = QrOptions { full_matrices: false };
+
+/// Options of [`svd_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SvdOptions {
+    /// Returns square orthonormal factors. The default is true, as in `jax.lax.linalg`.
+    pub full_matrices: bool,
+}
+
+impl Default for SvdOptions {
+    fn default() -> SvdOptions {
+        SvdOptions { full_matrices: true }
+    }
 }
 
 impl Primitive for Svd {
@@ -145,7 +161,7 @@ fn empty_like(aval: &Aval) -> Array {
 pub(super) fn start(a: &Array) -> Vec<Array> {
     let (m, n) = sizes(a);
     let tall = if m >= n { a.clone() } else { adjoint(a) };
-    let (q, r) = qr(&tall, false);
+    let (q, r) = qr_with(&tall, REDUCED);
     let k = m.min(n);
     let even = |x: &Array| resize_axis(x, x.rank() - 1, k + k % 2);
     let v = identity(&r);
@@ -249,13 +265,13 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let lengths = sqrt(&reduce_sum(&real(&mul(&columns, conj(&columns))), &axis));
     // Reflections give an orthonormal basis even if columns are zero. Its vectors are the columns
     // up to a phase.
-    let (left, r) = qr(&columns, false);
+    let (left, r) = qr_with(&columns, REDUCED);
     let phases = diagonal(&r);
     let phases = where_(&eq(&phases, 0), 1, sign(&phases));
     let left = product(q, &(&left * as_columns(&phases, &left)));
     let complete = |x: &Array, size: usize| {
         if full && sizes(x).1 < size {
-            let (basis, _) = qr(x, true);
+            let (basis, _) = qr(x);
             let rest = slice_in_dim(&basis, sizes(x).1 as isize, size as isize, 1, -1);
             concatenate(&[x.clone(), rest], -1)
         } else {
@@ -279,12 +295,19 @@ fn square_over(x: &Array) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let (u, s, vh) = eval_shape(|a: Array| svd(&a, false), Aval::new(DType::F32, [3, 2]))?;
+/// let (u, s, vh) = eval_shape(|a: Array| svd_with(&a, SvdOptions { full_matrices: false }), Aval::new(DType::F32, [3, 2]))?;
 /// assert_eq!((u.shape().dims(), s.shape().dims(), vh.shape().dims()), (&[3, 2][..], &[2][..], &[2, 2][..]));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn svd(a: &Array, full_matrices: bool) -> (Array, Array, Array) {
+pub fn svd(a: &Array) -> (Array, Array, Array) {
+    svd_with(a, SvdOptions::default())
+}
+
+/// Returns the decomposition of [`svd`], with options.
+#[track_caller]
+pub fn svd_with(a: &Array, options: SvdOptions) -> (Array, Array, Array) {
+    let SvdOptions { full_matrices } = options;
     let outputs = bind(Svd { full_matrices }, &[a]);
     let [u, s, vh] = <[Array; 3]>::try_from(outputs).expect("three results");
     (u, s, vh)

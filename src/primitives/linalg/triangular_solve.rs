@@ -167,11 +167,23 @@ pub fn triangular_solve(a: &Array, b: &Array, how: TriangularSolve) -> Array {
     bind1(how, [a, b])
 }
 
-/// Returns `op(a)⁻¹ b`.
-pub(super) fn solve(a: &Array, b: &Array, left_side: bool, lower: bool, unit: bool) -> Array {
-    let how = TriangularSolve { left_side, lower, unit_diagonal: unit, ..Default::default() };
-    triangular_solve(a, b, how)
-}
+/// The solve of `a · x = b` with lower triangular `a`.
+pub(super) const LEFT_LOWER: TriangularSolve = TriangularSolve {
+    left_side: true,
+    lower: true,
+    transpose_a: TransposeA::NoTranspose,
+    unit_diagonal: false,
+};
+
+/// The solve of `a · x = b` with lower triangular `a` that has ones on its diagonal.
+pub(super) const LEFT_UNIT_LOWER: TriangularSolve =
+    TriangularSolve { unit_diagonal: true, ..LEFT_LOWER };
+
+/// The solve of `a · x = b` with upper triangular `a`.
+pub(super) const LEFT_UPPER: TriangularSolve = TriangularSolve { lower: false, ..LEFT_LOWER };
+
+/// The solve of `x · a = b` with upper triangular `a`.
+pub(super) const RIGHT_UPPER: TriangularSolve = TriangularSolve { left_side: false, ..LEFT_UPPER };
 
 /// Returns `a` with ones on its diagonal, as a solve with `unit_diagonal` assumes.
 pub(super) fn with_unit_diagonal(strict: &Array) -> Array {

@@ -236,13 +236,13 @@ fn errors_name_axis_and_size() {
     "#]]
     .assert_eq(&error(|x| x.index(i![strided(.., 0)])));
     expect![[r#"
-        error[unsupported]: index: axis 0 is indexed by a boolean mask bool[2,3], whose result would have a size that depends on its elements: not yet
+        error[unsupported]: index: axis 0 is indexed by a mask bool[2,3], on which the size would depend: not yet
           operand: f32[2,3]
           while tracing: error::{closure}
           help: keep the shape with `where_(mask, x, 0.0)`
     "#]].assert_eq(&error(|x| x.index(i![zeros([2, 3], DType::Bool)])));
     expect![[r#"
-        error[dtype]: index: axis 0 is indexed by f32[2,3], indices are integers
+        error[dtype]: index: axis 0 is indexed by f32[2,3], indices must be integers
           operand: f32[2,3]
           while tracing: error::{closure}
     "#]]

@@ -1,5 +1,5 @@
-//! What composite functions refuse: the message has the function's name, the numbers and the caller's
-//! line.
+//! What composite functions refuse: the message has the function's name, the numbers and the
+//! caller's line.
 
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;
@@ -35,7 +35,7 @@ fn shapes_that_do_not_fit() {
     refused(|x| linalg::solve(x, x), &["solve: ", "square", "f32[3,4]"]);
     refused(
         |x| linalg::solve(&matmul(x, &x.t()), &x.t()),
-        &["solve: 3 equations have a right-hand side of f32[4,3]"],
+        &["solve: the right-hand side of 3 equations must have 3 rows, got f32[4,3]"],
     );
     refused(
         |x| linalg::solve_triangular(&matmul(x, &x.t()), &x.sum()),
@@ -43,14 +43,14 @@ fn shapes_that_do_not_fit() {
     );
     refused(
         |x| linalg::cho_solve(&matmul(x, &x.t()), &x.sum()),
-        &["cho_solve: 3 equations have a right-hand side of f32[]"],
+        &["cho_solve: the right-hand side of 3 equations must have 3 rows, got f32[]"],
     );
 }
 
 #[test]
 fn values_out_of_range() {
-    refused(|x| delete(x, [4], 1), &["delete: position 4 is out of range for an axis of 4"]);
-    refused(|x| partition(x, -5, 1), &["partition: position -5", "size 4"]);
+    refused(|x| delete(x, [4], 1), &["delete: index 4 is out of range for an axis of size 4"]);
+    refused(|x| partition(x, -5, 1), &["partition: index -5", "size 4"]);
     refused(|x| histogram(x, 0).0, &["histogram_bin_edges: takes at least one bin"]);
     refused(
         |x| {
@@ -93,7 +93,7 @@ fn heads_that_do_not_group() {
             let (q, k) = (x.reshape([1, 2, 3, 2]), x.reshape([1, 3, 2, 2]));
             dot_product_attention(&q, &k, &k)
         },
-        &["3 heads of queries are no multiple of 2 heads of keys"],
+        &["3 query heads are not a multiple of 2 key heads"],
     );
 }
 
@@ -138,6 +138,6 @@ fn ragged_products_that_do_not_fit() {
             let how = RaggedDot { dot, lhs_ragged: 0, rhs_group: Some(1) };
             ragged_dot_general(x, x, &zeros([2], DType::I32), &how)
         },
-        &["contracting or batch, so rhs has no axis of groups, got 1"],
+        &["contracting or batch, so rhs has no group axis, got 1"],
     );
 }

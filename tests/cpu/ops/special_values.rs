@@ -1,7 +1,7 @@
 //! Special functions against published values, and at the edges of their domains.
 //!
-//! The values are those of DLMF's definitions, computed in 40 digits. Where JAX is less exact, or has another value, they
-//! say which.
+//! The values are those of DLMF's definitions, computed in 40 digits. Where JAX is less exact, or
+//! has another value, they say which.
 
 use oxidax::prelude::*;
 
@@ -244,8 +244,8 @@ mod on_cpu {
         assert!((narrow.to_vec::<f32>().unwrap()[0] - 0.997_501_55).abs() < 1e-6);
     }
 
-    /// JAX ends its series after 250 terms, does not reflect negative numbers, and is infinite for polynomials
-    /// beyond 1.
+    /// JAX ends its series after 250 terms, does not reflect negative numbers, and is infinite for
+    /// polynomials beyond 1.
     #[test]
     fn hypergeometric_functions() {
         let kummer =
@@ -293,8 +293,8 @@ mod on_cpu {
         }
     }
 
-    /// By the first parameter twice, by reverse mode over reverse mode, at a whole number of 0, where JAX's first
-    /// derivative is 0: the logarithm's series.
+    /// By the first parameter twice, by reverse mode over reverse mode, at a whole number of 0,
+    /// where JAX's first derivative is 0: the logarithm's series.
     #[test]
     fn hypergeometric_functions_have_every_derivative() {
         // F(a, 1; 1; x) = (1 - x)^-a.
@@ -323,7 +323,8 @@ mod on_cpu {
         assert!((slope - known).abs() < 1e-15, "{slope}");
     }
 
-    /// JAX ends its sum at 20 above small means, and from 100 on its series after one term; its derivative is NaN.
+    /// JAX ends its sum at 20 above small means, and from 100 on its series after one term; its
+    /// derivative is NaN.
     #[test]
     fn entropies_of_counts() {
         let entropy = |mu: &Array| oxidax::stats::Poisson::new(mu).entropy();

@@ -82,26 +82,26 @@ mod on_cpu {
                 state
             })
             .collect();
-        let found = linear_recurrence(&a, &b, 0, false);
+        let found = linear_recurrence(&a, &b, 0);
         assert_close(&f64s(&found), &expected, 1e-12);
     }
 }
 
 #[test]
-fn operands_that_do_not_fit_are_named() {
+fn errors_name_operands_that_do_not_fit() {
     let line = |error: Error| error.to_string().lines().next().unwrap_or_default().to_string();
     let image = Aval::new(DType::F32, [4, 4, 1]);
     let flat = eval_shape(|x: Array| max_pool(&x, &[2, 2], &[], Padding::Same), image).unwrap_err();
     assert_eq!(
         line(flat),
-        "error[shape]: max_pool: a window over 2 axes with 0 strides needs an operand [n, 2 spatial \
-         axes, channels], got f32[4,4,1]"
+        "error[shape]: max_pool: a window over 2 axes with 0 strides needs an operand with axes \
+         batch, 2 spatial ones and channels, got f32[4,4,1]"
     );
     let empty = (Aval::new(DType::F32, [0]), Aval::new(DType::F32, [3]));
     let error = eval_shape(|x: Array, y: Array| convolve(&x, &y, ConvolveMode::Full), empty);
     assert_eq!(
         line(error.unwrap_err()),
-        "error[shape]: convolve: needs two vectors that are not empty, got f32[0] and f32[3]"
+        "error[shape]: convolve: takes two vectors with at least one element, got f32[0] and f32[3]"
     );
     let scalar = Aval::new(DType::F32, []);
     let error = eval_shape(|x: Array| cumulative_sum(&x, 0), scalar).unwrap_err();

@@ -79,12 +79,12 @@ fn mode(params: &Value) -> ConvolveMode {
 }
 
 fn running(op: &str, x: &Array, params: &Value) -> Option<Array> {
-    let function: fn(&Array, isize, bool) -> Array = match op {
-        "cumsum" => cumsum,
-        "cumprod" => cumprod,
-        "cummax" => cummax,
-        "cummin" => cummin,
-        "cumlogsumexp" => cumlogsumexp,
+    let function: fn(&Array, isize, RunningTotalOptions) -> Array = match op {
+        "cumsum" => cumsum_with,
+        "cumprod" => cumprod_with,
+        "cummax" => cummax_with,
+        "cummin" => cummin_with,
+        "cumlogsumexp" => cumlogsumexp_with,
         "cumulative_sum" | "cumulative_prod" => {
             let include_initial = params["include_initial"].as_bool().unwrap();
             let function =
@@ -106,7 +106,8 @@ fn running(op: &str, x: &Array, params: &Value) -> Option<Array> {
             });
         }
     };
-    Some(function(x, axis(params), params["reverse"].as_bool().unwrap()))
+    let reverse = params["reverse"].as_bool().unwrap();
+    Some(function(x, axis(params), RunningTotalOptions { reverse }))
 }
 
 fn windowed(op: &str, x: &Array, params: &Value) -> Option<Array> {

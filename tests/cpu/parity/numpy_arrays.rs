@@ -150,8 +150,8 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<
             true => argsort_descending(x, axis(&params["axis"])),
             false => argsort(x, axis(&params["axis"])),
         },
-        ("cumsum", [x]) => cumsum(x, axis(&params["axis"]), false),
-        ("cumprod", [x]) => cumprod(x, axis(&params["axis"]), false),
+        ("cumsum", [x]) => cumsum(x, axis(&params["axis"])),
+        ("cumprod", [x]) => cumprod(x, axis(&params["axis"])),
         ("diff", [x]) => diff(x, axis(&params["axis"])),
         ("index", [x, arrays @ ..]) => x.index(index(params, arrays)),
         (_, [x, values, arrays @ ..]) if op.starts_with("at_") => {

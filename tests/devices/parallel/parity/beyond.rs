@@ -1,4 +1,5 @@
-//! What JAX 0.10.2 does not answer: derivatives that it refuses to make, and choices in which it waits for ever.
+//! What JAX 0.10.2 does not answer: derivatives that it refuses to make, and choices in which it
+//! waits for ever.
 
 use super::running::{first, partly, row, split};
 use super::{Function, collectives, composed};
@@ -12,7 +13,8 @@ fn dot(x: &Array, y: &Array) -> f32 {
     (x * y).sum().item().unwrap()
 }
 
-/// The derivative along one direction against the difference of values, and both modes against each other.
+/// The derivative along one direction against the difference of values, and both modes against each
+/// other.
 fn expect_derivatives(name: &str, f: Function, x: &Array) {
     let v = sin(&(x * 3));
     let one = |x: &Array| f(std::slice::from_ref(x)).remove(0);
@@ -75,7 +77,7 @@ mod on_cpu {
         let both =
             |even: &Array, f: &dyn Fn(Array) -> Array, x: Array| where_(even, f(x.clone()), &x);
         let error = catch(|| slope(false, branch)).unwrap_err().to_string();
-        assert!(error.contains("devices along `i` choose differently"), "{error}");
+        assert!(error.contains("devices along `i` select different branches"), "{error}");
         assert!(error.contains("axis_index(\"i\").minimum(0)"), "{error}");
         crate::parallel::close(&slope(true, branch), &slope(false, both), 1e-5);
     }

@@ -284,7 +284,7 @@ fn linearized(x: &[Array]) -> Vec<Array> {
 fn sorted_and_summed(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let y = sort(&all_gather(&x[0], "i", 1, TILED), 1);
-        vec![dynamic_slice_in_dim(&cumsum(&y, 1, false), axis_index("i"), 1, 1)]
+        vec![dynamic_slice_in_dim(&cumsum(&y, 1), axis_index("i"), 1, 1)]
     };
     split(row(), &[p![None, "i"]], &[p![None, "i"]], each)(x)
 }

@@ -168,11 +168,11 @@ fn rows_added(x: &[Array]) -> Vec<Array> {
 }
 
 fn running_totals(x: &[Array]) -> Vec<Array> {
-    follow(x, &[p!["a"]], |x| vec![cumsum(&x[0], 0, false), cumsum(&x[0], 1, false)])
+    follow(x, &[p!["a"]], |x| vec![cumsum(&x[0], 0), cumsum(&x[0], 1)])
 }
 
 fn running_maxima(x: &[Array]) -> Vec<Array> {
-    let both = |x: &[Array]| vec![cummax(&x[0], 0, false), cummax(&x[0], 1, false)];
+    let both = |x: &[Array]| vec![cummax(&x[0], 0), cummax(&x[0], 1)];
     follow(x, &[p!["a"]], both)
 }
 

@@ -40,7 +40,7 @@ fn slopes_of_softmax(x: &[Array]) -> Vec<Array> {
 }
 
 fn slopes_of_running_totals(x: &[Array]) -> Vec<Array> {
-    slopes(x, &[p!["a", "b"]], |x| vec![cumsum(&x[0], 1, false), x[0].max_axes([0])])
+    slopes(x, &[p!["a", "b"]], |x| vec![cumsum(&x[0], 1), x[0].max_axes([0])])
 }
 
 fn slopes_of_rows_taken(x: &[Array]) -> Vec<Array> {
