@@ -137,7 +137,7 @@ pub use tree::Tree;
 
 /// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.
 fn default_backend() -> &'static dyn core::Backend {
-    runtime::evaluator()
+    runtime::backend()
 }
 
 /// The one place where `core` asks for an operation: a value made to vary over axes of a mesh.

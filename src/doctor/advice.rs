@@ -341,7 +341,7 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
             stats.not_donated,
             "passed by value but held elsewhere, so that results take new memory; drop the clones",
         ),
-        (stats.moved, "brought to where the program takes them; `device_put` them once"),
+        (stats.transferred, "transferred before each call; `device_put` them once"),
     ] {
         if count >= calls {
             let message = format!("at each call of `{name}` {} leaves are {what}", count / calls);
@@ -417,8 +417,14 @@ mod tests {
     fn counters_are_read() {
         let stats = JitStats { calls: 100, compiles: 2, ..Default::default() };
         assert!(advice_on_calls("f", &stats).is_empty());
-        let stats =
-            JitStats { calls: 10, compiles: 9, evictions: 1, moved: 20, not_donated: 10, ..stats };
+        let stats = JitStats {
+            calls: 10,
+            compiles: 9,
+            evictions: 1,
+            transferred: 20,
+            not_donated: 10,
+            ..stats
+        };
         let topics: Vec<Topic> = advice_on_calls("f", &stats).iter().map(|it| it.topic).collect();
         assert_eq!(topics, [Topic::Recompiles, Topic::Recompiles, Topic::Copies, Topic::Copies]);
     }

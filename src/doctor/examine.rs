@@ -39,9 +39,9 @@ pub fn examine_with<A: Args, O: Tree>(
     topology: &Topology,
     kinds: &Kinds,
 ) -> Result<Report, Error> {
-    let (arguments, mesh) = (lowered.arguments()?, lowered.mesh()?);
+    let (arguments, mesh) = (lowered.arguments(), lowered.mesh());
     let kinds = kinds.of(&arguments);
-    let devices = mesh.as_ref().map_or(1, |mesh| mesh.devices().len());
+    let devices = mesh.map_or(1, |mesh| mesh.devices().len());
     let started = Instant::now();
     let compiled = match lowered.compile_for(topology) {
         Ok(planned) => Ok(planned),
@@ -49,14 +49,14 @@ pub fn examine_with<A: Args, O: Tree>(
         Err(other) => return Err(other),
     };
     let compile_seconds = started.elapsed().as_secs_f64();
-    let analysis = compiled.as_ref().ok().map(|it| it.memory_analysis()).transpose()?;
-    let collectives = match (&compiled, &mesh) {
-        (Ok(planned), Some(_)) => Some(planned.collectives()?),
+    let analysis = compiled.as_ref().ok().map(|it| it.report().memory_analysis()).transpose()?;
+    let collectives = match (&compiled, mesh) {
+        (Ok(planned), Some(_)) => Some(planned.report().collectives()?),
         _ => None,
     };
     let peak = passes::peak(lowered.program());
     let memory = memory_uses(&arguments, &kinds, analysis.as_ref(), &peak, devices);
-    let costs = roofline(lowered.program(), &arguments, mesh.as_ref(), collectives.as_ref());
+    let costs = roofline(lowered.program(), &arguments, mesh, collectives.as_ref());
     let spec = spec(topology);
     let prediction = spec.map(|spec| costs.on(&spec));
     let (needed, too_large) = match (compiled, &analysis) {
@@ -68,7 +68,7 @@ pub fn examine_with<A: Args, O: Tree>(
         step: lowered.name().to_string(),
         topology: topology.name().to_string(),
         device: topology.kind().to_string(),
-        mesh: mesh.as_ref().map(ToString::to_string),
+        mesh: mesh.map(ToString::to_string),
         devices,
         fits: too_large.is_none() && available.is_none_or(|available| needed <= available),
         needed,

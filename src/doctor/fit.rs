@@ -108,7 +108,7 @@ pub fn fit<A: Args, O: Tree>(
             let at = (fitting + end) / 2;
             let lowered = step(batches[at], policy)?;
             let needed = match lowered.compile_for(topology) {
-                Ok(planned) => planned.memory_analysis()?.total(),
+                Ok(planned) => planned.report().memory_analysis()?.total(),
                 Err(error) => match error {
                     Error::TooLarge { needed, .. } => {
                         refusal = Some(error);

@@ -1,8 +1,9 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
+use super::plan::Plan;
 use crate::core::{
-    Error, Loc, LowerCtx, LoweringTarget, Mesh, NamedSharding, OpError, Program, RuleError,
-    RuleResult, Var,
+    Error, Loc, LowerCtx, LoweringTarget, NamedSharding, OpError, Program, RuleError, RuleResult,
+    Var,
 };
 
 /// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
@@ -26,53 +27,42 @@ pub fn lower(
     platform: &str,
     donatable: bool,
 ) -> Result<String, Error> {
-    lower_placed(program, name, platform.into(), donatable, None)
+    lower_with_plan(program, name, platform.into(), donatable, &Plan::default())
 }
 
-/// How the inputs and the outputs of a program lie on a mesh; `None` for what the compiler may choose.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Placed {
-    pub(crate) inputs: Vec<Option<NamedSharding>>,
-    pub(crate) outputs: Vec<Option<NamedSharding>>,
+/// Returns the sharding attributes of the main function's arguments and results.
+fn sharding_attributes(
+    plan: &Plan,
+    ctx: &mut LowerCtx<'_>,
+    program: &Program,
+) -> (Vec<String>, Vec<String>) {
+    let mut attribute = |sharding: &NamedSharding, var: Var| {
+        let rank = program.aval(var).rank();
+        format!("sdy.sharding = #sdy.sharding{}", ctx.sharding(sharding, rank))
+    };
+    let inputs = plan.inputs.iter().zip(program.inputs());
+    let inputs = inputs.map(|(sharding, &var)| attribute(sharding, var)).collect();
+    let outputs = plan.outputs.iter().zip(program.outputs());
+    let outputs = outputs.map(|(sharding, &var)| match sharding {
+        Some(sharding) => attribute(sharding, var),
+        None => String::new(),
+    });
+    (inputs, outputs.collect())
 }
 
-impl Placed {
-    /// The mesh, if one is spoken of.
-    pub(crate) fn mesh(&self) -> Option<&Mesh> {
-        let mut all = self.inputs.iter().chain(&self.outputs);
-        all.find_map(|sharding| sharding.as_ref().map(NamedSharding::mesh))
-    }
-
-    /// The attributes of the main function's arguments and results.
-    fn texts(&self, ctx: &mut LowerCtx<'_>, program: &Program) -> (Vec<String>, Vec<String>) {
-        let mut text = |(sharding, &var): (&Option<NamedSharding>, &Var)| match sharding {
-            Some(sharding) => {
-                let rank = program.aval(var).rank();
-                format!("sdy.sharding = #sdy.sharding{}", ctx.sharding(sharding, rank))
-            }
-            None => String::new(),
-        };
-        let inputs = self.inputs.iter().zip(program.inputs()).map(&mut text).collect();
-        (inputs, self.outputs.iter().zip(program.outputs()).map(&mut text).collect())
-    }
-}
-
-/// As [`lower`], for several devices if `placed` says how arrays lie on them.
+/// Lowers a program with the shardings of `plan`; see [`lower`].
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.
-pub(crate) fn lower_placed(
+pub(crate) fn lower_with_plan(
     program: &Program,
     name: &str,
     target: LoweringTarget<'_>,
     donatable: bool,
-    placed: Option<&Placed>,
+    plan: &Plan,
 ) -> Result<String, Error> {
     let mut ctx = LowerCtx::new(target);
-    let (arguments, results) = match placed {
-        Some(placed) => placed.texts(&mut ctx, program),
-        None => (Vec::new(), Vec::new()),
-    };
+    let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
     let written: RuleResult<()> = ctx.function_with(
         program,

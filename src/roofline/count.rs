@@ -209,7 +209,7 @@ impl Roofline {
     /// let step = step.in_shardings((&mesh.replicated(), &rows));
     /// let (w, x) = (Aval::new(DType::F32, [64, 64]), Aval::new(DType::F32, [32, 64]));
     /// let lowered = step.lower((w, x))?;
-    /// let roofline = Roofline::with_arguments(lowered.program(), &lowered.arguments()?);
+    /// let roofline = Roofline::with_arguments(lowered.program(), &lowered.arguments());
     /// let cost = |name| roofline.operations.iter().find(|op| op.name == name).expect("it exists");
     /// assert_eq!(cost("dot_general").per_device.flops, cost("dot_general").flops / 8);
     /// assert_eq!(cost("mul").per_device.flops, cost("mul").flops);

@@ -178,7 +178,7 @@ mod tests {
         let mesh = mesh();
         let [a, b] = specs.map(|spec| mesh.sharding(spec).unwrap());
         let lowered = jit(f).in_shardings((&a, &b)).lower(<(Aval, Aval)>::from(avals)).unwrap();
-        Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap())
+        Roofline::with_arguments(lowered.program(), &lowered.arguments())
     }
 
     fn mesh() -> Mesh {

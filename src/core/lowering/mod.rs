@@ -1,6 +1,7 @@
 //! Lowering of programs to StableHLO text.
 
 pub(crate) mod lower_ctx;
+mod manual;
 pub(crate) mod manual_axes;
 pub(crate) mod target;
 
