@@ -20,7 +20,8 @@ use anyhow::Result;
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::data::{
-    self, File, HostArray, Interleave, Report, Stream, TfExample, TfFeature, TfRecordWriter,
+    self, File, HostArray, InterleaveOptions, PipelineReport, Stream, TfExample, TfFeature,
+    TfRecordWriter,
 };
 use oxidax::{DType, Error};
 use serde_json::json;
@@ -58,7 +59,7 @@ fn write(folder: &Path) -> Result<()> {
 }
 
 fn records(files: &[File]) -> Stream<Vec<u8>> {
-    let turns = Interleave { cycle_length: 4, block_length: 16 };
+    let turns = InterleaveOptions { cycle_length: 4, block_length: 16 };
     data::interleave(files.iter().map(data::tfrecord), turns)
 }
 
@@ -94,7 +95,7 @@ fn ours(files: &[File], work: &str, workers: usize) -> Result<f64> {
 }
 
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
-fn show(report: &Report) {
+fn show(report: &PipelineReport) {
     println!("{report}");
 }
 

@@ -3,7 +3,7 @@
 use super::model::Texts;
 use super::weights::read;
 use anyhow::{anyhow, ensure};
-use data::{HostArray, Padding, Remainder, Stream};
+use data::{BatchPadding, HostArray, Remainder, Stream};
 use oxidax::prelude::*;
 use serde::Deserialize;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl WordPiece {
     pub fn batches(&self, sentences: Vec<String>, size: usize) -> Stream<(Texts, Array)> {
         let words = self.clone();
         let boundaries = self.boundaries();
-        let padding = Padding::with(0.0).remainder(Remainder::Keep);
+        let padding = BatchPadding::with(0.0).remainder(Remainder::Keep);
         Stream::new(sentences.into_iter().map(Ok))
             .enumerate()
             .parallel_map(2, move |(number, sentence)| {

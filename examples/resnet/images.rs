@@ -2,7 +2,7 @@
 
 use super::recipe::Batch;
 use anyhow::{bail, ensure};
-use data::{HostArray, Origin, Remainder, Source, Stream};
+use data::{BatchOptions, HostArray, RecordOrigin, Remainder, Source, Stream};
 use oxidax::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A set of images with random access.
 pub enum Images {
     /// Grey images in memory, as in Fashion-MNIST.
-    Grey(data::Labelled),
+    Grey(data::LabelledImages),
     /// A folder with one subfolder per class.
     Files(data::ImageFolder),
     /// Noise, which costs almost nothing, to measure the speed of steps.
@@ -19,7 +19,7 @@ pub enum Images {
 
 /// An image before decoding.
 pub enum Raw {
-    Grey(data::Example),
+    Grey(data::LabelledImage),
     File(data::ImageFile),
     Noise { seed: u64, class: i32 },
 }
@@ -61,7 +61,10 @@ impl Sets {
                 folder.display()
             );
         }
-        let (train, test) = (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?);
+        let (train, test) = (
+            data::idx(folder)?,
+            data::idx_with(folder, data::IdxOptions { split: data::Split::Test })?,
+        );
         let labels = (0..train.len()).map(|row| train.get(row).map(|example| example.label()));
         let labels: Vec<i32> = labels.collect::<Result<_, Error>>()?;
         let classes = labels.into_iter().max().map_or(0, |label| label as usize + 1);
@@ -115,7 +118,7 @@ impl Images {
         let limit = limit.min(Source::len(&self));
         let images = self.shuffled(0).range(0..limit).stream();
         let made = images.parallel_map(workers, move |raw| Crop::centre(size).example(raw, size));
-        made.batch_with(batch, Remainder::Keep).to_device(2)
+        made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
     }
 }
 
@@ -140,7 +143,7 @@ impl Source for Images {
         })
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
         match self {
             Images::Files(folder) => folder.origin(index),
             Images::Grey(_) | Images::Noise { .. } => None,

@@ -313,4 +313,28 @@ mod on_cpu {
         assert!(loss(2) > 9e4);
         assert!((loss(3) - 8f32.ln()).abs() < 1e-5);
     }
+
+    #[test]
+    fn stacked_layers_equal_unrolled_layers() {
+        let unrolled = nn::Layers::new(random::key(0), 3, |key| nn::Linear::new(key, 4, 4));
+        let stacked = unrolled.stacked();
+        assert_eq!((unrolled.len(), stacked.len()), (3, 3));
+        let x = full([2, 4], 0.5f32);
+        let fold = |layers: &nn::Layers<nn::Linear>| {
+            layers.fold(x.clone(), |x, layer| tanh(&layer.forward(&x))).to_vec::<f32>().unwrap()
+        };
+        let expected = fold(&unrolled);
+        for layers in [&stacked, &stacked.unrolled()] {
+            let actual = fold(layers);
+            let differences = actual.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+            assert!(differences.fold(0.0, f32::max) < 1e-6);
+        }
+        let key_of = |layers: &nn::Layers<nn::Linear>| {
+            let keys = layers.split_key(Some(random::key(1)));
+            layers.scan((), &keys, |(), _, key| ((), key.unwrap().data().clone())).1
+        };
+        let nn::Layers::Stacked { stack } = key_of(&unrolled).stacked() else { panic!("stacked") };
+        let nn::Layers::Stacked { stack: expected } = key_of(&stacked) else { panic!("stacked") };
+        assert_eq!(stack.to_vec::<u32>().unwrap(), expected.to_vec::<u32>().unwrap());
+    }
 }

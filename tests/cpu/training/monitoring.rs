@@ -157,7 +157,7 @@ fn log_rejects_decreasing_steps() -> Result<(), Error> {
     let mut refused = |step, name: &str| metrics.scalar(step, name, 0.5).map_err(|e| e.to_string());
     assert_eq!(
         refused(1, "x"),
-        Err("error[data]: scalar: `x` of step 1 lies before 2, the first".into())
+        Err("error[data]: scalar: `x` of step 1 is before the first step, 2".into())
     );
     assert_eq!(refused(4, "x"), Ok(()));
     assert_eq!(refused(4, "x"), Err("error[data]: scalar: step 4 has a `x` already".into()));
@@ -165,7 +165,7 @@ fn log_rejects_decreasing_steps() -> Result<(), Error> {
         refused(3, "x"),
         Err("error[data]: scalar: `x` of step 3 comes after step 4".into())
     );
-    assert!(refused(4, "step").unwrap_err().contains("take another name"));
+    assert!(refused(4, "step").unwrap_err().contains("use another name"));
     metrics.flush()?;
     let late = metrics.scalar(4, "y", 0.5).unwrap_err().to_string();
     assert_eq!(late, "error[data]: scalar: `y` of step 4 comes after its row was written");
@@ -344,13 +344,13 @@ fn child_loop_ended_by_signals() {
 mod on_cpu {
     use super::*;
     use oxidax::prelude::*;
-    use oxidax::train::{NanGuard, Progress};
+    use oxidax::train::{NanGuard, ProgressBar};
 
     #[test]
     fn log_writes_arrays_in_order() -> Result<(), Error> {
         let step = jit(|x: Array| (&x * 0.5, x.mean()));
         let mut metrics = Metrics::new();
-        let mut progress = Progress::new(20);
+        let mut progress = ProgressBar::new(20);
         let mut x = full([3], 64f32);
         for number in 0..20 {
             let mean;

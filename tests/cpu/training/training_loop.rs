@@ -14,8 +14,8 @@ struct Batch {
     labels: Array,
 }
 
-impl From<data::Batch> for Batch {
-    fn from(batch: data::Batch) -> Batch {
+impl From<data::ImageBatch> for Batch {
+    fn from(batch: data::ImageBatch) -> Batch {
         Batch { images: batch.images, labels: batch.labels }
     }
 }

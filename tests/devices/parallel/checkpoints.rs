@@ -75,12 +75,22 @@ fn batches_are_sharded_while_reading() {
     use data::{HostArray, Source, Synthetic};
     let rows = mesh([("data", 8)]).sharding(p!["data"]).unwrap();
     let numbers = Synthetic::new(32, |at| HostArray::from_slice(&[at as f32; 3], [3]));
-    let batches: Vec<Array> =
-        numbers.stream().batch(16).to_device_with(2, &rows).collect::<Result<_, _>>().unwrap();
+    let batches: Vec<Array> = numbers
+        .stream()
+        .batch(16)
+        .to_device_with(2, data::ToDeviceOptions { sharding: Some(rows.clone()) })
+        .collect::<Result<_, _>>()
+        .unwrap();
     assert_eq!(batches.len(), 2);
     assert!(batches.iter().all(|batch| batch.sharding() == Some(rows.clone())));
     assert_eq!(values(&batches[1])[..4], [16.0, 16.0, 16.0, 17.0]);
     let numbers = Synthetic::new(30, |at| HostArray::from_slice(&[at as f32; 3], [3]));
-    let error = numbers.stream().batch(15).to_device_with(2, &rows).next().unwrap().unwrap_err();
+    let error = numbers
+        .stream()
+        .batch(15)
+        .to_device_with(2, data::ToDeviceOptions { sharding: Some(rows.clone()) })
+        .next()
+        .unwrap()
+        .unwrap_err();
     assert!(error.to_string().contains("size 15, which is not divisible by the size 8"), "{error}");
 }
