@@ -47,7 +47,7 @@ fn fresh(leaves: usize) -> Result<Vec<Array>> {
 fn bare_executable(client: &Client, leaves: usize) -> Result<LoadedExecutable> {
     let types = vec![Array::of_type(Aval::new(DType::F32, [4])); leaves];
     let program = make_program(plus_one, types)?;
-    let text = oxidax::passes::lower(&program, "bare", "cpu", true)?;
+    let text = oxidax::passes::lower(&program, "bare", "cpu", true)?.text;
     let text = oxidax_pjrt::Program::mlir(text)?;
     Ok(client.compile(&text, &CompileOptions::default())?)
 }

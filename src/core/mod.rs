@@ -22,8 +22,8 @@ pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, throw,
 };
-pub(crate) use lowering::manual_axes;
 pub use lowering::{LowerCtx, LoweringTarget};
+pub(crate) use lowering::{ModuleFacts, manual_axes};
 pub use mesh::{
     AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
     Placement, ShardingRule, Varying,

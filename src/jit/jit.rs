@@ -261,10 +261,10 @@ impl<A: Args, O: Tree> Jit<A, O> {
     fn compile(&self, arguments: A::Refs<'_>) -> Result<Specialization<O>, Error> {
         let start = Instant::now();
         let traced = self.trace(arguments)?;
-        let text = traced.lower()?;
+        let module = traced.lower()?;
         Counters::add(&self.counters.trace_nanos, nanos_since(start));
         let start = Instant::now();
-        let specialization = traced.load(&text)?;
+        let specialization = traced.load(&module)?;
         Counters::add(&self.counters.compile_nanos, nanos_since(start));
         Counters::add(&self.counters.compiles, 1);
         Counters::add(&self.counters.loaded, specialization.executable.is_from_disk().into());

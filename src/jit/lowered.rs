@@ -38,7 +38,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
-        passes::lower_with_plan(program, name, lowering_target(platform), true, plan)
+        let target = lowering_target(platform);
+        passes::lower_with_plan(program, name, target, true, plan).map(|module| module.text)
     }
 
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.

@@ -3,7 +3,7 @@
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Aval, Error, Program};
-use crate::passes::Plan;
+use crate::passes::{Plan, StableHloModule};
 use crate::runtime::Executable;
 use crate::tree::{Signature, Tree, rebuild};
 use rustc_hash::FxHashMap;
@@ -28,12 +28,12 @@ pub(super) struct Traced<O> {
 
 impl<O: Tree> Traced<O> {
     /// Lowers the program for the platform of this process.
-    pub(super) fn lower(&self) -> Result<String, Error> {
+    pub(super) fn lower(&self) -> Result<StableHloModule, Error> {
         Executable::lower(&self.program, &self.name, &self.plan, true)
     }
 
-    /// Compiles the lowered program `text` for the devices of this process.
-    pub(super) fn load(&self, text: &str) -> Result<Specialization<O>, Error> {
+    /// Compiles the lowered program for the devices of this process.
+    pub(super) fn load(&self, module: &StableHloModule) -> Result<Specialization<O>, Error> {
         // Results share their types with equal arguments. The signature check of the next call then
         // compares pointers.
         let mut argument_avals: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
@@ -45,7 +45,7 @@ impl<O: Tree> Traced<O> {
         let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
         let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
         let template = rebuild(&self.template, leaves);
-        let executable = Executable::load(&self.program, &self.name, text, results, &self.plan)?;
+        let executable = Executable::load(&self.program, &self.name, module, results, &self.plan)?;
         Specialization::new(executable, template, &self.captures, &self.arguments)
     }
 

@@ -1,4 +1,4 @@
-//! Random numbers from explicit keys, with the bits of JAX's default generator.
+//! Random numbers from explicit keys. The bits equal JAX's default generator.
 //!
 //! A [`Key`] identifies a stream of bits, the hashes of counters by Threefry-2x32. Equal keys give
 //! equal numbers on every platform and under every transform. A sampler therefore *consumes* its

@@ -10,11 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The name of the custom call in lowered programs.
 const NAME: &str = "oxidax.callback";
 
-/// Returns true if a lowered program calls host functions, which only exist in this process.
-pub(super) fn calls_host(text: &str) -> bool {
-    text.contains(NAME) || text.contains("is_host_transfer")
-}
-
 /// Registers the custom call with a client.
 pub(super) fn install(client: &Client) -> oxidax_pjrt::Result<()> {
     register(client, NAME, |frame| {

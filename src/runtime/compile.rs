@@ -1,6 +1,5 @@
 //! Compilation: from a program and its plan to an [`Executable`].
 
-use super::callbacks::calls_host;
 use super::client::{Runtime, runtime};
 use super::compile_error::compile_error;
 use super::device_buffer::array_type;
@@ -10,7 +9,7 @@ use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
 use super::placement::default_device;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
-use crate::passes::{self, Plan};
+use crate::passes::{self, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, LoadedExecutable, Signature};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +20,9 @@ impl Executable {
     /// # Errors
     /// `Plugin`; `Op` if a primitive refuses the platform; `Compile`.
     pub(crate) fn compile(program: &Program, name: &str, plan: &Plan) -> Result<Executable, Error> {
-        let text = Executable::lower(program, name, plan, false)?;
+        let module = Executable::lower(program, name, plan, false)?;
         let results = program.avals_out().into_iter().map(Arc::new).collect();
-        Executable::load(program, name, &text, results, plan)
+        Executable::load(program, name, &module, results, plan)
     }
 
     /// Lowers a program for the platform of this process. If it is `donatable`, each call decides
@@ -36,7 +35,7 @@ impl Executable {
         name: &str,
         plan: &Plan,
         donatable: bool,
-    ) -> Result<String, Error> {
+    ) -> Result<StableHloModule, Error> {
         let target = lowering_target(&runtime()?.platform);
         passes::lower_with_plan(program, name, target, donatable, plan)
     }
@@ -49,12 +48,12 @@ impl Executable {
     pub(crate) fn load(
         program: &Program,
         name: &str,
-        text: &str,
+        module: &StableHloModule,
         results: Vec<Arc<Aval>>,
         plan: &Plan,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
-        if runtime.platform == "tpu" && text.contains("is_host_transfer") {
+        if runtime.platform == "tpu" && module.transfers_to_host {
             let message = format!("{name}: callbacks from a TPU to the host do not run yet");
             return Err(Error::Compile { message, dump: None });
         }
@@ -70,18 +69,18 @@ impl Executable {
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
         let (loaded, from_disk) = parameters
             .and_then(|parameters| {
-                compile_or_load(runtime, name, text, Signature { parameters }, &target)
+                compile_or_load(runtime, name, module, Signature { parameters }, &target)
             })
             .map_err(|error| {
                 let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
-                compile_error(name, &error, (program, text), devices)
+                compile_error(name, &error, (program, &module.text), devices)
             })?;
         let shardings = match target.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)
                 .map_err(|error| Error::Compile {
                     message: format!("{name}: {error}"),
-                    dump: dump(program, text),
+                    dump: dump(program, &module.text),
                 })?,
         };
         Ok(Executable {
@@ -92,7 +91,7 @@ impl Executable {
             outputs: OutputPlacement { target, committed, shardings },
             ordered: program.effects() == Effects::Ordered,
             from_disk,
-            calls_host: calls_host(text),
+            calls_host: module.calls_host,
             _closures: program.is_opaque().then(|| program.clone()),
         })
     }
@@ -175,7 +174,7 @@ fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOp
 fn compile_or_load(
     runtime: &Runtime,
     name: &str,
-    text: &str,
+    module: &StableHloModule,
     signature: Signature,
     target: &Placement,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
@@ -188,8 +187,11 @@ fn compile_or_load(
     };
     // The compilers of a program over several processes communicate. If one process loaded the
     // program from its cache, the others would wait for it forever.
-    let cacheable = is_local && !calls_host(text);
-    disk_cache::compile_or_load(runtime, Request { name, text, options, signature, cacheable })
+    let cacheable = is_local && !module.calls_host;
+    disk_cache::compile_or_load(
+        runtime,
+        Request { name, text: &module.text, options, signature, cacheable },
+    )
 }
 
 /// Writes the text of a program that failed to compile to a file; `None` if that fails.

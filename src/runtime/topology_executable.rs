@@ -1,6 +1,5 @@
 //! [`TopologyExecutable`]: a program compiled for devices that are not attached.
 
-use super::callbacks::calls_host;
 use super::compile_error::compile_error;
 use super::compiler_report::CompilerReport;
 use super::lowering_target::lowering_target;
@@ -35,12 +34,12 @@ impl TopologyExecutable {
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
         let target = lowering_target(topology.platform());
-        let text = passes::lower_with_plan(program, name, target, true, plan)?;
+        let module = passes::lower_with_plan(program, name, target, true, plan)?;
         let plan = on_topology(plan, topology)?;
-        let executable = topology.compile(&text, plan.mesh()).map_err(|error| {
+        let executable = topology.compile(&module.text, plan.mesh()).map_err(|error| {
             let devices = plan.mesh().map_or(1, |mesh| mesh.devices().len());
             let name = format!("{name}, for {}", topology.name());
-            compile_error(&name, &error, (program, &text), devices)
+            compile_error(&name, &error, (program, &module.text), devices)
         })?;
         Ok(TopologyExecutable {
             executable,
@@ -49,7 +48,7 @@ impl TopologyExecutable {
             plan,
             results: program.avals_out().into_iter().map(Arc::new).collect(),
             ordered: program.effects() == Effects::Ordered,
-            calls_host: calls_host(&text),
+            calls_host: module.calls_host,
         })
     }
 

@@ -132,7 +132,7 @@ fn summed(term: Term, wanted: impl Fn(&Label) -> bool) -> Term {
     Term { array: reduce_sum(&term.array, &gone), labels }
 }
 
-/// Multiplies two terms and sums over the indices that are no longer needed.
+/// Multiplies two terms and sums over the indices that other terms and the result do not have.
 #[track_caller]
 fn contract(lhs: Term, rhs: Term, wanted: &impl Fn(&Label) -> bool) -> Term {
     let (in_lhs, in_rhs) = (lhs.labels.clone(), rhs.labels.clone());
