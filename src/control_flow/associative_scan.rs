@@ -20,12 +20,13 @@ pub struct AssociativeScanOptions {
 /// Combines each element along the first axis with all elements before it: `x0`, `f(x0, x1)`,
 /// `f(f(x0, x1), x2)`, ….
 ///
-/// `f` must be associative. It combines many elements at once: it takes two trees whose leaves still
-/// have the scanned axis, and returns a tree of the same types. It is called with several lengths. The
-/// number of steps grows with the logarithm of the length (Blelloch's algorithm), where
-/// [`scan`](super::scan()) takes one step per element.
+/// `f` must be associative. It combines many elements at once: it takes two trees whose leaves
+/// still have the scanned axis, and returns a tree of the same types. It is called with several
+/// lengths. The number of steps grows with the logarithm of the length (Blelloch's algorithm),
+/// where [`scan`](super::scan()) takes one step per element.
 ///
-/// Throws `Tree`, naming the leaf, if lengths differ or `f` changes a type, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if lengths differ or `f` changes a type, and whatever `f`
+/// throws.
 ///
 /// Reference: Guy E. Blelloch, "Prefix Sums and Their Applications", 1990.
 ///
@@ -93,7 +94,7 @@ fn checked_axes<T: Tree>(site: &CallSite, elems: &T, leaves: &[Array], axis: isi
     let &CallSite { name, loc, .. } = site;
     let structure = TreeDef::of(elems);
     let Some((first, _)) = leaves.split_first() else {
-        let message = "there is nothing to go along: the tree has no leaves".into();
+        let message = "there is nothing to scan: the tree has no leaves".into();
         trace::throw_op(OpErrorKind::Value, name, message, loc);
     };
     let resolved = leaves.iter().zip(structure.paths()).map(|(x, path)| {
@@ -140,7 +141,7 @@ impl<T: Tree> Levels<'_, T> {
             if !c.aval().same_type(aval) {
                 let message =
                     format!("{name}: the function takes {aval} here and gives {}", c.aval());
-                let help = "it combines many elements at once: leave the axis as it is";
+                let help = "it combines many elements at once: keep the scanned axis";
                 throw_tree(path, message, Some(help.into()), loc);
             }
         }

@@ -68,7 +68,8 @@ pub(super) fn vary_outputs(program: Program, avals: &[Aval]) -> Program {
 }
 
 impl<O> Closure<O> {
-    /// Converts the carry that a loop body returns to vary over the mesh axes of the carry it takes.
+    /// Converts the carry that a loop body returns to vary over the mesh axes of the carry it
+    /// takes.
     pub(super) fn vary_outputs_like(self, carry: &[Array]) -> Closure<O> {
         Closure { program: vary_outputs(self.program, &avals_of(carry)), ..self }
     }
@@ -76,9 +77,9 @@ impl<O> Closure<O> {
 
 /// Converts a program to take inputs that also vary over the given mesh axes.
 ///
-/// Where devices take different branches, the inputs must vary before the branch. If they were made to
-/// vary inside it, their cotangents would be summed there, and devices in one branch would wait for
-/// devices in the other.
+/// Where devices take different branches, the inputs must vary before the branch. If they were made
+/// to vary inside it, their cotangents would be summed there, and devices in one branch would wait
+/// for devices in the other.
 pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     let inputs = program.avals_in();
     if inputs.iter().all(|aval| aval.varying.covers(axes)) {
@@ -91,7 +92,8 @@ pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     trace_rules(varying, |inputs| passes::eval_flat(&program, inputs))
 }
 
-/// Checks programs through which devices take different paths, because the choice varies over `axes`.
+/// Checks programs through which devices take different paths, because the choice varies over
+/// `axes`.
 ///
 /// Throws `Op` (unsupported) if one of them has a collective over these axes, because it would wait
 /// for devices that never reach it.
@@ -104,13 +106,13 @@ pub(super) fn expect_no_collectives<'a>(
     let mut names = programs.into_iter().flat_map(Program::axis_names);
     let Some(axis) = names.find(|axis| axes.contains(axis)) else { return };
     let message = format!(
-        "what is done next differs along the axis `{axis}`, and it includes a collective over \
-         `{axis}`, which all devices along it must come to"
+        "devices along the axis `{axis}` take different paths through a collective over `{axis}`, \
+         which all of them must reach"
     );
     let error = trace::op_error(OpErrorKind::Unsupported, name, message, loc);
     trace::throw(error.with_help(&format!(
-        "decide by something that is the same everywhere, `psum(&x, \"{axis}\")` say, or take the \
-         collective outside"
+        "decide by a value that is equal on all devices, such as `psum(&x, \"{axis}\")`, or move the \
+         collective out"
     )));
 }
 
@@ -122,8 +124,8 @@ pub(super) fn throw_tree(path: &str, message: String, help: Option<String>, loc:
 /// Compares the carry that a body takes with the carry that it returns.
 ///
 /// Returns the initial carry to trace again with, if the types differ in a way that conversion
-/// resolves: a weakly typed leaf is promoted to the dtype that the body returns, and a leaf is made to
-/// vary over the mesh axes of the returned one. Returns `None` if the types are equal.
+/// resolves: a weakly typed leaf is promoted to the dtype that the body returns, and a leaf is made
+/// to vary over the mesh axes of the returned one. Returns `None` if the types are equal.
 ///
 /// Throws `Tree` if they differ otherwise.
 pub(super) fn promoted_carry<C: Tree>(
@@ -138,7 +140,7 @@ pub(super) fn promoted_carry<C: Tree>(
         let message = format!(
             "{name}: the carry changes its structure: the body takes {a} here and gives {b}"
         );
-        let help = "give back a carry that is built as the first one is".into();
+        let help = "return a carry with the structure of the initial one".into();
         throw_tree(&place, message, Some(help), loc);
     }
     promoted_leaves(site, structure.paths(), leaves, &avals_of(&leaves_of(output)))
@@ -198,8 +200,8 @@ fn carry_help(input: &Aval, output: &Aval) -> String {
             output.dtype, input.dtype
         )
     } else {
-        "every step must give the shape that it takes; what grows belongs among the outputs of \
-         `scan`, which are stacked"
+        "every step must return the shape that it takes; collect growing values in the stacked \
+         outputs of `scan`"
             .into()
     }
 }

@@ -67,8 +67,8 @@ pub(super) enum OutputAxes {
     Front(Marks<Mapped>),
 }
 
-/// Derives the batched program. Its inputs have their batch axes at the positions `axes`. The result
-/// has the positions of the outputs' batch axes.
+/// Derives the batched program. Its inputs have their batch axes at the positions `axes`. The
+/// result has the positions of the outputs' batch axes.
 pub(super) fn batch_of(
     program: &Arc<Program>,
     axes: &[Option<usize>],
@@ -103,9 +103,9 @@ pub(super) fn batch_of(
     })
 }
 
-/// Derives the batched program with all batch axes in front. `mapped` marks the inputs that have one.
-/// Outputs marked by `required` have one even if they do not depend on the batch. The result marks the
-/// outputs that have one.
+/// Derives the batched program with all batch axes in front. `mapped` marks the inputs that have
+/// one. Outputs marked by `required` have one even if they do not depend on the batch. The result
+/// marks the outputs that have one.
 pub(super) fn batch_front(
     program: &Arc<Program>,
     mapped: &Marks<Mapped>,
@@ -127,8 +127,8 @@ pub(super) fn mapped_of(axes: &[Option<usize>]) -> Marks<Mapped> {
     Marks::of(axes, Option::is_some)
 }
 
-/// Moves the batch axes of the operands marked by `mapped` to the front. A marked operand without one
-/// is broadcast.
+/// Moves the batch axes of the operands marked by `mapped` to the front. A marked operand without
+/// one is broadcast.
 pub(super) fn with_front_axes(
     operands: &[Array],
     axes: &[Option<usize>],
@@ -174,8 +174,8 @@ pub(super) fn transpose_of(
     })
 }
 
-/// Implements `jvp` for a primitive that applies a program. `wrap` creates the primitive that applies
-/// the program's derivative.
+/// Implements `jvp` for a primitive that applies a program. `wrap` creates the primitive that
+/// applies the program's derivative.
 pub(super) fn jvp_call<P: Primitive>(
     program: &Arc<Program>,
     primals: &[Array],
@@ -228,8 +228,8 @@ pub(super) fn transpose_call<P: Primitive>(
     operand_cotangents(operands, &transposed.results, dense)
 }
 
-/// Returns one cotangent per linear operand and `None` for known operands. `dense` are the cotangents
-/// of the linear operands that `results` marks.
+/// Returns one cotangent per linear operand and `None` for known operands. `dense` are the
+/// cotangents of the linear operands that `results` marks.
 pub(super) fn operand_cotangents(
     operands: &[Operand],
     results: &Marks<Dense>,

@@ -77,8 +77,8 @@ impl<C: Tree> Tree for Counted<C> {
     }
 }
 
-/// Returns the dtype of the index, and true if it is weak. A Rust number takes the dtype of the other
-/// bound.
+/// Returns the dtype of the index, and true if it is weak. A Rust number takes the dtype of the
+/// other bound.
 fn common_type(site: &CallSite, lower: Like<'_>, upper: Like<'_>) -> (DType, bool) {
     let throw_bounds = |message: String| -> ! {
         trace::throw(

@@ -9,13 +9,14 @@ use crate::transforms::batch::batch_program;
 use crate::transforms::staging::staged;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 
-/// Applies `f` to each element of `xs` along the first axis, one after the other. Results are stacked.
+/// Applies `f` to each element of `xs` along the first axis, one after the other. Results are
+/// stacked.
 ///
 /// Computes the same as [`vmap`](crate::transforms::vmap()) in the memory of one element at a time.
 /// Both forward and reverse derivatives are supported.
 ///
-/// Throws `Tree`, naming the leaf, if the leaves of `xs` differ in length, `Op` (value) if `xs` has no
-/// leaves, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if the leaves of `xs` differ in length, `Op` (value) if `xs` has
+/// no leaves, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -32,8 +33,8 @@ pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
 /// Options of [`map_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapOptions {
-    /// The number of elements that are vectorized together. By default elements are computed one after
-    /// the other.
+    /// The number of elements that are vectorized together. By default elements are computed one
+    /// after the other.
     pub batch_size: Option<usize>,
 }
 

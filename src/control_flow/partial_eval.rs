@@ -32,14 +32,14 @@ impl PartialEval {
     }
 }
 
-/// Splits a program by its known inputs. Only outputs marked by `allowed` may be computed by the known
-/// half; the others belong to the unknown half even if they depend on known inputs only.
+/// Splits a program by its known inputs. Only outputs marked by `allowed` may be computed by the
+/// known half; the others belong to the unknown half even if they depend on known inputs only.
 ///
-/// This runs two traces. The lower one records everything and becomes the known half. The upper one is
-/// lazy and records equations that use an unknown input. A value that the upper trace captures from
-/// the lower one becomes a residual, with two exceptions: an input of the program is passed on as it
-/// is, and the result of an equation without operands is computed again, because a constant array is
-/// not worth storing.
+/// This runs two traces. The lower one records everything and becomes the known half. The upper one
+/// is lazy and records equations that use an unknown input. A value that the upper trace captures
+/// from the lower one becomes a residual, with two exceptions: an input of the program is passed on
+/// as it is, and the result of an equation without operands is computed again, because a constant
+/// array is not worth storing.
 pub(super) fn partial_eval(
     program: &Arc<Program>,
     known: &Marks<Known>,

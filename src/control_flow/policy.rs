@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// The values that [`remat`](super::remat) stores for the backward pass besides the arguments.
 ///
-/// Memory for temporaries of a gradient, as reported by the CPU plugin (C API 0.115), for 8 residual
-/// blocks `x + gelu(x w₁) w₂` of width 64 with 256 hidden units, a batch of 512 in `f32`, and the
-/// policy applied to each block:
+/// Memory for temporaries of a gradient, as reported by the CPU plugin (C API 0.115), for 8
+/// residual blocks `x + gelu(x w₁) w₂` of width 64 with 256 hidden units, a batch of 512 in `f32`,
+/// and the policy applied to each block:
 ///
 /// | policy | unrolled | in a `scan` |
 /// |---|---|---|
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 /// | `Dots`, `names(["hidden"])` | 6.4 MiB | 8.3 MiB |
 /// | `Nothing` | 3.0 MiB | 4.3 MiB |
 ///
-/// Printed by `cargo test --test cpu transforms::memory -- --nocapture`. `Everything` takes more memory
-/// than no `remat`, because XLA can recompute residuals on its own, but not across the barrier that
-/// `remat` inserts.
+/// Printed by `cargo test --test cpu transforms::memory -- --nocapture`. `Everything` takes more
+/// memory than no `remat`, because XLA can recompute residuals on its own, but not across the
+/// barrier that `remat` inserts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Policy {
     /// Stores nothing: least memory, everything is recomputed.
@@ -89,8 +89,8 @@ pub(super) struct Recomputed {
     pub(super) n_stored: usize,
 }
 
-/// Removes the residuals that `policy` does not select from the known half. The unknown half computes
-/// them again.
+/// Removes the residuals that `policy` does not select from the known half. The unknown half
+/// computes them again.
 pub(super) fn recompute_unsaved(halves: &PartialEval, policy: &Policy) -> Recomputed {
     let (known, unknown) = (with_calls_inlined(&halves.known), &halves.unknown);
     let n_results = halves.known_outputs().count();

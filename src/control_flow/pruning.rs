@@ -76,7 +76,8 @@ pub(super) fn dependent_variables<P>(program: &Program, roots: &Marks<P>) -> Mar
     dependent
 }
 
-/// Keeps the equations that the outputs need, and removes all others even if they have side effects.
+/// Keeps the equations that the outputs need, and removes all others even if they have side
+/// effects.
 pub(super) fn without_effects(program: &Program) -> Program {
     let mut used: Marks<Used> = Marks::none(program.avals().len());
     for &var in program.outputs() {

@@ -17,8 +17,8 @@ use crate::tree::{Tree, rebuild};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Applies a program. Its derivative stores the operands and what the policy selects, and recomputes
-/// the rest in the backward pass.
+/// Applies a program. Its derivative stores the operands and what the policy selects, and
+/// recomputes the rest in the backward pass.
 ///
 /// | | |
 /// |-|-|

@@ -1,5 +1,5 @@
-//! `custom_root`: a root computed by a user-defined function and differentiated by the implicit function
-//! theorem.
+//! `custom_root`: a root computed by a user-defined function and differentiated by the implicit
+//! function theorem.
 
 use super::closure::{CallSite, Closure, close};
 use super::custom::custom_jvp;
@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 /// Returns the `x` with `f(x) = 0` that `solve` computes from `initial_guess`.
 ///
-/// `f` maps a tree like the guess to another. It may capture arrays. Derivatives with respect to them
-/// are those of the root, by the implicit function theorem. `solve` is not differentiated, so it may be
-/// a loop of unknown length. The guess has no derivative.
+/// `f` maps a tree like the guess to another. It may capture arrays. Derivatives with respect to
+/// them are those of the root, by the implicit function theorem. `solve` is not differentiated, so
+/// it may be a loop of unknown length. The guess has no derivative.
 ///
-/// `tangent_solve` takes `g`, which is `f` linearized at the root, and a `y`, and returns the `x` with
-/// `g(x) = y`. It must be linear in `y` and differentiable. For a scalar use `y / g(1)`. For a vector
-/// use [`custom_linear_solve`](super::custom_linear_solve), or a solve with the matrix `jacfwd(g)`.
+/// `tangent_solve` takes `g`, which is `f` linearized at the root, and a `y`, and returns the `x`
+/// with `g(x) = y`. It must be linear in `y` and differentiable. For a scalar use `y / g(1)`. For a
+/// vector use [`custom_linear_solve`](super::custom_linear_solve), or a solve with the matrix
+/// `jacfwd(g)`.
 ///
 /// Throws `Tree` if a function changes a type, and whatever the functions throw.
 ///
@@ -56,8 +57,8 @@ pub fn custom_root<T: Tree>(
     run(&site, &f, initial_guess, &solve, &tangent_solve).0
 }
 
-/// As [`custom_root`], for a `solve` that also returns auxiliary values such as the number of steps. They
-/// are returned with the root and have no derivative.
+/// As [`custom_root`], for a `solve` that also returns auxiliary values such as the number of
+/// steps. They are returned with the root and have no derivative.
 #[track_caller]
 pub fn custom_root_aux<T: Tree, X: Tree>(
     f: impl Fn(&T) -> T,
@@ -91,7 +92,7 @@ fn run<T: Tree, X: Tree>(
     let leaves = leaves_of(guess);
     let (avals, n) = (avals_of(&leaves), leaves.len());
     let expect = |name: &str, result: &T| {
-        let role = format!("{}: what `{name}` gives", site.name);
+        let role = format!("{}: the result of `{name}`", site.name);
         expect_types(&role, guess, result, site.loc);
     };
     let scope = |name: &str| format!("{}({name})", site.name);
@@ -163,8 +164,8 @@ impl Root {
     }
 }
 
-/// Computes the root of a system without closures. The operands are the captures of `f`, `solve` and
-/// `tangent_solve`, and the guess.
+/// Computes the root of a system without closures. The operands are the captures of `f`, `solve`
+/// and `tangent_solve`, and the guess.
 fn find_root(root: Arc<Root>, operands: &Vec<Array>) -> Vec<Array> {
     let solver = root.clone();
     let solve = move |operands: &Vec<Array>| {

@@ -3,8 +3,8 @@
 use super::checks::throw_rule_error;
 use crate::core::{Array, Aval, BatchAxis, Program, trace};
 
-/// Interprets a program with the `batch` rules. `axes` has the position of each argument's batch axis,
-/// or `None`. Returns the outputs and the positions of their batch axes.
+/// Interprets a program with the `batch` rules. `axes` has the position of each argument's batch
+/// axis, or `None`. Returns the outputs and the positions of their batch axes.
 pub(crate) fn batch_program(
     program: &Program,
     arguments: &[Array],

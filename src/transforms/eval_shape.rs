@@ -4,8 +4,8 @@ use super::staging::{Traced, short_name, template_of, trace_function};
 use crate::core::{Error, Program, catch};
 use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
-/// Returns the program that `f` traces to on arguments of the given types. Captured arrays are inputs
-/// after the declared ones.
+/// Returns the program that `f` traces to on arguments of the given types. Captured arrays are
+/// inputs after the declared ones.
 ///
 /// # Errors
 /// Whatever `f` throws.

@@ -12,12 +12,12 @@ fn grad_call<F>(transform: &'static str) -> GradCall {
     GradCall { transform, scope, loc: Loc::caller() }
 }
 
-/// Returns the function that computes the gradient of a scalar function with respect to all leaves of
-/// its argument.
+/// Returns the function that computes the gradient of a scalar function with respect to all leaves
+/// of its argument.
 ///
-/// `f` takes one borrowed tree (a tuple for several arguments) and returns an array of shape `[]` and
-/// real float dtype. Arrays that it captures are constant. Gradients have the structure, shapes and
-/// dtypes of the argument; leaves of integer or boolean dtype get zeros.
+/// `f` takes one borrowed tree (a tuple for several arguments) and returns an array of shape `[]`
+/// and real float dtype. Arrays that it captures are constant. Gradients have the structure, shapes
+/// and dtypes of the argument; leaves of integer or boolean dtype get zeros.
 ///
 /// For complex leaves the convention is JAX's: the gradient of a real function is the conjugate of
 /// the direction of steepest ascent.
@@ -51,7 +51,8 @@ pub fn grad_aux<P: Tree, X: Tree, F: Fn(&P) -> (Array, X)>(f: F) -> impl Fn(&P) 
     }
 }
 
-/// Returns the function that computes the value and the gradient of a scalar function. See [`grad`].
+/// Returns the function that computes the value and the gradient of a scalar function. See
+/// [`grad`].
 #[track_caller]
 pub fn value_and_grad<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> (Array, P) {
     let call = grad_call::<F>("value_and_grad");

@@ -96,9 +96,9 @@ pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
 
 /// Returns the function that computes all second derivatives, forward over reverse.
 ///
-/// For an argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its size
-/// grows with the square of the argument's. [`hvp`] computes the product with a vector in the memory
-/// of a gradient.
+/// For an argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its
+/// size grows with the square of the argument's. [`hvp`] computes the product with a vector in the
+/// memory of a gradient.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

@@ -67,9 +67,9 @@ impl LinearMap {
 /// Linearizes a program in the inputs marked by `varying`, which must be inexact. Returns its
 /// outputs, and the derivative of the first `n_differentiated` of them.
 ///
-/// This is the jvp under a lazy trace. Primal work is recorded below, in the current trace. Equations
-/// that use a tangent are recorded in the linear program, and the primal values that they use become
-/// residuals.
+/// This is the jvp under a lazy trace. Primal work is recorded below, in the current trace.
+/// Equations that use a tangent are recorded in the linear program, and the primal values that they
+/// use become residuals.
 pub(crate) fn linearize_program(
     program: &Program,
     arguments: &[Array],
@@ -98,8 +98,8 @@ pub(crate) fn linearize_program(
     (outputs, LinearMap { program: linear, residuals, outputs: Marks::of_tangents(&tangents) })
 }
 
-/// Traces `f` and linearizes it at `primals`, in the current trace. The second part of its result is
-/// not differentiated.
+/// Traces `f` and linearizes it at `primals`, in the current trace. The second part of its result
+/// is not differentiated.
 pub(super) fn linearize_call<P: Tree, O: Tree, X: Tree>(
     scope: String,
     f: impl Fn(&P) -> (O, X),
@@ -177,7 +177,8 @@ impl<P: Tree, O: Tree> Linearized<P, O> {
 
 /// Returns the value of `f` at `primals`, and its derivative there as a linear map.
 ///
-/// Cheaper than several [`jvp`](super::jvp()) at one point, because the primal computation runs once.
+/// Cheaper than several [`jvp`](super::jvp()) at one point, because the primal computation runs
+/// once.
 ///
 /// Throws whatever `f` throws.
 ///

@@ -21,8 +21,8 @@ pub(crate) struct Traced<O> {
 }
 
 impl<O> Traced<O> {
-    /// Returns one value per input of the program: those of the declared inputs, then `captured` for
-    /// every capture.
+    /// Returns one value per input of the program: those of the declared inputs, then `captured`
+    /// for every capture.
     pub(crate) fn per_input<T: Clone>(&self, mut declared: Vec<T>, captured: T) -> Vec<T> {
         declared.resize(declared.len() + self.captures.len(), captured);
         declared

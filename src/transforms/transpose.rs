@@ -6,8 +6,8 @@ use crate::passes;
 
 /// Transposes a program with respect to the inputs that `known` does not mark.
 ///
-/// `values` are the known inputs in order, `cts` the cotangents of the outputs. Returns one cotangent
-/// per linear input.
+/// `values` are the known inputs in order, `cts` the cotangents of the outputs. Returns one
+/// cotangent per linear input.
 pub(crate) fn transpose_program(
     program: &Program,
     known: &Marks<Known>,

@@ -108,8 +108,8 @@ fn loop_shape(operands: &[&Array], cores: &[Vec<String>]) -> Result<Shape, RuleE
     Ok(joint)
 }
 
-/// Returns the loop shape of all operands, and the operands with their loop axes broadcast to it and
-/// flattened into one axis.
+/// Returns the loop shape of all operands, and the operands with their loop axes broadcast to it
+/// and flattened into one axis.
 #[track_caller]
 fn flatten_loop_axes(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<Array>) {
     let joint = match loop_shape(operands, cores) {
@@ -129,7 +129,8 @@ fn flatten_loop_axes(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<
 /// Returns a function that applies `f` to arrays with additional leading axes.
 ///
 /// `f` takes arrays with the core axes named in `signature`. The leading axes of the operands
-/// broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, or `"(),()->()"` for a function of scalars.
+/// broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, or `"(),()->()"` for a function of
+/// scalars.
 ///
 /// Throws `Op` (value) for a malformed signature. The returned function throws `Op` (value) if the
 /// number of operands or results differs from the signature, and `Op` (shape) if sizes differ.

@@ -110,8 +110,8 @@ impl GradCall {
     }
 }
 
-/// Applies the transpose of a linear function to cotangents of its outputs. `example` gives the types
-/// of its inputs; its values are not used.
+/// Applies the transpose of a linear function to cotangents of its outputs. `example` gives the
+/// types of its inputs; its values are not used.
 ///
 /// Throws `Op` if an operation of `f` is not linear in the inputs.
 ///

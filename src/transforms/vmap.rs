@@ -1,7 +1,7 @@
 //! Vectorization: turns a function of one example into a function of a batch.
 //!
-//! The closure is traced with the shapes of one example, so that its errors show what the user wrote.
-//! The batch rules then run on the program.
+//! The closure is traced with the shapes of one example, so that its errors show what the user
+//! wrote. The batch rules then run on the program.
 
 use super::batch::{batch_program, without_batch_axis};
 use super::staging::{staged, trace_function};
@@ -78,8 +78,8 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     /// [`psum`](crate::ops::psum) and [`axis_index`](crate::ops::axis_index).
     ///
     /// The name is defined while the function is traced, including the functions that it calls and
-    /// the bodies of loops, conditionals, derivatives and `jit`s in it. If nested axes have the same
-    /// name, it refers to the innermost.
+    /// the bodies of loops, conditionals, derivatives and `jit`s in it. If nested axes have the
+    /// same name, it refers to the innermost.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;

@@ -15,14 +15,16 @@ use crate::transforms::staging::short_name;
 use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::sync::Arc;
 
-/// Applies `true_fun` to the operand if `pred` is true, otherwise `false_fun`. Only one of them runs.
+/// Applies `true_fun` to the operand if `pred` is true, otherwise `false_fun`. Only one of them
+/// runs.
 ///
 /// `pred` is a scalar; a number is true if it is not 0. Both functions take the operand as an owned
 /// tree, may capture anything, and return trees of one structure, whose leaves have the same shapes
 /// and dtypes. Pass several operands as a tuple, none as `()`.
 ///
-/// Both forward and reverse derivatives are supported. Under `vmap` over `pred` both functions run and
-/// results are selected. To choose element by element, use [`where_`](crate::primitives::where_).
+/// Both forward and reverse derivatives are supported. Under `vmap` over `pred` both functions run
+/// and results are selected. To choose element by element, use
+/// [`where_`](crate::primitives::where_).
 ///
 /// Throws `Op` (shape) if `pred` is not a scalar, `Tree`, naming the leaf, if the results differ in
 /// type, and whatever the functions throw.
@@ -82,11 +84,11 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
 /// Applies branch number `index` to the operand. An index out of range is clamped. Only that branch
 /// runs.
 ///
-/// Branches take the operand as an owned tree and return trees of one structure and one type, as the
-/// functions of [`cond`] do.
+/// Branches take the operand as an owned tree and return trees of one structure and one type, as
+/// the functions of [`cond`] do.
 ///
-/// Throws `Op` if there are no branches or `index` is not an integer scalar, `Tree`, naming the leaf,
-/// if results differ in type, and whatever the branches throw.
+/// Throws `Op` if there are no branches or `index` is not an integer scalar, `Tree`, naming the
+/// leaf, if results differ in type, and whatever the branches throw.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -235,7 +237,7 @@ impl Choice<'_> {
         let help = if a.shape == b.shape {
             format!("convert one of them: `astype(DType::{:?})`", a.dtype)
         } else {
-            "give arrays of one shape from all branches".into()
+            "return arrays of one shape from all branches".into()
         };
         throw_tree(path, message, Some(help), self.loc);
     }

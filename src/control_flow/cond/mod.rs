@@ -171,7 +171,7 @@ impl Primitive for Cond {
         if let Some(index_axis) = axes[0] {
             if self.effects() != Effects::None {
                 return Err(RuleError::unsupported(
-                    "has side effects in its branches, of which a batch of predicates runs all",
+                    "has side effects in its branches, and a batch of predicates runs all branches",
                 ));
             }
             let index = move_axis(&operands[0], index_axis, 0);
@@ -276,11 +276,11 @@ impl Cond {
         let mut names = self.branches.iter().flat_map(|branch| branch.axis_names());
         let Some(axis) = names.find(|axis| axes.contains(axis)) else { return Ok(()) };
         Err(RuleError::unsupported(format!(
-            "devices along `{axis}` choose differently, and the way back through a branch includes \
-             a sum over `{axis}`, which all of them must come to"
+            "devices along `{axis}` select different branches, and the backward pass of a branch \
+             has a sum over `{axis}`, which all of them must reach"
         ))
         .help(format!(
-            "let what a loop in the branch shares with all devices differ before the choice: \
+            "make values that a loop in the branch shares with all devices vary before the branch: \
              `&w + axis_index(\"{axis}\").minimum(0)`"
         )))
     }

@@ -192,8 +192,8 @@ impl<'a> CondHalves<'a> {
             outputs: self.halves[0].outputs.clone(),
         }
     }
-    /// Returns the type of a source, as some branch takes it. `positions` has the positions among the
-    /// sources of each branch's inputs.
+    /// Returns the type of a source, as some branch takes it. `positions` has the positions among
+    /// the sources of each branch's inputs.
     fn source_aval(&self, source: usize, positions: &[Vec<usize>]) -> Aval {
         let mut branches = self.halves.iter().zip(positions);
         let aval = branches.find_map(|(half, positions)| {

@@ -79,8 +79,8 @@ scoped! {
 
 /// Returns true while a rule of type `R` is traced to find its captures.
 ///
-/// A rule may call the function it belongs to. During this trace that call is the plain function, so
-/// that the recursion ends.
+/// A rule may call the function it belongs to. During this trace that call is the plain function,
+/// so that the recursion ends.
 pub(super) fn is_tracing_rule<R: 'static>() -> bool {
     TRACED_RULES.with(|rules| rules.contains(&TypeId::of::<R>()))
 }
@@ -90,12 +90,12 @@ pub(super) fn tracing_rule<R: 'static, T>(f: impl FnOnce() -> T) -> T {
     TRACED_RULES.update(|rules| rules.push(TypeId::of::<R>()), f)
 }
 
-/// Returns the error of differentiating a function with custom rules with respect to an array that it
-/// captures.
+/// Returns the error of differentiating a function with custom rules with respect to an array that
+/// it captures.
 pub(super) fn captured_tangent_error(function: &str, name: &str) -> RuleError {
     RuleError::unsupported(format!(
-        "`{name}` captures an array that is being differentiated, and the rules given to \
-         `{function}` say nothing about that one"
+        "`{name}` captures an array that is being differentiated, but the rules of `{function}` do \
+         not cover captured arrays"
     ))
     .help("make the array one of the function's arguments, or `stop_gradient` it")
 }

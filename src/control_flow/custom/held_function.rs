@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 type ListFunction = dyn Fn(&[Array]) -> Vec<Array> + Send + Sync;
 
-/// A function that a primitive holds. Functions without captures are equal if they have the same type,
-/// other functions only if they are the same object.
+/// A function that a primitive holds. Functions without captures are equal if they have the same
+/// type, other functions only if they are the same object.
 #[derive(Clone)]
 pub(super) struct HeldFunction {
     run: Arc<ListFunction>,
@@ -86,8 +86,8 @@ impl HeldFunction {
         (self.run)(inputs)
     }
 
-    /// Returns the batched function. `avals` are the types of one example's inputs, `axes` the batch
-    /// axes of the inputs, `out_axes` those of the results.
+    /// Returns the batched function. `avals` are the types of one example's inputs, `axes` the
+    /// batch axes of the inputs, `out_axes` those of the results.
     pub(super) fn batched(
         &self,
         avals: Vec<Aval>,
@@ -148,8 +148,8 @@ impl Serialize for HeldFunction {
     }
 }
 
-/// Returns the number of operands of the function itself among `n_operands` of the equation. They come
-/// first.
+/// Returns the number of operands of the function itself among `n_operands` of the equation. They
+/// come first.
 pub(super) fn n_own(function: &Call, n_operands: usize) -> usize {
     function.program.inputs().len().min(n_operands)
 }
@@ -179,8 +179,8 @@ pub(super) fn example_avals(operands: &[Array], axes: &[Option<usize>]) -> Vec<A
     operands.iter().zip(axes).map(|(x, &axis)| without_batch_axis(x, axis)).collect()
 }
 
-/// Throws `Tree` unless the tree returned by a user's function has the structure, shapes and dtypes of
-/// `expected`.
+/// Throws `Tree` unless the tree returned by a user's function has the structure, shapes and dtypes
+/// of `expected`.
 pub(in crate::control_flow) fn expect_types<T: Tree>(
     role: &str,
     expected: &T,
@@ -195,9 +195,7 @@ pub(in crate::control_flow) fn expect_types<T: Tree>(
                 path: rooted(path),
                 message: format!("{role}: expected {}, got {}", expected.aval(), result.aval()),
                 loc,
-                help: Some(
-                    "it must have the types of what it stands for: convert or reshape it".into(),
-                ),
+                help: Some("convert or reshape it to the expected type".into()),
             })));
         }
     }

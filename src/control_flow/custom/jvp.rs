@@ -137,8 +137,8 @@ impl HigherOrder for CustomJvp {
         self.function.run_counts(own(&self.function, operands), results)
     }
 
-    /// Splits the plain program. Inside a rule of another function, the function may be applied to a
-    /// tangent, in which it is linear.
+    /// Splits the plain program. Inside a rule of another function, the function may be applied to
+    /// a tangent, in which it is linear.
     fn split(&self, known: &Marks<Known>) -> Option<Split> {
         self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
@@ -153,8 +153,9 @@ impl HigherOrder for CustomJvp {
     }
 }
 
-/// Returns `f` with a user-defined forward derivative. `rule` maps the arguments and their tangents to
-/// the value of `f` and its tangent, which must be linear in the tangents. Reverse mode transposes it.
+/// Returns `f` with a user-defined forward derivative. `rule` maps the arguments and their tangents
+/// to the value of `f` and its tangent, which must be linear in the tangents. Reverse mode
+/// transposes it.
 ///
 /// Tangents are dense. Those of integer leaves are zeros of the leaf's dtype. The rule may call the
 /// function it belongs to, which higher derivatives often need. Both closures may capture arrays,

@@ -33,7 +33,8 @@ pub struct CustomTangent {
     /// The types of all results of the function.
     #[serde(skip)]
     pub(super) results: Vec<Aval>,
-    /// Maps the known operands and the cotangents of the results to the cotangents of the arguments.
+    /// Maps the known operands and the cotangents of the results to the cotangents of the
+    /// arguments.
     pub(super) backward: HeldFunction,
 }
 

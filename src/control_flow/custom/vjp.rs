@@ -42,8 +42,8 @@ pub struct CustomVjp {
     n_residuals: usize,
     /// Maps the arguments and the captures of the rules to the results, then the residuals.
     forward: HeldFunction,
-    /// Maps the residuals, the captures of the rules and the cotangents of the results to the cotangents
-    /// of the arguments.
+    /// Maps the residuals, the captures of the rules and the cotangents of the results to the
+    /// cotangents of the arguments.
     backward: HeldFunction,
 }
 
@@ -175,8 +175,8 @@ impl HigherOrder for CustomVjp {
         self.function.run_counts(own(&self.function, operands), results)
     }
 
-    /// Splits the plain program. Inside a rule of another function, the function may be applied to a
-    /// tangent, in which it is linear.
+    /// Splits the plain program. Inside a rule of another function, the function may be applied to
+    /// a tangent, in which it is linear.
     fn split(&self, known: &Marks<Known>) -> Option<Split> {
         self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
@@ -191,18 +191,18 @@ impl HigherOrder for CustomVjp {
     }
 }
 
-/// Returns `f` with a user-defined reverse derivative. `forward` maps the arguments to the value of `f`
-/// and the *residuals*, any tree that the backward pass needs. `backward` maps the residuals and the
-/// cotangent of the value to the cotangents of the arguments.
+/// Returns `f` with a user-defined reverse derivative. `forward` maps the arguments to the value of
+/// `f` and the *residuals*, any tree that the backward pass needs. `backward` maps the residuals
+/// and the cotangent of the value to the cotangents of the arguments.
 ///
-/// The function cannot be differentiated in forward mode. Cotangents are dense. Those of integer leaves
-/// are zeros, and the cotangents that `backward` returns for integer arguments are ignored. All
-/// closures may capture arrays, including traced ones, but cannot be differentiated with respect to
-/// those. The rules are traced at every call of the function, so that errors in them are reported
-/// immediately.
+/// The function cannot be differentiated in forward mode. Cotangents are dense. Those of integer
+/// leaves are zeros, and the cotangents that `backward` returns for integer arguments are ignored.
+/// All closures may capture arrays, including traced ones, but cannot be differentiated with
+/// respect to those. The rules are traced at every call of the function, so that errors in them are
+/// reported immediately.
 ///
-/// The returned function throws `Tree` if the result of a rule does not have the required structure,
-/// shapes and dtypes, and whatever the closures throw.
+/// The returned function throws `Tree` if the result of a rule does not have the required
+/// structure, shapes and dtypes, and whatever the closures throw.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -323,8 +323,8 @@ where
         })
     }
 
-    /// Returns the rule as a function of lists. Its inputs are the arguments, then the captures of both
-    /// rules.
+    /// Returns the rule as a function of lists. Its inputs are the arguments, then the captures of
+    /// both rules.
     fn flat<R: Tree>(
         self,
         rebinding: Rebinding,
@@ -369,8 +369,8 @@ where
         })
     }
 
-    /// Returns the rule as a function of lists. Its inputs are the residuals, the captures of both rules,
-    /// and the cotangents.
+    /// Returns the rule as a function of lists. Its inputs are the residuals, the captures of both
+    /// rules, and the cotangents.
     fn flat(self, rebinding: Rebinding) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static {
         move |inputs| {
             let (residuals, rest) = inputs.split_at(leaves_of(&self.residuals).len());

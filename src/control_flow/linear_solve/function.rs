@@ -10,8 +10,8 @@ use crate::transforms::staging::staged;
 use crate::tree::{Tree, leaves_of, rebuild};
 use std::sync::Arc;
 
-/// A function that solves a system. It takes a function and a right-hand side, and returns the argument
-/// for which the function has that value, or a pair of that and auxiliary values.
+/// A function that solves a system. It takes a function and a right-hand side, and returns the
+/// argument for which the function has that value, or a pair of that and auxiliary values.
 pub type Solver<'a, T, O = T> = &'a dyn Fn(&dyn Fn(&T) -> T, &T) -> O;
 
 /// The solver of the transposed system, which reverse mode uses.
@@ -36,16 +36,17 @@ impl<T> std::fmt::Debug for TransposeSolve<'_, T> {
     }
 }
 
-/// Returns the `x` with `matvec(x) = b` that `solve` computes. `solve` is not differentiated, so it may
-/// be a loop of unknown length or an iteration that stops early.
+/// Returns the `x` with `matvec(x) = b` that `solve` computes. `solve` is not differentiated, so it
+/// may be a loop of unknown length or an iteration that stops early.
 ///
-/// `matvec` is a linear function of a tree like `b`. It may capture arrays. Derivatives with respect to
-/// them and to `b` are those of the system, and are computed by `solve` with other right-hand sides.
-/// Reverse mode solves the transposed system with `transpose`. It is not checked that
-/// `matvec(solve(matvec, b))` is `b`.
+/// `matvec` is a linear function of a tree like `b`. It may capture arrays. Derivatives with
+/// respect to them and to `b` are those of the system, and are computed by `solve` with other
+/// right-hand sides. Reverse mode solves the transposed system with `transpose`. It is not checked
+/// that `matvec(solve(matvec, b))` is `b`.
 ///
-/// Throws `Tree` if `matvec` or a solver changes a type, `Op` (dtype) if a leaf of `b` is not inexact,
-/// `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the functions throw.
+/// Throws `Tree` if `matvec` or a solver changes a type, `Op` (dtype) if a leaf of `b` is not
+/// inexact, `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the
+/// functions throw.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -73,8 +74,8 @@ pub fn custom_linear_solve<T: Tree>(
     run(&site, &matvec, b, &solve, transpose).0
 }
 
-/// As [`custom_linear_solve`], for a `solve` that also returns auxiliary values such as the number of
-/// steps. They are returned with the solution and have no derivative.
+/// As [`custom_linear_solve`], for a `solve` that also returns auxiliary values such as the number
+/// of steps. They are returned with the solution and have no derivative.
 #[track_caller]
 pub fn custom_linear_solve_aux<T: Tree, X: Tree>(
     matvec: impl Fn(&T) -> T,
@@ -158,7 +159,7 @@ impl<T: Tree> Vectors<'_, T> {
         let scope = format!("{}({name})", self.site.name);
         close(scope, avals_of(self.leaves), |leaves| {
             let result = f(rebuild(self.b, leaves));
-            let role = format!("{}: what `{name}` gives", self.site.name);
+            let role = format!("{}: the result of `{name}`", self.site.name);
             expect_types(&role, self.b, &result.0, self.site.loc);
             result
         })

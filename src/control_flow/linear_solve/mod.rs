@@ -1,5 +1,5 @@
-//! `linear_solve`: the solution of a linear system by a user-defined function. Its derivative is that of
-//! the system; the function itself is not differentiated.
+//! `linear_solve`: the solution of a linear system by a user-defined function. Its derivative is
+//! that of the system; the function itself is not differentiated.
 
 mod exemplars;
 mod function;
@@ -210,9 +210,9 @@ impl Primitive for LinearSolve {
         let n = self.n();
         let Some(transposed) = &self.transposed else {
             return Err(RuleError::unsupported(
-                "reverse mode solves the transposed system, and nobody said how",
+                "reverse mode requires a solver of the transposed system",
             )
-            .help("give `TransposeSolve::By` a function, or say `TransposeSolve::Symmetric`"));
+            .help("pass `TransposeSolve::By` or `TransposeSolve::Symmetric`"));
         };
         let (captured, b) = operands.split_at(operands.len() - n);
         let captured: Option<Vec<Array>> = captured.iter().map(|x| x.known().cloned()).collect();

@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 /// Reduces `operands` along `axes` with the function `f`. Negative axes count from the back.
 ///
-/// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is the
-/// same tree of scalars. `f` combines two such trees of scalars into one. It must be associative. The
-/// order of evaluation is unspecified. `init` must be a neutral element of `f`, because it may be
-/// combined any number of times. `f` may use numbers but not capture arrays.
+/// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is
+/// the same tree of scalars. `f` combines two such trees of scalars into one. It must be
+/// associative. The order of evaluation is unspecified. `init` must be a neutral element of `f`,
+/// because it may be combined any number of times. `f` may use numbers but not capture arrays.
 ///
 /// If `f` is a single operation that has a reduction primitive (`a + b`, `a * b`, `maximum`,
-/// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other functions
-/// are differentiated, in forward and reverse mode, by combining neighbours until one element is left.
-/// Reverse mode stores the residuals of each of these steps.
+/// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other
+/// functions are differentiated, in forward and reverse mode, by combining neighbours until one
+/// element is left. Reverse mode stores the residuals of each of these steps.
 ///
-/// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op` if
-/// shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
+/// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op`
+/// if shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -88,7 +88,7 @@ fn converted_inits(
         let is_convertible = init.dtype() == x.dtype() || init.aval().weak;
         if init.rank() != 0 || !is_convertible {
             let message = format!(
-                "{}: {} begins with {}: it must be a scalar of that dtype",
+                "{}: {} has the initial value {}, which must be a scalar of its dtype",
                 site.name,
                 x.aval(),
                 init.aval()
@@ -126,7 +126,7 @@ fn trace_combine<T: Tree>(
     });
     if let Some(captured) = traced.captures.first() {
         let error = RuleError::unsupported(format!(
-            "the function captures {}, and a reduction has no place for it",
+            "the function captures {}, but a reduction cannot take captured arrays",
             captured.aval()
         ))
         .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");

@@ -35,8 +35,8 @@ use std::sync::Arc;
 pub struct Reduce {
     /// The reduced axes, in increasing order.
     pub axes: Vec<usize>,
-    /// Combines `n` scalars and `n` scalars into `n`. It must be associative, and the initial scalars
-    /// must be its neutral element.
+    /// Combines `n` scalars and `n` scalars into `n`. It must be associative, and the initial
+    /// scalars must be its neutral element.
     #[serde(skip)]
     pub combine: Arc<Program>,
 }
@@ -85,7 +85,7 @@ impl Primitive for Reduce {
             let scalar = Aval::new(x.dtype, Shape::scalar());
             ensure_shape!(
                 init.same_type(&scalar),
-                "operand {index} begins with {init}, not {scalar}"
+                "operand {index} has the initial value {init}, not {scalar}"
             );
             let programs = [
                 ("takes", &inputs[index]),

@@ -47,13 +47,14 @@ impl Unroll {
     }
 }
 
-/// Applies `f` to a carry and to each element of `xs` along the first axis, in order. The carry passes
-/// from step to step and the other outputs are stacked. Returns the final carry and the outputs.
+/// Applies `f` to a carry and to each element of `xs` along the first axis, in order. The carry
+/// passes from step to step and the other outputs are stacked. Returns the final carry and the
+/// outputs.
 ///
-/// `f` takes owned trees and is traced once, regardless of the length. The carry keeps its structure,
-/// shapes and dtypes from step to step; a leaf that starts weakly typed takes the dtype that `f`
-/// returns. Values that `f` captures are equal in every step. If `xs` has no leaves, use [`scan_with`]
-/// with a length.
+/// `f` takes owned trees and is traced once, regardless of the length. The carry keeps its
+/// structure, shapes and dtypes from step to step; a leaf that starts weakly typed takes the dtype
+/// that `f` returns. Values that `f` captures are equal in every step. If `xs` has no leaves, use
+/// [`scan_with`] with a length.
 ///
 /// Both forward and reverse derivatives are supported. Reverse mode stacks the values that the
 /// backward pass needs from each step.
@@ -94,7 +95,8 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
 
 /// As [`scan`], with options.
 ///
-/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an array to scan over.
+/// Throws as [`scan`] does, and `Op` (value) if there is neither a length nor an array to scan
+/// over.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -210,8 +212,8 @@ fn bind_scan<O>(
     outputs
 }
 
-/// Returns the length that the leaves of `xs` have along their first axis, which must be `length` if
-/// that is given.
+/// Returns the length that the leaves of `xs` have along their first axis, which must be `length`
+/// if that is given.
 pub(in crate::control_flow) fn common_length<X: Tree>(
     site: &CallSite,
     xs: &X,
@@ -231,8 +233,8 @@ fn check_lengths(
     let mut expected = length.map(|length| (length, "the length is".to_string()));
     for (path, x) in paths.iter().zip(leaves) {
         if x.rank() == 0 {
-            let message = format!("{name}: {} has no axis to go along", x.aval());
-            let help = "capture in the closure what is the same in every step".into();
+            let message = format!("{name}: {} has no axis to scan over", x.aval());
+            let help = "capture values that are equal in every step in the closure".into();
             throw_tree(path, message, Some(help), loc);
         }
         if expected.is_none() {
@@ -240,9 +242,9 @@ fn check_lengths(
         }
     }
     let Some((expected, source)) = expected else {
-        let message = "there is nothing to go along, so the number of steps is unknown";
+        let message = "there are no arrays to scan over, so the number of steps is unknown";
         trace::throw(trace::op_error(OpErrorKind::Value, name, message, loc).with_help(
-            "give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
+            "pass `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`",
         ));
     };
     for (path, x) in paths.iter().zip(leaves) {
@@ -304,8 +306,8 @@ pub(super) fn elements(xs: &[Array], index: usize) -> Result<Vec<Array>, Error> 
     Ok(elements)
 }
 
-/// Stacks the outputs of the steps along a new first axis. `avals` are the types of the outputs of one
-/// step, for scans without steps.
+/// Stacks the outputs of the steps along a new first axis. `avals` are the types of the outputs of
+/// one step, for scans without steps.
 pub(super) fn stack_steps(steps: &[Vec<Array>], avals: &[Aval]) -> Vec<Array> {
     let mut stacked = Vec::with_capacity(avals.len());
     for (index, aval) in avals.iter().enumerate() {

@@ -5,8 +5,8 @@ use crate::control_flow::derive::{avals_of, jvp_of};
 use crate::control_flow::groups::{Inputs, List, Outputs};
 use crate::core::{Array, JvpResult, Marks, Tangent, Var, bind};
 
-/// Implements `jvp`. The derivative's body takes each group of primal inputs followed by its tangents,
-/// and returns each group of outputs followed by its tangents.
+/// Implements `jvp`. The derivative's body takes each group of primal inputs followed by its
+/// tangents, and returns each group of outputs followed by its tangents.
 pub(super) fn jvp(scan: &Scan, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
     let mut varying = scan.inputs(Marks::of_tangents(tangents));
     // A carry that starts constant varies if a step computes it from a varying one.

@@ -124,8 +124,8 @@ impl Loop<'_> {
         Ok(State::new(results.split_off(1), n_carry))
     }
 
-    /// Lowers one step: reads an element of each of `xs`, applies the body, writes an element of each
-    /// of `ys`.
+    /// Lowers one step: reads an element of each of `xs`, applies the body, writes an element of
+    /// each of `ys`.
     fn lower_step(&self, ctx: &mut LowerCtx<'_>, step: &Value, state: State) -> RuleResult<State> {
         let index = if self.scan.reverse {
             let last = self.number(ctx, self.scan.length - 1);

@@ -12,12 +12,12 @@ use crate::passes;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
-/// Implements `split`. A carry is known if its initial value is known and every step computes it from
-/// known values.
+/// Implements `split`. A carry is known if its initial value is known and every step computes it
+/// from known values.
 ///
-/// Values that the unknown half needs of the known one are stacked, one per step. Three kinds are not:
-/// constants and scanned arrays are passed on as they are, and values that depend on constants only
-/// are computed once, outside the loop.
+/// Values that the unknown half needs of the known one are stacked, one per step. Three kinds are
+/// not: constants and scanned arrays are passed on as they are, and values that depend on constants
+/// only are computed once, outside the loop.
 pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<Split> {
     if !known.any() {
         return None;
@@ -164,8 +164,8 @@ fn index_of(vars: &mut Vec<Var>, var: Var) -> usize {
     })
 }
 
-/// Returns the known scan together with values that are computed once, outside the loop. `constants`
-/// has the inputs of the scan's body and uses only the constants among them.
+/// Returns the known scan together with values that are computed once, outside the loop.
+/// `constants` has the inputs of the scan's body and uses only the constants among them.
 fn with_constants(scan: &Scan, known_scan: Scan, constants: &Program) -> Call {
     let n_consts = known_scan.n_consts;
     let mut inputs: Vec<Aval> = known_scan.body.avals_in();
@@ -182,8 +182,8 @@ fn with_constants(scan: &Scan, known_scan: Scan, constants: &Program) -> Call {
     Call { name: "scan_known".into(), program: Arc::new(program) }
 }
 
-/// Implements `prune`: removes unused results, and the carries, operands and equations that only they
-/// need.
+/// Implements `prune`: removes unused results, and the carries, operands and equations that only
+/// they need.
 pub(super) fn prune(scan: &Scan, used: &Marks<Used>) -> Option<Pruned> {
     let mut results = scan.outputs(used.clone());
     // A carry is needed if its last value is used, or if a used output of a step depends on it.

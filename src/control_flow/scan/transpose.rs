@@ -13,9 +13,9 @@ use crate::transforms::staging::trace_rules;
 
 /// Implements `transpose`.
 ///
-/// Inside the body every carry is linear, including one whose initial value is known. The cotangents
-/// of linear constants are summed in additional carries. If known operands determine a carry, it is
-/// computed first, by a scan of its own.
+/// Inside the body every carry is linear, including one whose initial value is known. The
+/// cotangents of linear constants are summed in additional carries. If known operands determine a
+/// carry, it is computed first, by a scan of its own.
 pub(super) fn transpose(
     scan: &Scan,
     cts: &[Tangent],
@@ -101,8 +101,8 @@ fn element_aval(array: &Array) -> Aval {
     array.aval().with_shape(array.shape().remove(0))
 }
 
-/// Computes everything that known operands determine, and transposes the rest. Returns `None` if they
-/// determine no carry.
+/// Computes everything that known operands determine, and transposes the rest. Returns `None` if
+/// they determine no carry.
 fn transpose_unknown_half(
     scan: &Scan,
     cts: &[Tangent],

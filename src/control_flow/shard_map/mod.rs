@@ -35,15 +35,15 @@ pub struct ShardMapping {
     pub name: String,
     /// The devices.
     pub mesh: Mesh,
-    /// The manual axes: devices along them run the program on their own shards. Along the other axes
-    /// the compiler partitions the program.
+    /// The manual axes: devices along them run the program on their own shards. Along the other
+    /// axes the compiler partitions the program.
     pub axes: Vec<String>,
     /// The sharding of each operand.
     pub in_specs: Vec<PartitionSpec>,
     /// The sharding of each result.
     pub out_specs: Vec<PartitionSpec>,
-    /// True if types record the axes over which values vary. If false, a value is assumed to be equal
-    /// along the axes that its spec does not mention.
+    /// True if types record the axes over which values vary. If false, a value is assumed to be
+    /// equal along the axes that its spec does not mention.
     pub tracked: bool,
 }
 
@@ -87,8 +87,8 @@ impl ShardMapping {
     }
 }
 
-/// Binds a traced program whose inputs are the shards of `operands`. Results are converted to vary over
-/// the axes that their specs mention.
+/// Binds a traced program whose inputs are the shards of `operands`. Results are converted to vary
+/// over the axes that their specs mention.
 #[track_caller]
 pub(crate) fn map_shards(
     mapping: ShardMapping,
@@ -121,8 +121,8 @@ impl ShardMap {
     }
 
     /// Completes the transposed program of an untracked mapping. The cotangent of a result that is
-    /// equal on several devices is divided among them. The cotangents of an operand that is equal on
-    /// several devices are summed.
+    /// equal on several devices is divided among them. The cotangents of an operand that is equal
+    /// on several devices are summed.
     fn sum_over_unmentioned_axes(
         &self,
         transposed: Derived<Marks<Dense>>,
@@ -253,7 +253,7 @@ impl Primitive for ShardMap {
         let ShardMapping { name, mesh, axes, in_specs, out_specs, .. } = &self.mapping;
         if self.program.effects() == Effects::Ordered {
             let message =
-                format!("`{name}` has side effects in an order, which devices do not share");
+                format!("`{name}` has ordered side effects, but devices have no common order");
             return Err(RuleError::unsupported(message).help("use unordered ones"));
         }
         let mut manual_axes: Vec<String> = Vec::new();

@@ -17,8 +17,8 @@ struct Residual {
 }
 
 impl Residual {
-    /// Returns the type with which it leaves the known half. A residual that varies gets an additional
-    /// axis in front, along which the values of the devices are stacked.
+    /// Returns the type with which it leaves the known half. A residual that varies gets an
+    /// additional axis in front, along which the values of the devices are stacked.
     fn stacked_aval(&self) -> Aval {
         if self.axes.is_empty() {
             self.aval.clone()

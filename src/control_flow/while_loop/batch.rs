@@ -24,7 +24,7 @@ pub(super) fn batch(
         let stops_differ = cond.results[0];
         if stops_differ && whole.effects() != Effects::None {
             return Err(RuleError::unsupported(
-                "has side effects, and examples of the batch that stop on their own",
+                "has side effects, and examples of the batch stop at different steps",
             ));
         }
         // If examples stop at different steps, every carry differs between them.
@@ -51,8 +51,8 @@ pub(super) fn batch(
 }
 
 /// Returns the batched loop in which every example stops on its own. It runs while any example
-/// continues, and keeps the carries of examples that have stopped. Its body takes the constants of the
-/// condition first.
+/// continues, and keeps the carries of examples that have stopped. Its body takes the constants of
+/// the condition first.
 fn run_until_all_stop(whole: &WhileLoop, cond: &Program, body: &Program) -> WhileLoop {
     let any_continues = trace_rules(cond.avals_in(), |inputs| {
         let continues = passes::eval(cond, inputs).swap_remove(0);

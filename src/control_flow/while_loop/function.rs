@@ -8,18 +8,19 @@ use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::sync::Arc;
 
-/// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final carry.
+/// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final
+/// carry.
 ///
-/// Both functions take the carry as an owned tree and are traced once. `cond_fun` returns a `bool[]`.
-/// The carry keeps its structure, shapes and dtypes from step to step; a leaf that starts weakly typed
-/// takes the dtype that `body_fun` returns. Captured values are equal in every step.
+/// Both functions take the carry as an owned tree and are traced once. `cond_fun` returns a
+/// `bool[]`. The carry keeps its structure, shapes and dtypes from step to step; a leaf that starts
+/// weakly typed takes the dtype that `body_fun` returns. Captured values are equal in every step.
 ///
-/// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have stopped.
-/// Reverse mode is not supported, because it would store values of an unknown number of steps; use
-/// [`scan`](super::super::scan()) or [`fori_loop`](super::super::fori_loop()).
+/// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have
+/// stopped. Reverse mode is not supported, because it would store values of an unknown number of
+/// steps; use [`scan`](super::super::scan()) or [`fori_loop`](super::super::fori_loop()).
 ///
-/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is not
-/// a `bool[]`, and whatever the functions throw.
+/// Throws `Tree`, naming the leaf, if the carry changes its type, `Op` (dtype) if the condition is
+/// not a `bool[]`, and whatever the functions throw.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -220,12 +220,12 @@ impl Primitive for WhileLoop {
 
     fn transpose(&self, _: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         Err(RuleError::unsupported(
-            "has no derivative in reverse mode, which keeps values of every step, because the \
-             number of steps is not known ahead",
+            "has no reverse-mode derivative, which stores values of every step, because the \
+             number of steps is unknown",
         )
         .help(
             "use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward \
-             mode, `jvp`, goes through a loop of any length",
+             mode (`jvp`) supports loops of any length",
         ))
     }
 

@@ -51,8 +51,8 @@ fn condition_is_unknown(whole: &WhileLoop, known: &LoopInputs<Marks<Known>>) -> 
     dependent_variables(&whole.cond, &unknown)[whole.cond.outputs()[0] as usize]
 }
 
-/// Implements `prune`: removes unused results, and the carries, operands and equations that only they
-/// need.
+/// Implements `prune`: removes unused results, and the carries, operands and equations that only
+/// they need.
 pub(super) fn prune(whole: &WhileLoop, used: &Marks<Used>) -> Option<Pruned> {
     let mut carry = used.clone();
     let cond = Live::of(&whole.cond, &Marks::all(1));

@@ -1,4 +1,4 @@
-//! What users read when a loop or choice does not fit: the leaf, both types, their line, the remedy.
+//! Errors of loops and conditionals: they name the leaf, both types, the user's line and a fix.
 
 use crate::control_flow::support::steps;
 use expect_test::{Expect, expect};
@@ -8,7 +8,7 @@ fn f32s(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The text is as expected and names the line of this file that the caller gives.
+/// Checks the error, which must name `line` of this file.
 #[track_caller]
 fn check(error: &Error, line: u32, expected: Expect) {
     let text = error.to_string();
@@ -21,7 +21,7 @@ fn check(error: &Error, line: u32, expected: Expect) {
 
 fn refused<O: Tree>(f: impl Fn(Array) -> O + Send + Sync + 'static, x: Aval) -> Error {
     let error = make_program(f, x).unwrap_err();
-    // The tracing machinery is as it was.
+    // Tracing still works after the error.
     assert_eq!(make_program(|x: Array| sin(&x), f32s(&[2])).unwrap().eqns().len(), 1);
     error
 }
@@ -76,7 +76,7 @@ fn carry_with_changed_shape_is_an_error() {
         expect![[r#"
             error[tree]: $[0]: scan: the carry changes its type: the body takes f32[3] here and gives f32[6]
                --> LINE
-              help: every step must give the shape that it takes; what grows belongs among the outputs of `scan`, which are stacked"#]],
+              help: every step must return the shape that it takes; collect growing values in the stacked outputs of `scan`"#]],
     );
 }
 
@@ -93,11 +93,11 @@ fn carry_with_changed_structure_is_an_error() {
         expect![[r#"
         error[tree]: $: while_loop: the carry changes its structure: the body takes 1 child here and gives 2 children
            --> LINE
-          help: give back a carry that is built as the first one is"#]],
+          help: return a carry with the structure of the initial one"#]],
     );
 }
 
-/// A weak start takes the body's dtype, but not if that leads nowhere.
+/// A weak initial carry takes the dtype that the body returns, unless that changes again.
 #[test]
 fn weak_carry_without_promotion_is_an_error() {
     let line = line!() + 1;
@@ -142,9 +142,9 @@ fn different_or_missing_lengths_are_errors() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[tree]: $: scan: f32[] has no axis to go along
+        error[tree]: $: scan: f32[] has no axis to scan over
            --> LINE
-          help: capture in the closure what is the same in every step"#]],
+          help: capture values that are equal in every step in the closure"#]],
     );
     let line = line!() + 1;
     let f = |x: Array| scan(|c: Array, ()| (&c + &c, ()), x, ()).0;
@@ -152,10 +152,10 @@ fn different_or_missing_lengths_are_errors() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[value]: scan: there is nothing to go along, so the number of steps is unknown
+        error[value]: scan: there are no arrays to scan over, so the number of steps is unknown
            --> LINE
           while tracing: different_or_missing_lengths_are_errors::{closure}
-          help: give `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`"#]],
+          help: pass `ScanOptions { length: Some(n), ..ScanOptions::default() }` to `scan_with`"#]],
     );
     let line = line!() + 1;
     let f = |x: Array| scan_with(|c: Array, x: Array| (c + x, ()), scalar(0.0), x, steps(4)).0;
@@ -273,7 +273,7 @@ fn bounds_must_be_integers_of_one_dtype() {
     );
 }
 
-/// The line is that of the loop, whatever transform asks.
+/// The error names the line of the loop under every transform.
 #[test]
 fn while_loop_rejects_reverse_mode() {
     let line = line!() + 1;
@@ -283,11 +283,11 @@ fn while_loop_rejects_reverse_mode() {
         &refused(f, f32s(&[])),
         line,
         expect![[r#"
-        error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
+        error[unsupported]: while_loop: has no reverse-mode derivative, which stores values of every step, because the number of steps is unknown
           operand: f32[]
            --> LINE
           while tracing: while_loop_rejects_reverse_mode::{closure}
-          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
+          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode (`jvp`) supports loops of any length"#]],
     );
     let line = line!() + 1;
     let looped = |x: &Array, n: &Array| fori_loop(0, n, |_: Array, y: Array| sin(&y), x);
@@ -299,15 +299,15 @@ fn while_loop_rejects_reverse_mode() {
         &error.unwrap_err(),
         line,
         expect![[r#"
-        error[unsupported]: while_loop: has no derivative in reverse mode, which keeps values of every step, because the number of steps is not known ahead
+        error[unsupported]: while_loop: has no reverse-mode derivative, which stores values of every step, because the number of steps is unknown
           operand: f32[]
            --> LINE
           while tracing: while_loop_rejects_reverse_mode::{closure}
-          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode, `jvp`, goes through a loop of any length"#]],
+          help: use `scan`, or `fori_loop` with bounds that are numbers or concrete arrays; forward mode (`jvp`) supports loops of any length"#]],
     );
 }
 
-/// Operations inside a body are found at their own line, with the loop in the path.
+/// Errors of operations inside a body name their own line, and the loop in the path.
 #[test]
 fn error_in_a_body_names_its_line() {
     let line = line!() + 2;
@@ -327,14 +327,14 @@ fn error_in_a_body_names_its_line() {
 
 #[test]
 fn value_leaked_from_a_body_is_an_error() {
-    let kept = std::sync::Mutex::new(None);
+    let leaked = std::sync::Mutex::new(None);
     let line = line!() + 6;
     let f = move |xs: Array| {
         let step = |c: Array, x: Array| {
-            *kept.lock().unwrap() = Some(x.clone());
+            *leaked.lock().unwrap() = Some(x.clone());
             (c + x, ())
         };
-        scan(step, scalar(0.0), xs).0 * kept.lock().unwrap().take().unwrap()
+        scan(step, scalar(0.0), xs).0 * leaked.lock().unwrap().take().unwrap()
     };
     check(
         &refused(f, f32s(&[4])),

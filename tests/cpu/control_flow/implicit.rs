@@ -1,4 +1,4 @@
-//! Reductions by any function, linear systems and roots: what is taken for what, and what is refused.
+//! `reduce`, `custom_linear_solve` and `custom_root`: programs, errors and values.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -7,7 +7,7 @@ fn f32s(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The error without the place in this file.
+/// Checks the error of tracing `f`, without its location, which must be in this file.
 #[track_caller]
 fn check<O: Tree>(f: impl Fn(Array) -> O + Send + Sync + 'static, x: Aval, expected: Expect) {
     let text = make_program(f, x).unwrap_err().to_string();
@@ -22,15 +22,15 @@ fn operations(program: &oxidax::core::Program) -> Vec<&'static str> {
 
 #[test]
 fn reduce_uses_reduction_primitives() {
-    let by = |f: fn(Array, Array) -> Array| {
+    let reduce_by = |f: fn(Array, Array) -> Array| {
         make_program(move |x: Array| reduce(x, scalar(0.0), f, &[1]), f32s(&[2, 3])).unwrap()
     };
-    assert!(operations(&by(|a, b| a + b)).contains(&"reduce_sum"));
-    assert!(operations(&by(|a, b| b * a)).contains(&"reduce_prod"));
-    assert!(operations(&by(|a, b| maximum(&a, &b))).contains(&"reduce_max"));
-    // Two operations, and one operand twice, are something else.
-    assert!(operations(&by(|a, b| a + b * 1.0)).contains(&"reduce"));
-    assert!(operations(&by(|a, _| &a + &a)).contains(&"reduce"));
+    assert!(operations(&reduce_by(|a, b| a + b)).contains(&"reduce_sum"));
+    assert!(operations(&reduce_by(|a, b| b * a)).contains(&"reduce_prod"));
+    assert!(operations(&reduce_by(|a, b| maximum(&a, &b))).contains(&"reduce_max"));
+    // Two operations, or one operand used twice, are not recognized.
+    assert!(operations(&reduce_by(|a, b| a + b * 1.0)).contains(&"reduce"));
+    assert!(operations(&reduce_by(|a, _| &a + &a)).contains(&"reduce"));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn reduce_rejects_captured_arrays() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[unsupported]: reduce: the function captures f32[], and a reduction has no place for it
+        error[unsupported]: reduce: the function captures f32[], but a reduction cannot take captured arrays
           operand: f32[]
           while tracing: reduce_rejects_captured_arrays::{closure}
           help: make it one of the operands, broadcast, or use `associative_scan` or `scan`
@@ -66,7 +66,7 @@ fn reduce_rejects_changed_types() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[tree]: $: reduce: f32[3] begins with f32[2]: it must be a scalar of that dtype
+        error[tree]: $: reduce: f32[3] has the initial value f32[2], which must be a scalar of its dtype
     "#]],
     );
 }
@@ -84,10 +84,10 @@ fn reverse_mode_requires_a_transpose_solver() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[unsupported]: linear_solve: reverse mode solves the transposed system, and nobody said how
+        error[unsupported]: linear_solve: reverse mode requires a solver of the transposed system
           operand: f32[3]
           while tracing: reverse_mode_requires_a_transpose_solver::{closure}
-          help: give `TransposeSolve::By` a function, or say `TransposeSolve::Symmetric`
+          help: pass `TransposeSolve::By` or `TransposeSolve::Symmetric`
     "#]],
     );
 }
@@ -102,8 +102,8 @@ fn linear_solve_rejects_changed_types() {
         f,
         f32s(&[3]),
         expect![[r#"
-        error[tree]: $: custom_linear_solve: what `matvec` gives: expected f32[3], got f32[]
-          help: it must have the types of what it stands for: convert or reshape it
+        error[tree]: $: custom_linear_solve: the result of `matvec`: expected f32[3], got f32[]
+          help: convert or reshape it to the expected type
     "#]],
     );
     let f = |b: Array| {
@@ -140,10 +140,10 @@ mod on_cpu {
 
     #[test]
     fn reduce_batches_over_init() {
-        let begun =
+        let reduced =
             |x: Array, init: Array| reduce(x, init, |a: Array, b: Array| logaddexp(&a, &b), &[0]);
         let x = numbers(&[0.0, 0.0, 0.0, 0.0]).reshape([2, 2]);
-        let y = vmap(begun).apply(&x, numbers(&[0.0, f32::NEG_INFINITY]));
+        let y = vmap(reduced).apply(&x, numbers(&[0.0, f32::NEG_INFINITY]));
         let expected = [3f32.ln(), 2f32.ln()];
         for (y, expected) in y.to_vec::<f32>().unwrap().iter().zip(expected) {
             assert!((y - expected).abs() < 1e-6, "{y} is not {expected}");

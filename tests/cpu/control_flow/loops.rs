@@ -1,11 +1,11 @@
-//! Loops against plain Rust loops.
+//! Loops, compared with Rust loops.
 
 use crate::control_flow::support::{all_close, close, f64s, row, scattered, steps};
 use oxidax::prelude::*;
 
 type Pair = (Array, Array);
 
-/// A step with a constant, a carry, an element and an output, all of which vary.
+/// A step with a constant, a carry, an element and an output, all differentiable.
 fn step(w: &Array, c: &Array, x: &Array) -> (Array, Array) {
     let next = sin(&(w * c + x));
     (next.clone(), &next * cos(x) + c)
@@ -15,8 +15,8 @@ fn looped(w: &Array, c: &Array, xs: &Array, options: ScanOptions) -> Pair {
     scan_with(|c: Array, x: Array| step(w, &c, &x), c, xs, options)
 }
 
-/// The same, written out.
-fn written_out(w: &Array, c: &Array, xs: &Array, options: ScanOptions) -> Pair {
+/// The loop in Rust.
+fn rust_loop(w: &Array, c: &Array, xs: &Array, options: ScanOptions) -> Pair {
     let n = xs.shape()[0];
     let (mut c, mut ys) = (c.clone(), Vec::new());
     for at in 0..n {
@@ -33,7 +33,7 @@ fn written_out(w: &Array, c: &Array, xs: &Array, options: ScanOptions) -> Pair {
 
 type Loop = fn(&Array, &Array, &Array, ScanOptions) -> Pair;
 
-/// Value, forward derivative, pullback, and the derivative of the gradient, of one loop.
+/// Returns the value, forward derivative, pullback and second derivative of a loop.
 fn everything(f: Loop, n: usize, options: ScanOptions) -> Vec<Array> {
     type Operands = (Array, Array, Array);
     let at = |seed: u64| -> Operands {
@@ -47,11 +47,11 @@ fn everything(f: Loop, n: usize, options: ScanOptions) -> Vec<Array> {
     let (x, v) = (at(1), at(5));
     let (value, pullback) = vjp(of, &x);
     let ct = (scattered(&[2], 9), scattered(&[n, 2], 10));
-    let mut found = tree::leaves(&value);
-    found.extend(tree::leaves(&jvp(of, &x, &v)));
-    found.extend(tree::leaves(&pullback.apply(&ct)));
-    found.extend(tree::leaves(&jvp(grad(total), &x, &v)));
-    found
+    let mut leaves = tree::leaves(&value);
+    leaves.extend(tree::leaves(&jvp(of, &x, &v)));
+    leaves.extend(tree::leaves(&pullback.apply(&ct)));
+    leaves.extend(tree::leaves(&jvp(grad(total), &x, &v)));
+    leaves
 }
 
 mod on_cpu {
@@ -64,10 +64,10 @@ mod on_cpu {
             [(1, false, &[one]), (3, false, &[one, two]), (5, true, &[one, two, Unroll::All])];
         for (n, reverse, unrolls) in cases {
             let options = ScanOptions { reverse, ..ScanOptions::default() };
-            let expected = everything(written_out, n, options);
+            let expected = everything(rust_loop, n, options);
             for &unroll in unrolls {
-                let found = everything(looped, n, ScanOptions { unroll, ..options });
-                all_close(&found, &expected);
+                let actual = everything(looped, n, ScanOptions { unroll, ..options });
+                all_close(&actual, &expected);
             }
         }
     }
@@ -148,7 +148,7 @@ mod on_cpu {
 
     #[test]
     fn loops_nest_under_transforms() {
-        // A loop in a choice in a loop, with values captured from every level.
+        // A loop in a conditional in a loop, with captures from every level.
         let f = |x: &Array, xs: &Array| {
             let outer = |c: Array, x_i: Array| {
                 let many = |c: Array| fori_loop(0, 3, |_: Array, y: Array| sin(&(y * x)) + &x_i, c);
@@ -181,8 +181,8 @@ mod on_cpu {
         close(&compiled.call(&x).unwrap(), &twice);
         let many = stack([&x, &(&x * 0.5)], 0);
         let rows = xs.clone();
-        let each = vmap(move |x: Array| grad(|x: &Array| f(x, &rows))(&x)).apply(&many);
-        close(&row(&each, 1), &grad(|x: &Array| plain(x, &xs))(&(&x * 0.5)));
+        let gradients = vmap(move |x: Array| grad(|x: &Array| f(x, &rows))(&x)).apply(&many);
+        close(&row(&gradients, 1), &grad(|x: &Array| plain(x, &xs))(&(&x * 0.5)));
     }
 
     #[test]
@@ -209,8 +209,8 @@ mod on_cpu {
         assert_eq!(compiled.stats().traces, 1);
     }
 
-    /// A loop of unknown length inside a scan is no obstacle for reverse mode, if nothing that is
-    /// differentiated passes through it.
+    /// A loop of unknown length inside a scan does not prevent reverse mode, if no differentiated
+    /// value passes through it.
     #[test]
     fn while_loop_over_a_counter_allows_reverse_mode() {
         let f = |x: &Array, xs: &Array| {
@@ -233,7 +233,7 @@ mod on_cpu {
         close(&grad(|x: &Array| f(x, &xs))(&x), &grad(|x: &Array| plain(x, &xs))(&x));
     }
 
-    /// XLA's CPU compiler writes such an update in place while it still reads the elements below.
+    /// XLA's CPU compiler performs such an update in place while it still reads other elements.
     #[test]
     fn in_place_update_reads_old_values() {
         let in_dim = |e: &Array, new: &Array| dynamic_update_slice_in_dim(e, new, 1, 0);
@@ -256,7 +256,7 @@ mod on_cpu {
 
     #[test]
     fn while_loop_supports_forward_mode() {
-        // y doubles until it passes 10, so that dy/dx is a power of 2.
+        // y doubles until it exceeds 10, so dy/dx is a power of 2.
         let f = |x: &Array| while_loop(|y: Array| lt(&y, 10.0), |y: Array| &y * 2.0, x);
         let x = f64s(&[0.7], &[]);
         let (y, dy) = jvp(f, &x, &ones_like(&x));
@@ -265,7 +265,7 @@ mod on_cpu {
         let (y, derivative) = linearize(f, &x);
         close(&y, &f64s(&[11.2], &[]));
         close(&derivative.apply(&f64s(&[0.5], &[])), &f64s(&[8.0], &[]));
-        // A gradient that does not pass through the loop may go around it.
+        // A gradient that does not depend on the loop is allowed.
         let around = |x: &Array| stop_gradient(&f(x)) * x;
         close(&grad(around)(&x), &f64s(&[11.2], &[]));
     }
@@ -277,9 +277,9 @@ mod on_cpu {
             let below = |(i, _): Pair| lt(&i, &limit);
             while_loop(below, |(i, y): Pair| (&i + 1, y + i), (scalar(0), zeros([], DType::I32))).1
         };
-        let found = vmap(count).apply(&limits);
-        assert_eq!(found.to_vec::<i32>().unwrap(), [3, 0, 45, 6]);
-        // The same with derivatives, and one of the batch axes last.
+        let counts = vmap(count).apply(&limits);
+        assert_eq!(counts.to_vec::<i32>().unwrap(), [3, 0, 45, 6]);
+        // With derivatives, and a batch axis in the last position.
         let xs = f64s(&[0.7, 3.0, 20.0], &[3]);
         let f = |x: &Array| while_loop(|y: Array| lt(&y, 10.0), |y: Array| &y * 2.0, x);
         let (_, dy) = jvp(|xs: &Array| vmap(move |x: Array| f(&x)).apply(xs), &xs, &ones_like(&xs));
@@ -299,7 +299,7 @@ mod on_cpu {
             Array::from_slice(&[5i32], []).unwrap(),
         ] {
             close(&fori_loop(2, &bound, sum, zero()), &total);
-            // A concrete bound is known, so reverse mode goes through.
+            // A concrete bound is known, so reverse mode is supported.
             let f = |x: &Array| fori_loop(2, &bound, |_: Array, y: Array| y * x, x);
             close(&grad(f)(&f64s(&[2.0], &[])), &f64s(&[32.0], &[]));
             let traced = jit(move |n: Array| fori_loop(2, &n, sum, zeros([], DType::F64)));
@@ -353,7 +353,7 @@ mod on_cpu {
         }
     }
 
-    /// A random walk: the key is a part of the carry, split in every step.
+    /// A random walk. The key is part of the carry and is split in every step.
     #[test]
     fn random_keys_can_be_carried() {
         let step = |(key, x): (random::Key, Array), ()| {

@@ -1,11 +1,11 @@
-//! Loops and choices: against plain Rust loops, under every transform; what they keep and what they
-//! drop; their text; their errors.
+//! Loops and conditionals: compared with Rust loops, under every transform, as text, and their
+//! residuals and errors.
 
-mod choices;
+mod conditionals;
 mod errors;
 mod implicit;
-mod inside;
 mod loops;
+mod nesting;
 mod residuals;
 mod support;
 mod text;

@@ -1,4 +1,5 @@
-//! What a loop keeps for the way back, and what it drops: looked at in programs, without running them.
+//! Residuals that loops store for the backward pass, and unused results that they drop. Checked in
+//! programs, without running them.
 
 use crate::control_flow::support::{results_of, steps};
 use expect_test::expect;
@@ -10,7 +11,7 @@ fn aval(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The program of the gradient by `w` of a function of `w` and other things, without dead code.
+/// Returns the program of the gradient with respect to `w`, without dead code.
 fn gradient(f: fn(&Array, &Array) -> Array, w: Aval, x: Aval) -> Program {
     let program =
         make_program(move |w: Array, x: Array| grad(|w: &Array| f(w, &x))(&w), (w, x)).unwrap();
@@ -52,7 +53,7 @@ fn recurrent_network_stores_states_but_not_weights() {
 
 #[test]
 fn loop_invariant_residuals_are_stored_once() {
-    // exp(w) depends on no step; its value and the weights are handed to the way back as they are.
+    // exp(w) does not depend on the step. Its value and the weights are passed on unstacked.
     let loss = |w: &Array, xs: &Array| {
         let step = |h: Array, x: Array| (&h * exp(w) + x * w, ());
         scan(step, zeros([8], DType::F32), xs).0.sum()
@@ -83,7 +84,7 @@ fn unused_results_are_removed_with_their_inputs() {
             let next = (sin(&a), &b + &a, exp(&unused) + cos(&x));
             (next, (&x * &b, cos(&x)))
         };
-        // The second carry needs the first; the third and both outputs go.
+        // The second carry needs the first. The third and both outputs are removed.
         scan(step, (x.clone(), zeros_like(&x), x), xs).0.1
     };
     let program = dce(&make_program(f, (aval(&[]), aval(&[5]))).unwrap());
@@ -167,7 +168,7 @@ fn cond_and_while_loop_drop_unused_results() {
     .assert_eq(&program.to_string());
 }
 
-/// The work of a loop is that of its steps.
+/// The cost of a loop is the cost of its steps.
 #[test]
 fn cost_is_multiplied_by_steps() {
     let of = |length: usize| {

@@ -1,4 +1,4 @@
-//! Arrays in and out, comparison, and looking into programs.
+//! Helpers: conversion and comparison of arrays, and inspection of programs.
 
 use oxidax::core::Program;
 use oxidax::prelude::*;
@@ -7,7 +7,7 @@ pub(crate) fn f64s(elements: &[f64], shape: &[usize]) -> Array {
     Array::from_slice(elements, shape).unwrap()
 }
 
-/// Numbers without a pattern between -1 and 1.
+/// Returns irregular numbers between -1 and 1.
 pub(crate) fn scattered(shape: &[usize], seed: u64) -> Array {
     let n: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -40,25 +40,25 @@ pub(crate) fn all_close<T: Tree>(a: &T, b: &T) {
     a.iter().zip(&b).for_each(|(a, b)| close(a, b));
 }
 
-/// The element of `x` at `at` along axis 0.
-pub(crate) fn row(x: &Array, at: usize) -> Array {
-    x.index(i![at as isize])
+/// Returns the element of `x` at `index` along axis 0.
+pub(crate) fn row(x: &Array, index: usize) -> Array {
+    x.index(i![index as isize])
 }
 
 pub(crate) fn steps(length: usize) -> ScanOptions {
     ScanOptions { length: Some(length), ..ScanOptions::default() }
 }
 
-/// The results of every equation of this primitive, in the program and in programs inside.
+/// Returns the result types of every equation of this primitive, including inner programs.
 pub(crate) fn results_of(program: &Program, primitive: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
+    let mut results = Vec::new();
     for eqn in program.eqns() {
         if eqn.primitive.name() == primitive {
-            found.push(eqn.results.iter().map(|&var| program.aval(var).to_string()).collect());
+            results.push(eqn.results.iter().map(|&var| program.aval(var).to_string()).collect());
         }
         for (_, inner) in eqn.primitive.as_higher_order().iter().flat_map(|h| h.programs()) {
-            found.extend(results_of(inner, primitive));
+            results.extend(results_of(inner, primitive));
         }
     }
-    found
+    results
 }

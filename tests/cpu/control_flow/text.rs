@@ -1,4 +1,4 @@
-//! The text of loops and choices: printed, parsed, lowered.
+//! Loops and conditionals as text: printed, parsed and lowered.
 
 use crate::control_flow::support::steps;
 use expect_test::expect;
@@ -9,7 +9,7 @@ fn aval(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The module without locations.
+/// Lowers a program to StableHLO without locations.
 fn module(f: impl Fn(Array) -> Array + Send + Sync + 'static, x: Aval) -> String {
     let text = lower(&make_program(f, x).unwrap(), "f", "cpu", false).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with("#loc"));
@@ -56,12 +56,12 @@ fn inner_programs_print_and_parse() {
 
 #[test]
 fn parse_rejects_inconsistent_text() {
-    let refused = |text: &str| parse_program(text).unwrap_err().to_string();
+    let error = |text: &str| parse_program(text).unwrap_err().to_string();
     let scan = |body: &str, params: &str| {
         let text = format!(
             "{{ lambda ; a:f32[] b:f32[3]. let\n    c:f32[] = scan[{params} body={body}] a b\n  in (c) }}"
         );
-        refused(&text)
+        error(&text)
     };
     let body = "{ lambda ; a:f32[] b:f32[]. let\n  in (a) }";
     let params = |length: usize, n_carry: usize| {
@@ -77,7 +77,7 @@ fn parse_rejects_inconsistent_text() {
     expect![
         "error[value]: parse_program: line 2, column 13: cond holds at least one program, got none"
     ]
-    .assert_eq(&refused("{ lambda ; a:i32[]. let\n    = cond a\n  in (a) }"));
+    .assert_eq(&error("{ lambda ; a:i32[]. let\n    = cond a\n  in (a) }"));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn scan_lowers_to_while_with_counter() {
 
 #[test]
 fn unroll_sets_steps_per_iteration() {
-    let by = |unroll: Unroll| {
+    let counts = |unroll: Unroll| {
         let options = ScanOptions { unroll, ..steps(5) };
         let text = module(
             move |x: Array| scan_with(|c: Array, ()| (sin(&c), ()), x, (), options).0,
@@ -133,11 +133,11 @@ fn unroll_sets_steps_per_iteration() {
         );
         (text.matches("stablehlo.sine").count(), text.matches("stablehlo.while").count())
     };
-    // In the loop and behind it.
-    assert_eq!(by(Unroll::Steps(1)), (1, 1));
-    assert_eq!(by(Unroll::Steps(2)), (3, 1));
-    assert_eq!(by(Unroll::Steps(5)), (5, 0));
-    assert_eq!(by(Unroll::All), (5, 0));
+    // Steps inside the loop and after it.
+    assert_eq!(counts(Unroll::Steps(1)), (1, 1));
+    assert_eq!(counts(Unroll::Steps(2)), (3, 1));
+    assert_eq!(counts(Unroll::Steps(5)), (5, 0));
+    assert_eq!(counts(Unroll::All), (5, 0));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What users read when something is wrong: one snapshot per kind of error, each with the user's
-//! own file and line, and proof that the next call works.
+//! Error messages: one snapshot per kind, each with the user's file and line. After every error the
+//! next call works.
 
 mod plugin;
 mod survival;
@@ -11,17 +11,17 @@ fn f32s(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The text is as expected and names the line of this file that the caller gives.
+/// Checks the error, which must name `line` of this file.
 fn check(error: &Error, line: u32, expected: Expect) {
     let text = error.to_string();
-    let place = format!("tests/cpu/errors/mod.rs:{line}:");
-    let at = text.find(&place).unwrap_or_else(|| panic!("line {line} is not named: {text}"));
-    let column = text[at + place.len()..].find('\n').unwrap_or(text.len() - at - place.len());
-    let rest = &text[at + place.len() + column..];
-    expected.assert_eq(&format!("{}tests/cpu/errors/mod.rs:LINE:COLUMN{rest}", &text[..at]));
+    let location = format!("tests/cpu/errors/mod.rs:{line}:");
+    let (before, after) =
+        text.split_once(&location).unwrap_or_else(|| panic!("line {line} is not named: {text}"));
+    let rest = after.find('\n').map_or("", |column| &after[column..]);
+    expected.assert_eq(&format!("{before}tests/cpu/errors/mod.rs:LINE:COLUMN{rest}"));
 }
 
-/// The tracing machinery is as it was: a good program traces.
+/// Checks that a valid program can be traced.
 fn assert_tracing_works() {
     let program = make_program(|x: Array| sin(&x), f32s(&[2])).unwrap();
     assert_eq!(program.eqns().len(), 1);
@@ -72,20 +72,20 @@ fn branch_on_traced_value_suggests_cond() {
 
 #[test]
 fn leaked_tracer_is_detected() {
-    let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
-    let keep = kept.clone();
+    let leaked = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let cell = leaked.clone();
     eval_shape(
         move |x: Array| {
-            *keep.lock().unwrap() = Some(x.clone());
+            *cell.lock().unwrap() = Some(x.clone());
             x
         },
         f32s(&[2]),
     )
     .unwrap();
-    let tracer: Array = kept.lock().unwrap().take().unwrap();
-    let again = tracer.clone();
+    let tracer: Array = leaked.lock().unwrap().take().unwrap();
+    let same_tracer = tracer.clone();
     let line = line!() + 1;
-    let error = make_program(move |x: Array| add(&x, &again), f32s(&[2])).unwrap_err();
+    let error = make_program(move |x: Array| add(&x, &same_tracer), f32s(&[2])).unwrap_err();
     check(
         &error,
         line,
@@ -96,8 +96,8 @@ fn leaked_tracer_is_detected() {
           while tracing: leaked_tracer_is_detected::{closure}
           help: return the array from the traced function instead of keeping it in a cell, a static or another thread"#]],
     );
-    let elsewhere = std::thread::spawn(move || catch(|| sin(&tracer)).unwrap_err().to_string());
-    assert!(elsewhere.join().unwrap().contains("outside the trace that made it"));
+    let thread = std::thread::spawn(move || catch(|| sin(&tracer)).unwrap_err().to_string());
+    assert!(thread.join().unwrap().contains("outside the trace that made it"));
     assert_tracing_works();
 }
 
@@ -241,13 +241,15 @@ fn equations_carry_the_users_locations() {
         (value, &w - gradient * 0.1)
     };
     let program = make_program(step, (f32s(&[4]), f32s(&[4]))).unwrap();
-    let elsewhere: Vec<String> = program
+    let other_locations: Vec<String> = program
         .eqns()
         .iter()
-        .filter(|eqn| eqn.loc.get().is_none_or(|place| !place.file().ends_with("errors/mod.rs")))
+        .filter(|eqn| {
+            eqn.loc.get().is_none_or(|location| !location.file().ends_with("errors/mod.rs"))
+        })
         .map(|eqn| format!("{} at {:?}", eqn.primitive.name(), eqn.loc.get()))
         .collect();
-    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    assert!(other_locations.is_empty(), "{other_locations:?}");
 }
 
 mod on_cpu {
@@ -260,8 +262,8 @@ mod on_cpu {
         let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
         let failed = step.call(w, &x).unwrap_err();
         assert!(failed.to_string().starts_with("error[shape]: add: "));
-        let w = failed.args.0.expect("the model comes back");
-        assert!(failed.args.1.is_none(), "what was lent is not given back");
+        let w = failed.args.0.expect("the owned argument is returned");
+        assert!(failed.args.1.is_none(), "the borrowed argument is not returned");
         let x = Array::from_slice(&[1.0f32, 1.0], [2]).unwrap();
         assert_eq!(step.call(w, &x).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0]);
         assert_eq!(step.stats().signatures, 1);

@@ -1,5 +1,5 @@
-//! A plugin that is not where the user says it is. The client belongs to the process, so the mistakes are made in
-//! a process of their own: this test binary again.
+//! Errors for a wrong plugin path. There is one client per process, so the errors are provoked in a
+//! child process that runs this test binary.
 
 use expect_test::expect;
 use oxidax::prelude::*;
@@ -8,10 +8,11 @@ use oxidax_plugin::{Config, Request, Stderr, find_or_install};
 use std::path::Path;
 use std::process::Command;
 
-/// Set in the process that makes the mistakes: where a good plugin lies.
+/// Set in the child process: the path of a valid plugin.
 const GOOD: &str = "OXIDAX_TEST_GOOD_PLUGIN";
 
-/// What the other process printed between its marks, with `folder` in place of the scratch folder.
+/// Returns the output of the child process between its marks, with the scratch folder replaced by
+/// `folder`.
 fn report(plugin: &Path, folder: &Path, good: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -34,19 +35,19 @@ fn report(plugin: &Path, folder: &Path, good: &Path) -> String {
 mod on_cpu {
     use super::*;
 
-    /// Does nothing unless another test calls it in a process of its own.
+    /// Does nothing unless another test runs it in a child process.
     #[test]
     fn child_process_with_wrong_plugin_path() {
         let Some(good) = std::env::var_os(GOOD) else { return };
         let plugin = std::env::var_os("OXIDAX_PLUGIN_CPU").unwrap();
         let first = Array::from_slice(&[1.0f32], [1]).unwrap_err();
         eprint!("<<<{first}>>>");
-        // It is no crash, tracing needs no plugin, and the same mistake gives the same error.
+        // The error is recoverable, tracing works without a plugin, and the error repeats.
         let program = make_program(|x: Array| sin(&x), Aval::new(DType::F32, [2])).unwrap();
         assert_eq!(program.eqns().len(), 1);
         let compiled = jit(|x: Array| sin(&x)).call(Array::of_type(Aval::new(DType::F32, [2])));
         assert_eq!(compiled.unwrap_err().to_string(), first.to_string());
-        // With the plugin where it was said to be, the next call works.
+        // After the path is corrected, the next call works.
         if Path::new(&plugin).exists() {
             std::fs::remove_file(&plugin).unwrap();
         }
@@ -67,10 +68,10 @@ mod on_cpu {
         expect!["error[plugin]: loading plugin FOLDER/text.so: it is not a shared library (no ELF header)"].assert_eq(&report(&text, scratch.path(), &good));
     }
 
-    /// Set in the process that asks for devices that are not there.
+    /// Set in the child process that requests missing devices.
     const ABSENT: &str = "OXIDAX_TEST_ABSENT_PLATFORM";
 
-    /// Does nothing unless another test calls it in a process of its own.
+    /// Does nothing unless another test runs it in a child process.
     #[test]
     fn child_process_without_devices() {
         if std::env::var_os(ABSENT).is_some() {
@@ -78,7 +79,8 @@ mod on_cpu {
         }
     }
 
-    /// Neither is libtpu loaded, which would ask the network for minutes, nor anything installed.
+    /// libtpu is not loaded, which could wait for the network for minutes, and nothing is
+    /// installed.
     #[test]
     fn missing_platform_is_reported_without_loading_a_plugin() {
         let config = Config::from_env().unwrap();

@@ -1,5 +1,5 @@
-//! After every error that comes before execution the model that was passed by value is given back
-//! and usable, and the next call works.
+//! After every error before execution, a model passed by value is returned and usable, and the next
+//! call works.
 
 use crate::errors::f32s;
 use expect_test::{Expect, expect};
@@ -12,7 +12,7 @@ use oxidax::stablehlo::Value;
 use serde::Serialize;
 use std::sync::{Arc, Mutex};
 
-/// What a user's own primitive may get wrong where it is lowered.
+/// Faults in the lowering rule of a user-defined primitive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 enum Lowering {
     Refused,
@@ -63,11 +63,11 @@ fn model() -> Model {
     Model { weight, bias: Some(bias) }
 }
 
-/// A step that fails gives its model back, and a good one takes it.
+/// Checks that a failing step returns its model, and that a valid step accepts it.
 fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
     let failed = step.call(model(), x).unwrap_err();
     let text = failed.to_string();
-    // The first line; places, and what the plugin says, are in the snapshots beside.
+    // Only the first line: locations and plugin messages have snapshots of their own.
     expected.assert_eq(text.lines().next().unwrap());
     let model = failed.args.0.expect("the model comes back");
     assert!(failed.args.1.is_none(), "what was lent is not given back");
@@ -222,7 +222,7 @@ mod on_cpu {
         assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
     }
 
-    /// This one comes during execution: the model comes back, or the error says what of it was lost.
+    /// An error during execution: the model is returned, or the error names the lost leaves.
     #[test]
     fn survives_out_of_memory() {
         let huge = jit(|model: Model, x: Array| {

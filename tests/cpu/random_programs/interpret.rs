@@ -1,4 +1,4 @@
-//! From a recipe to the values of a function, by whatever is current: eagerly or into a trace.
+//! Interprets recipes: computes the values of a random function, eagerly or in a trace.
 
 use crate::random_programs::recipe::{
     Along, Binary, Inner, Join, Move, Op, Recipe, SHAPES, Step, Unary, has_forward, has_reverse,
@@ -6,11 +6,11 @@ use crate::random_programs::recipe::{
 use oxidax::prelude::*;
 use oxidax::primitives::PaddingDim;
 
-/// Values there are, the newest last.
+/// The values computed so far, the newest last.
 type Values = Vec<Array>;
 
 impl Recipe {
-    /// Inputs with elements in `-1..1`, no two alike. Another `draw` gives other elements.
+    /// Returns inputs with distinct elements in `-1..1`, which depend on `draw`.
     pub(crate) fn inputs(&self, draw: u64) -> Values {
         let mut state =
             (u64::from(self.elements) << 8 | draw).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -28,7 +28,7 @@ impl Recipe {
         each.collect()
     }
 
-    /// The function: its last two values.
+    /// Evaluates the function. Its results are the last two values.
     pub(crate) fn apply(&self, inputs: &Values) -> Values {
         let mut values = run(&self.steps, inputs.clone());
         values.split_off(values.len().saturating_sub(2))
@@ -43,7 +43,7 @@ fn run(steps: &[Step], mut values: Values) -> Values {
     values
 }
 
-/// A function of one value, which sees the others too.
+/// A function of one value, which can use the others too.
 fn function<'a>(steps: &'a [Step], values: &'a Values) -> impl Fn(&Array) -> Array + 'a {
     move |x| {
         let mut values = values.clone();
@@ -52,17 +52,17 @@ fn function<'a>(steps: &'a [Step], values: &'a Values) -> impl Fn(&Array) -> Arr
     }
 }
 
-/// `y` in the shape of `x`; by way of its mean where it has another.
+/// Returns `y`, or its mean broadcast to the shape of `x` if the shapes differ.
 fn alike(y: &Array, x: &Array) -> Array {
     if y.shape() == x.shape() { y.clone() } else { sin(x) + mean(y) }
 }
 
-/// The mean, and 0 of nothing.
+/// Returns the mean; 0 for arrays without elements.
 fn mean(x: &Array) -> Array {
     x.sum() / x.size().max(1) as f64
 }
 
-/// Divisors and the like: at least 1.
+/// Returns an array of values that are at least 1, for divisors.
 fn above_one(x: &Array) -> Array {
     sqrt(&(x * x + 1.0))
 }
@@ -106,7 +106,7 @@ impl Step {
         self.pick_where(values, at, |_| true)
     }
 
-    /// One of the values for which `fits` holds; the newest if it holds for none.
+    /// Selects one of the values for which `fits` returns true, or the newest if there is none.
     fn pick_where<'a>(
         &self,
         values: &'a Values,
@@ -139,7 +139,7 @@ impl Step {
                 cumlogsumexp_with(x, at, RunningTotalOptions { reverse: self.number & 64 != 0 })
             }
             Along::Sort => x.sort(at),
-            // The others are of at least one element.
+            // The other operations need at least one element.
             _ if size == 0 => x.sum_axes(at),
             Along::Mean => x.mean_axes(at),
             Along::Max => x.max_axes(at),
@@ -184,7 +184,7 @@ impl Step {
                 let mut dims = vec![PaddingDim::default(); x.rank()];
                 let interior = usize::from(number & 32 != 0);
                 dims[axis] = PaddingDim { low: step % 3 - 1, high: step / 3 % 3 - 1, interior };
-                // What is cut off at both ends must be there.
+                // The elements cut off at both ends must exist.
                 if size < 2 {
                     dims[axis] = PaddingDim { low: 1, high: 0, interior }
                 }
@@ -194,7 +194,7 @@ impl Step {
                 slice_in_dim(x, (size / 2) as isize, size as isize, 1 + number / 8 % 2, at)
             }
             Move::DynamicSlice => {
-                // A start that depends on a value without following it continuously.
+                // A start index that depends on a value, but not continuously.
                 let start = convert_element_type(&gt(mean(x), 0.05), DType::I32);
                 dynamic_slice_in_dim(x, &start, size - size / 3, at)
             }
@@ -313,13 +313,13 @@ impl Step {
             Inner::AssociativeScan => {
                 associative_scan(|a: Array, b: Array| sin(&a) * b, rows(&f(x)))
             }
-            // What a body has no derivative for is not asked for.
+            // Bodies without a derivative are not differentiated.
             Inner::Grad | Inner::GradOfGrad | Inner::CustomVjp if !has_reverse(&body) => f(x),
             Inner::Jvp | Inner::CustomJvp if !has_forward(&body) => f(x),
             Inner::Grad => grad(scalar)(x),
             Inner::GradOfGrad => grad(|x: &Array| mean(&sin(&grad(&scalar)(x))))(x),
             Inner::Jvp => jvp(f, x, &cos(x)).1,
-            // Their rules give no derivative in what they captured, so they capture nothing.
+            // Custom rules have no derivative with respect to captures, so they capture nothing.
             Inner::CustomJvp => {
                 let f = Alone(body);
                 let rule = {
@@ -344,7 +344,7 @@ impl Step {
     }
 }
 
-/// A function that sees no value but its own.
+/// A function that uses only its own value.
 #[derive(Clone)]
 struct Alone(Vec<Step>);
 
@@ -368,12 +368,12 @@ fn unary(op: Unary, x: &Array) -> Array {
         Unary::Abs => abs(x),
         Unary::Square => square(&sin(x)),
         Unary::Erf => erf(x),
-        // Away from where values of a structure lie.
+        // Avoids values at which the functions are not smooth.
         Unary::Floor => floor(&(x * 3.0 + 0.37)) + x,
         Unary::Relu => relu(x),
         Unary::Expm1 => expm1(&sin(x)),
         Unary::Reciprocal => 1.0 / above_one(x),
-        // So little of it that its rounding is lost beside a difference.
+        // Small enough that its rounding error is negligible in a difference.
         Unary::Through32 => x + x.astype(DType::F32).astype(DType::F64) * 1e-4,
     }
 }

@@ -1,7 +1,8 @@
-//! Random compositions of primitives and transforms, and what must hold for each.
+//! Random compositions of primitives and transforms, checked against general properties.
 //!
-//! Every program comes from a seed. `cargo test` runs the same seeds every time, then all programs that ever failed
-//! (`found.jsonl`, one a line); `cargo xtask fuzz` draws seeds that nobody has run.
+//! Every program is generated from a seed. `cargo test` runs a fixed list of seeds, then all
+//! programs that failed in the past (`found.jsonl`, one per line). `cargo xtask fuzz` runs new
+//! seeds.
 
 mod interpret;
 mod properties;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The seeds that CI runs.
 const SEEDS: Range<u64> = 0..120;
 
-/// How many threads check programs.
+/// The number of threads that check programs.
 const THREADS: usize = 2;
 
 fn runner(seed: u64) -> TestRunner {
@@ -27,7 +28,7 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// What a panic or a refusal says, as any other failure.
+/// Converts a panic or an error to a failure message.
 fn verdict(recipe: &Recipe) -> Result<(), String> {
     let checked = std::panic::AssertUnwindSafe(|| properties::check(recipe));
     std::panic::catch_unwind(checked).unwrap_or_else(|payload| {
@@ -37,7 +38,7 @@ fn verdict(recipe: &Recipe) -> Result<(), String> {
     })
 }
 
-/// Checks the program of a seed, and shrinks it if it fails.
+/// Checks the program of a seed and shrinks it if it fails.
 fn failure(seed: u64) -> Option<String> {
     let mut runner = runner(seed);
     let tree = recipes().new_tree(&mut runner).unwrap();
@@ -54,7 +55,7 @@ fn failure(seed: u64) -> Option<String> {
     }
 }
 
-/// Checks all seeds of a range; what failed.
+/// Checks all seeds of a range and returns the failures.
 fn failures(seeds: Range<u64>) -> Vec<String> {
     let next = AtomicU64::new(seeds.start);
     let failures = Mutex::new(Vec::new());
@@ -93,7 +94,7 @@ fn recipes_roundtrip_through_json() {
 mod on_cpu {
     use super::*;
 
-    /// The fixed list, or the range that `OXIDAX_FUZZ=first..end` names.
+    /// Checks the fixed list, or the range in `OXIDAX_FUZZ=first..end`.
     #[test]
     fn properties_hold_for_random_programs() {
         let seeds = std::env::var("OXIDAX_FUZZ").map_or(SEEDS, |range| {

@@ -1,12 +1,12 @@
-//! What holds for every function.
+//! Properties that hold for every function.
 
 use crate::random_programs::recipe::{Recipe, has_forward, has_reverse};
 use oxidax::prelude::*;
 
-/// How far the second of two ways of computing the same may be off, relative to the largest number.
+/// Tolerance between two ways of computing the same values, relative to the largest number.
 const TOLERANCE: f64 = 1e-9;
 
-/// The same for differences, whose error is the third derivative's business too.
+/// Tolerance for finite differences, whose error also depends on the third derivative.
 const OF_DIFFERENCES: f64 = 1e-5;
 
 /// Steps of central differences.
@@ -14,7 +14,7 @@ const STEPS: [f64; 2] = [1e-5, 0.5e-5];
 
 type Arrays = Vec<Array>;
 
-/// Everything that one executable is to compute.
+/// The values computed by one executable.
 #[derive(Tree, Clone)]
 struct Report {
     values: Arrays,
@@ -23,17 +23,18 @@ struct Report {
     batched: Arrays,
 }
 
-/// A function of the inputs, and which derivatives it has.
+/// A function of the inputs, and the derivatives that it supports.
 #[derive(Clone)]
 pub(crate) struct Subject<F> {
     pub f: F,
     pub forward: bool,
     pub reverse: bool,
-    /// Whether derivatives too are computed operation by operation.
+    /// True to compute derivatives operation by operation too.
     pub eager_derivatives: bool,
 }
 
-/// Checks every property of a recipe; says which one does not hold, and by how much.
+/// Checks every property of a recipe. The error names the first that does not hold and the
+/// deviation.
 pub(crate) fn check(recipe: &Recipe) -> Result<(), String> {
     let (forward, reverse) = (has_forward(&recipe.steps), has_reverse(&recipe.steps));
     let draws = [0, 1, 2].map(|draw| recipe.inputs(draw));
@@ -86,7 +87,7 @@ where
         numbers(&run(&moved.collect::<Result<_, _>>()?)?.values)
     };
     report.derivatives(directions, &cotangents, &slopes(values_at)?)?;
-    // Most of the time goes into compiling one operation after the other.
+    // Most of the time is spent compiling single operations.
     if !subject.eager_derivatives {
         return Ok(());
     }
@@ -120,7 +121,7 @@ impl<F: Fn(&Arrays) -> Arrays> Subject<F> {
 }
 
 impl Report {
-    /// Forward, reverse and differences against each other, as far as they are there.
+    /// Compares forward mode, reverse mode and finite differences, as far as they are supported.
     fn derivatives(
         &self,
         directions: &Arrays,
@@ -164,8 +165,8 @@ impl Report {
     }
 }
 
-/// The slope of every element by central differences of `values_at`; `None` where two steps disagree: there
-/// the function bends or jumps between them.
+/// Returns the slope of every element by central differences of `values_at`, or `None` where two
+/// step sizes disagree because the function is not smooth there.
 fn slopes(values_at: impl Fn(f64) -> Result<Vec<f64>, String>) -> Result<Vec<Option<f64>>, String> {
     let of_step = |h: &f64| {
         let (above, below) = (values_at(*h)?, values_at(-h)?);
@@ -178,7 +179,7 @@ fn slopes(values_at: impl Fn(f64) -> Result<Vec<f64>, String>) -> Result<Vec<Opt
     Ok(slopes[0].iter().zip(&slopes[1]).map(agree).collect())
 }
 
-/// The text of the program, which holds what the transforms made, is read back as it was.
+/// Checks that the printed program, which contains the results of transforms, parses to itself.
 fn text(program: &oxidax::core::Program) -> Result<(), String> {
     let text = program.to_string();
     if has_closure(&text) {
@@ -191,7 +192,7 @@ fn text(program: &oxidax::core::Program) -> Result<(), String> {
     }
 }
 
-/// Whether the text stands for a function that cannot be read from text.
+/// Returns true if the text contains a closure, which cannot be parsed.
 fn has_closure(text: &str) -> bool {
     text.contains("custom_jvp") || text.contains("custom_vjp")
 }
@@ -213,12 +214,12 @@ fn alike(what: &str, a: &Arrays, b: &Arrays) -> Result<(), String> {
     Ok(())
 }
 
-/// NaN is near NaN.
+/// Compares numbers with a tolerance; NaN equals NaN.
 fn near(a: f64, b: f64, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance
 }
 
-/// One example of a batch. On the host, as compiling an operation for it takes longer.
+/// Returns one example of a batch, computed on the host because that is faster than compiling.
 fn row(batch: &Array, at: usize) -> Result<Array, String> {
     let aval = batch.aval().with_shape(batch.shape().remove(0));
     let all = elements(batch)?;
@@ -226,7 +227,7 @@ fn row(batch: &Array, at: usize) -> Result<Array, String> {
     host(own, &aval)
 }
 
-/// `x + h v`, on the host.
+/// Returns `x + h v`, computed on the host.
 fn moved(x: &Array, v: &Array, h: f64) -> Result<Array, String> {
     let pairs = elements(x)?.into_iter().zip(elements(v)?);
     host(&pairs.map(|(x, v)| x + v * h).collect::<Vec<_>>(), x.aval())
@@ -255,7 +256,7 @@ fn norm(arrays: &Arrays) -> Result<f64, String> {
     Ok(numbers(arrays)?.iter().map(|x| x.abs()).sum())
 }
 
-/// A cotangent with another number for every element.
+/// Returns a cotangent with distinct elements.
 fn weights(aval: &Aval, at: usize) -> Array {
     let n = aval.shape.iter().product::<usize>();
     let elements: Vec<f64> = (0..n).map(|i| ((i + 1) as f64 * 1.3 + at as f64).sin()).collect();
@@ -277,7 +278,7 @@ mod tests {
             assert!(why.contains(property), "{why}");
         }
 
-        /// What breaks a property is seen.
+        /// The checks detect functions that break a property.
         #[test]
         fn planted_faults_are_detected() {
             let wrong = |x: &Array| {

@@ -1,5 +1,5 @@
-//! What a random program is before it is one: steps that choose among the values there are, so that every list
-//! of them is a program, and every shorter list too.
+//! Recipes for random programs: lists of steps that select among the values computed so far. Every
+//! list of steps is a program, and so is every shorter list.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,21 +12,21 @@ pub(crate) struct Recipe {
     /// Positions in [`SHAPES`], one per input.
     pub inputs: Vec<usize>,
     pub steps: Vec<Step>,
-    /// Chooses the elements of the inputs.
+    /// Seed of the elements of the inputs.
     pub elements: u16,
 }
 
-/// Shapes of inputs: scalar, vectors, matrices, an axis of one, and no elements at all.
+/// Shapes of inputs: scalar, vectors, matrices, an axis of size 1, and arrays without elements.
 pub(crate) const SHAPES: &[&[usize]] =
     &[&[], &[3], &[2, 3], &[3, 2], &[1, 3], &[4], &[2, 1, 2], &[0, 2]];
 
-/// One operation on values that are there already.
+/// One operation on values computed before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub op: Op,
-    /// Which of the values that fit, counted from the newest, round and round.
+    /// Selects among the suitable values: an index from the newest, modulo their number.
     pub from: [u8; 2],
-    /// An axis, a shift, a length: whatever number the operation takes.
+    /// The number that the operation takes: an axis, a shift or a length.
     pub number: u8,
     /// The steps of the functions that the operation takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,18 +67,18 @@ pub(crate) enum Op {
     Move(Move),
     Join(Join),
     Inner(Inner),
-    /// Chooses between two functions by the sign of a mean.
+    /// Selects one of two functions by the sign of a mean.
     Cond,
-    /// A loop of at most three rounds that stops by a value. It has no reverse mode.
+    /// A loop of at most three steps that stops depending on a value. It has no reverse mode.
     While,
 }
 
-/// Whether no loop stops by a value.
+/// Returns true if no loop stops depending on a value.
 pub(crate) fn has_reverse(steps: &[Step]) -> bool {
     none(steps, Op::While)
 }
 
-/// Whether no derivative is given in reverse alone.
+/// Returns true if no function has only a reverse rule.
 pub(crate) fn has_forward(steps: &[Step]) -> bool {
     none(steps, Op::Inner(Inner::CustomVjp))
 }
@@ -87,7 +87,7 @@ fn none(steps: &[Step], op: Op) -> bool {
     steps.iter().all(|step| step.op != op && step.bodies.iter().all(|body| none(body, op)))
 }
 
-/// Random recipes, which shrink towards fewer, plainer steps.
+/// Random recipes, which shrink towards fewer and simpler steps.
 pub(crate) fn recipes() -> impl Strategy<Value = Recipe> {
     (vec(0..SHAPES.len(), 1..=3), vec(step(2), 1..=6), any::<u16>())
         .prop_map(|(inputs, steps, elements)| Recipe { inputs, steps, elements })

@@ -1,5 +1,4 @@
-//! Named axes: what programs they leave, what is refused, and what numbers come out where JAX is no
-//! witness.
+//! Named axes under `vmap`: programs, errors, and values that parity with JAX does not cover.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -8,7 +7,7 @@ fn f32s(shape: &[usize]) -> Aval {
     Aval::new(DType::F32, shape)
 }
 
-/// The program of `f` on `x: f32[shape]`.
+/// Returns the program of `f` on `x: f32[shape]`.
 fn shows<F: Fn(Array) -> O + Send + Sync + 'static, O: Tree>(
     shape: &[usize],
     f: F,
@@ -17,7 +16,7 @@ fn shows<F: Fn(Array) -> O + Send + Sync + 'static, O: Tree>(
     expected.assert_eq(&make_program(f, f32s(shape)).unwrap().to_string());
 }
 
-/// What `f` says on `x: f32[3]`, without the position in the file, which must be in this one.
+/// Returns the error of `f` on `x: f32[3]` without its location, which must be in this file.
 fn refuses<F: Fn(Array) -> O + Send + Sync + 'static, O: Tree>(f: F, expected: Expect) {
     let text = make_program(f, f32s(&[3])).unwrap_err().to_string();
     assert!(text.contains("--> tests/cpu/transforms/collectives.rs:"), "{text}");
@@ -44,7 +43,7 @@ fn named_axis_becomes_ordinary_operations() {
 
 #[test]
 fn collective_over_another_axis_remains() {
-    // Of the inner program, in which the sum over `i` stands on a batch.
+    // The inner program, in which the sum over `i` is batched.
     let inner = |x: Array| {
         let text = make_program(
             |x: Array| vmap(|x: Array| psum(&sin(&x), "i")).axis_name("j").apply(x),
@@ -66,9 +65,9 @@ fn psum_of_unmapped_values_multiplies() {
     shows(
         &[],
         |x: Array| {
-            let each =
+            let example =
                 || (psum(&x, "i"), pmax(&x, "i"), pmean(&x, "i"), pshuffle(&x, "i", &[2, 0, 1]));
-            vmap(each).axis_name("i").axis_size(3).out_axes([None]).apply()
+            vmap(example).axis_name("i").axis_size(3).out_axes([None]).apply()
         },
         expect![[r#"
             { lambda ; a:f32[]. let
@@ -87,8 +86,8 @@ fn inner_programs_are_batched_if_they_use_the_axis() {
     shows(
         &[],
         |x: Array| {
-            let each = || jit(|x: Array| &x + psum(&x, "i")).name("f").apply(&x);
-            vmap(each).axis_name("i").axis_size(3).out_axes([None]).apply()
+            let example = || jit(|x: Array| &x + psum(&x, "i")).name("f").apply(&x);
+            vmap(example).axis_name("i").axis_size(3).out_axes([None]).apply()
         },
         expect![[r#"
             { lambda ; a:f32[]. let
@@ -291,7 +290,7 @@ mod on_cpu {
         x.to_vec::<f64>().unwrap()
     }
 
-    /// The derivative along `d`, and by central differences.
+    /// Returns the derivative along `d`, and its estimate by central differences.
     fn agrees(f: impl Fn(&Array) -> Array + Copy, x: &[f64], d: &[f64]) {
         let (_, tangent) = jvp(f, &array(x), &array(d));
         let moved = |h: f64| {
@@ -315,32 +314,32 @@ mod on_cpu {
 
     #[test]
     fn psum_in_a_branch_includes_unselected_examples() {
-        let each = |x: Array| {
+        let example = |x: Array| {
             let even = eq(remainder(axis_index("i"), 2), 0);
             cond(&even, |x: Array| sin(&x) * psum(&x, "i"), |x: Array| &x * &x, x)
         };
-        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
+        let f = |x: &Array| vmap(example).axis_name("i").apply(x);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
     fn pmax_has_a_derivative() {
-        let each = |x: Array| pmax(&x, "i") * &x + pmin(&(&x * &x), "i");
-        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
+        let example = |x: Array| pmax(&x, "i") * &x + pmin(&(&x * &x), "i");
+        let f = |x: &Array| vmap(example).axis_name("i").apply(x);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
     fn ppermute_fills_missing_sources_with_zeros() {
-        let each = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 3)]);
-        let f = |x: &Array| vmap(each).axis_name("i").apply(x);
+        let example = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 3)]);
+        let f = |x: &Array| vmap(example).axis_name("i").apply(x);
         assert_eq!(elements(&f(&array(&[1.0, 2.0, 3.0, 4.0]))), [0.0, 1.0, 2.0, 3.0]);
         agrees(f, &[0.1, 0.5, -0.7, 1.2], &[1.0, 0.3, -0.2, 0.6]);
     }
 
     #[test]
     fn several_axis_names_act_as_one_axis() {
-        // Names in an order of their own; JAX 0.10 refuses these two under `vmap`.
+        // Names in a different order. JAX 0.10 rejects these two under `vmap`.
         let x = array(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).reshape([2, 3]);
         let over = |f: fn(&Array) -> Array| {
             let rows = |x: Array| vmap(|x: Array| f(&x)).axis_name("j").apply(x);
@@ -350,12 +349,12 @@ mod on_cpu {
         assert_eq!(elements(&all)[..6], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         let all = over(|x| all_gather(&x.reshape([1]), ["j", "i"], 0, Tiling::Tiled));
         assert_eq!(elements(&all)[..6], [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
-        // Example (i, j) gets the sum over all x of element 3 i + j, which is x (3 i + j).
+        // Example (i, j) gets the sum over all x of element 3 i + j.
         let sums = over(|x| {
             psum_scatter(&(x * arange_dtype(0, 6, 1, DType::F64)), ["i", "j"], 0, Tiling::Untiled)
         });
         assert_eq!(elements(&sums), [0.0, 15.0, 30.0, 45.0, 60.0, 75.0]);
-        // Element q of (i, j) is what q sent it: x_q (3 i + j).
+        // Element q of (i, j) is the one sent by q: x_q (3 i + j).
         let tiles = over(|x| {
             let parts = x * arange_dtype(0, 6, 1, DType::F64);
             all_to_all(&parts.reshape([1, 6]), ["i", "j"], 1, 0, Tiling::Tiled).reshape([6])
@@ -365,14 +364,14 @@ mod on_cpu {
 
     #[test]
     fn inner_jit_is_batched_per_axis_name_and_size() {
-        // The same program inside twice, so that what is remembered of it must not be mixed up.
+        // The same inner program twice: cached derivations must not be confused.
         let f = jit(|x: Array| &x * 2.0 + psum(&x, "i"));
         let sums = |name: &'static str, size: usize| {
-            let each = || {
+            let example = || {
                 let inner = || f.apply(scalar(1.0f32));
                 vmap(inner).axis_name(name).axis_size(size).apply()
             };
-            vmap(each).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap()
+            vmap(example).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap()
         };
         assert_eq!(sums("i", 3), [5.0; 6]);
         assert_eq!(sums("i", 4), [6.0; 8]);
@@ -382,11 +381,11 @@ mod on_cpu {
     #[test]
     fn reduce_function_may_use_the_axis() {
         let xs = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
-        let each = || {
+        let example = || {
             let combine = |a: Array, b: Array| a + b + axis_index("i").astype(DType::F32);
             oxidax::control_flow::reduce(&xs, scalar(0.0f32), combine, &[0])
         };
-        let sums = vmap(each).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap();
+        let sums = vmap(example).axis_name("i").axis_size(2).apply().to_vec::<f32>().unwrap();
         assert_eq!(sums[0], 6.0);
         assert!(sums[1] > 6.0, "{sums:?}");
     }
@@ -394,8 +393,8 @@ mod on_cpu {
     #[test]
     fn disable_jit_keeps_collectives() {
         let x = array(&[0.1, 0.5, -0.7]);
-        let each = |x: Array| sin(&x) / psum(&exp(&x), "i") + axis_index("i").astype(DType::F64);
-        let f = || vmap(each).axis_name("i").apply(&x);
+        let example = |x: Array| sin(&x) / psum(&exp(&x), "i") + axis_index("i").astype(DType::F64);
+        let f = || vmap(example).axis_name("i").apply(&x);
         let (whole, steps) = (elements(&f()), elements(&disable_jit(f)));
         assert!(whole.iter().zip(&steps).all(|(a, b)| (a - b).abs() < 1e-12), "{steps:?}");
     }

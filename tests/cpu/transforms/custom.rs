@@ -1,16 +1,16 @@
-//! Functions whose derivatives the user wrote.
+//! Functions with custom derivatives.
 
 use super::{close, f32s, value};
 use expect_test::expect;
 use oxidax::prelude::*;
 
-/// log(1 + exp(x)) with a rule that does not overflow, and calls itself.
+/// log(1 + exp(x)) with a rule that does not overflow and calls the function itself.
 fn log1pexp(x: &Array) -> Array {
     let rule = |x: &Array, dx: &Array| (log1pexp(x), dx * sigmoid(x));
     custom_jvp(|x: &Array| log1p(&exp(x)), rule)(x)
 }
 
-/// x·y with rules that say three times the derivative.
+/// x·y with rules that return three times the derivative.
 fn thrice(pair: &(Array, Array)) -> Array {
     custom_vjp(
         |(x, y): &(Array, Array)| x * y,
@@ -123,8 +123,8 @@ mod on_cpu {
         let y = f32s(&[10.0], &[]);
         let total = |y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).apply(&xs).sum();
         assert_eq!(value(&grad(total)(&y)), 18.0);
-        let each = vmap(|x: Array| grad(thrice)(&(x, y.clone())).0).apply(&xs);
-        assert_eq!(each.to_vec::<f32>().unwrap(), [30.0; 3]);
+        let gradients = vmap(|x: Array| grad(thrice)(&(x, y.clone())).0).apply(&xs);
+        assert_eq!(gradients.to_vec::<f32>().unwrap(), [30.0; 3]);
         let compiled = jit(move |xs: Array, y: Array| {
             grad(|y: &Array| vmap(|x: Array| thrice(&(x, y.clone()))).apply(&xs).sum())(&y)
         });
@@ -133,8 +133,8 @@ mod on_cpu {
 
     #[test]
     fn custom_rules_may_capture_traced_arrays() {
-        // The scale belongs to the trace of `jit`, and the rules run in the trace of `grad` inside it,
-        // under `vmap` besides.
+        // The scale belongs to the trace of `jit`. The rules run in the trace of `grad` inside it,
+        // and under `vmap`.
         let f = |scale: Array, xs: Array| {
             let (s1, s2) = (scale.clone(), scale.clone());
             let clipped = custom_vjp(
@@ -175,7 +175,7 @@ mod on_cpu {
 
     #[test]
     fn rule_may_apply_custom_functions_to_tangents() {
-        // Linear in `x`, with rules of its own.
+        // Linear in `x`, with custom rules.
         let scaled = |w: &Array, x: &Array| {
             let f = |(w, x): &(Array, Array)| w * w * x;
             let rule = |(w, x): &(Array, Array), (dw, dx): &(Array, Array)| {

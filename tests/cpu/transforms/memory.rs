@@ -1,4 +1,4 @@
-//! `remat`: what the compiled gradient keeps at one time.
+//! `remat`: peak temporary memory of the compiled gradient.
 
 use oxidax::prelude::*;
 
@@ -7,13 +7,13 @@ const WIDTH: usize = 64;
 const HIDDEN: usize = 256;
 const LAYERS: usize = 8;
 
-/// A residual block: wide in the middle, where its memory is.
+/// A residual block, whose wide hidden layer takes most of the memory.
 fn block(x: &Array, w: &(Array, Array)) -> Array {
     let hidden = checkpoint_name(&x.matmul(&w.0), "hidden");
     x + gelu(&hidden).matmul(&w.1)
 }
 
-/// The blocks one after the other, each of them under the policy; as a loop or spelt out.
+/// The blocks in sequence, each with the policy applied; as a loop or unrolled.
 fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Array) -> Array {
     let step = |x: &Array, w: &(Array, Array)| match policy {
         Some(policy) => {
@@ -38,7 +38,7 @@ fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Arr
 mod on_cpu {
     use super::*;
 
-    /// The most that the gradient's program has in use at one time besides arguments and results, in KiB.
+    /// Returns the peak temporary memory of the gradient's program in KiB.
     fn temporaries(policy: Option<Policy>, looped: bool) -> u64 {
         let step = jit(move |wide: Array, narrow: Array, x: Array| {
             let weights = (wide, narrow);
@@ -52,7 +52,7 @@ mod on_cpu {
 
     #[test]
     fn remat_policies_reduce_temporary_memory() {
-        // What a product in the middle of a block takes, in all blocks together.
+        // Memory of the hidden products of all blocks.
         let hidden = (BATCH * HIDDEN * LAYERS * size_of::<f32>()) as u64 / 1024;
         for looped in [false, true] {
             let of = |policy| temporaries(policy, looped);
@@ -63,12 +63,12 @@ mod on_cpu {
             let nothing = of(Some(Policy::Nothing));
             println!(
                 "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, {nothing} nothing",
-                if looped { "scan" } else { "spelt out" },
+                if looped { "scan" } else { "unrolled" },
             );
             assert_eq!(dots, names, "the names are those of the products that are needed");
             assert!(plain <= everything, "{plain} and {everything}");
             assert!(2 * dots < plain + hidden / 2, "{dots} and {plain}");
-            // The products are what the two policies differ in.
+            // The policies differ in these products.
             let more = dots - nothing;
             assert!((hidden * 3 / 4..=hidden * 5 / 4).contains(&more), "{more} and {hidden}");
         }

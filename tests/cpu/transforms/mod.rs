@@ -1,11 +1,11 @@
-//! Transforms and their compositions, against calculus done by hand.
+//! Transforms and their compositions, compared with derivatives computed by hand.
 
 mod collectives;
 mod custom;
+mod derived_programs;
 mod jacobians;
 mod memory;
 mod rematerialization;
-mod remembered;
 
 use oxidax::prelude::*;
 
@@ -53,7 +53,7 @@ mod on_cpu {
     fn vmap_of_grad_equals_grad_of_each_row() {
         let xs = f32s(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], &[3, 2]);
         let w = f32s(&[2.0, -1.0], &[2]);
-        // Only `jit` keeps its closure, so only `jit`'s must own what it captures.
+        // Only `jit` stores its closure, so only its captures must be owned.
         let per_row =
             vmap(|x: Array| grad(|x: &Array| reduce_sum(&(sin(x) * &w), &[0]))(&x)).apply(&xs);
         let expected: Vec<f32> = [0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6]

@@ -1,4 +1,4 @@
-//! `remat`: the same gradients, with less kept.
+//! `remat`: equal gradients with fewer stored values.
 
 use super::f32s;
 use oxidax::prelude::*;
@@ -20,7 +20,7 @@ fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array 
     }
 }
 
-/// How many sines, cosines and products the gradient's program computes.
+/// Counts the sines, cosines and products in the gradient's program.
 fn counts(policy: Option<Policy>) -> (usize, usize) {
     let f = layers(policy, 3);
     let program = make_program(
@@ -37,12 +37,13 @@ fn counts(policy: Option<Policy>) -> (usize, usize) {
 
 #[test]
 fn policy_selects_recomputed_operations() {
-    // Per layer: three sines forward, three cosines for the derivative; one product forward, and back one
-    // for the weights and (but for the first layer) one for the input.
+    // Per layer: three sines in the forward pass and three cosines for the derivative; one product
+    // in the forward pass, and in the backward pass one for the weights and one for the input,
+    // which the first layer does not need.
     let plain = counts(None);
     assert_eq!(plain, (18, 3 + 3 + 2));
     assert_eq!(counts(Some(Policy::Everything)), plain);
-    // Again: two sines (the last one's value is not needed) and the product.
+    // Recomputed: two sines (the value of the last is not needed) and the product.
     assert_eq!(counts(Some(Policy::Nothing)), (18 + 6, 8 + 3));
     assert_eq!(counts(Some(Policy::Dots)), (18 + 6, 8));
     assert_eq!(counts(Some(Policy::DotsWithNoBatchDims)), (18 + 6, 8));

@@ -169,7 +169,7 @@ fn loops_and_choices_inside() {
         shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).apply(&x)
     });
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("differs along the axis `i`"), "{error}");
+    assert!(error.contains("devices along the axis `i` take different paths"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Derived trees with arrays in them, through the transforms that take them.
+//! Derived trees with array leaves, passed through transforms.
 
 use expect_test::expect;
 use oxidax::prelude::*;
@@ -33,7 +33,7 @@ struct Model {
     deterministic: bool,
 }
 
-/// An array of this shape without elements.
+/// Returns an array of this shape without elements.
 fn leaf<const N: usize>(shape: [usize; N]) -> Array {
     eval_shape(|x: Array| x, Aval::new(DType::F32, shape)).expect("the identity fits every shape")
 }

@@ -1,4 +1,4 @@
-//! `#[derive(Tree)]` as users write it: what it builds, and what it refuses and in which words.
+//! `#[derive(Tree)]`: the trees it builds and the compile errors it reports.
 
 mod leaves;
 mod pass;

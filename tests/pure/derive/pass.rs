@@ -1,4 +1,4 @@
-//! Types on which the derive must work, and what it reports of them.
+//! Types on which the derive must work, and the structure it reports for them.
 
 #![deny(warnings, reason = "a derive must not make its user's code warn")]
 
@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-/// Writes down what a tree shows.
+/// Records the visits of a tree.
 #[derive(Default)]
 struct Events(Vec<String>);
 
@@ -45,7 +45,7 @@ fn events<T: Tree>(tree: &T) -> String {
 
 fn is_tree<T: Tree>() {}
 
-/// Takes a tree without leaves apart and puts it together again.
+/// Flattens and unflattens a tree without leaves.
 fn rebuilt<T: Tree>(tree: &T) -> T {
     tree.unflatten(&mut std::iter::empty())
 }
@@ -113,7 +113,7 @@ fn enums_visit_their_variant() {
     is_tree::<Never>();
 }
 
-/// What an optimizer keeps for one sort of parameters.
+/// The optimizer state of one kind of parameters.
 trait Rule: Send + Sync + 'static {
     type State;
     type Config;
@@ -188,7 +188,7 @@ macro_rules! layer {
     };
 }
 
-/// Nothing that the derive writes may lean on the names in scope.
+/// The generated code must not depend on the names in scope.
 mod hostile {
     #![expect(non_upper_case_globals, dead_code, reason = "the names are the test")]
     use super::is_tree;

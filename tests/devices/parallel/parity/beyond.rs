@@ -75,7 +75,7 @@ mod on_cpu {
         let both =
             |even: &Array, f: &dyn Fn(Array) -> Array, x: Array| where_(even, f(x.clone()), &x);
         let error = catch(|| slope(false, branch)).unwrap_err().to_string();
-        assert!(error.contains("devices along `i` choose differently"), "{error}");
+        assert!(error.contains("devices along `i` select different branches"), "{error}");
         assert!(error.contains("axis_index(\"i\").minimum(0)"), "{error}");
         crate::parallel::close(&slope(true, branch), &slope(false, both), 1e-5);
     }

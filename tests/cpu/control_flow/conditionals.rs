@@ -1,4 +1,4 @@
-//! Choices against Rust's `if` and `match`.
+//! `cond` and `switch`, compared with Rust's `if` and `match`.
 
 use crate::control_flow::support::{close, f64s, row, scattered};
 use oxidax::prelude::*;
@@ -12,37 +12,37 @@ mod on_cpu {
 
     #[test]
     fn predicates_may_be_booleans_integers_or_floats() {
-        let chosen = |pred: &Array| {
+        let select = |pred: &Array| {
             let (yes, no) = (|()| full([], 1.0f32), |()| zeros([], DType::F32));
             cond(pred, yes, no, ()).item::<f32>().unwrap()
         };
-        assert_eq!(chosen(&Array::from_slice(&[true], []).unwrap()), 1.0);
-        assert_eq!(chosen(&i32s(&[0], &[])), 0.0);
-        assert_eq!(chosen(&i32s(&[-2], &[])), 1.0);
-        assert_eq!(chosen(&f64s(&[f64::NAN], &[])), 1.0);
+        assert_eq!(select(&Array::from_slice(&[true], []).unwrap()), 1.0);
+        assert_eq!(select(&i32s(&[0], &[])), 0.0);
+        assert_eq!(select(&i32s(&[-2], &[])), 1.0);
+        assert_eq!(select(&f64s(&[f64::NAN], &[])), 1.0);
     }
 
     #[test]
     fn index_out_of_range_is_clamped() {
-        let chosen = |index: &Array| {
+        let select = |index: &Array| {
             let branches: [&dyn Fn(()) -> Array; 3] =
                 [&|()| scalar(0), &|()| scalar(1), &|()| scalar(2)];
             switch(index, &branches, ()).item::<i32>().unwrap()
         };
         for (index, expected) in [(-7, 0), (0, 0), (1, 1), (2, 2), (99, 2)] {
-            assert_eq!(chosen(&i32s(&[index], &[])), expected);
-            assert_eq!(disable_jit(|| chosen(&i32s(&[index], &[]))), expected);
+            assert_eq!(select(&i32s(&[index], &[])), expected);
+            assert_eq!(disable_jit(|| select(&i32s(&[index], &[]))), expected);
         }
-        assert_eq!(chosen(&Array::from_slice(&[200u8], []).unwrap()), 2);
-        assert_eq!(chosen(&Array::from_slice(&[i64::MIN], []).unwrap()), 0);
-        assert_eq!(chosen(&Array::from_slice(&[u64::MAX], []).unwrap()), 2);
+        assert_eq!(select(&Array::from_slice(&[200u8], []).unwrap()), 2);
+        assert_eq!(select(&Array::from_slice(&[i64::MIN], []).unwrap()), 0);
+        assert_eq!(select(&Array::from_slice(&[u64::MAX], []).unwrap()), 2);
         let only: [&dyn Fn(()) -> Array; 1] = [&|()| scalar(5)];
         assert_eq!(switch(&i32s(&[3], &[]), &only, ()).item::<i32>().unwrap(), 5);
     }
 
     #[test]
     fn only_the_selected_branch_runs() {
-        // The branch that is not taken would never end.
+        // The other branch would never end.
         let forever = |x: Array| while_loop(|_: Array| full([], true), |x: Array| x, x);
         let f = move |x: Array| cond(&gt(&x, 0.0), |x: Array| sin(&x), forever, &x);
         let x = f64s(&[0.5], &[]);
@@ -61,14 +61,13 @@ mod on_cpu {
         };
         for sign in [1.0, -1.0] {
             let (a, x) = (f64s(&[0.7], &[]), abs(&scattered(&[3], 1)) * sign);
-            let plain = |(a, x): &(Array, Array)| match sign > 0.0 {
-                true => sin(&(x * a)).sum(),
-                false => exp(x).sum() + a * 0.0,
+            let plain = |(a, x): &(Array, Array)| {
+                if sign > 0.0 { sin(&(x * a)).sum() } else { exp(x).sum() + a * 0.0 }
             };
             let expected = grad(plain)(&(a.clone(), x.clone()));
-            let found = grad(|(a, x): &(Array, Array)| f(a, x))(&(a.clone(), x.clone()));
-            close(&found.0, &expected.0);
-            close(&found.1, &expected.1);
+            let actual = grad(|(a, x): &(Array, Array)| f(a, x))(&(a.clone(), x.clone()));
+            close(&actual.0, &expected.0);
+            close(&actual.1, &expected.1);
             let second = grad(|a: &Array| grad(|a: &Array| f(a, &x))(a))(&a);
             let plain_second = grad(|a: &Array| {
                 grad(|(a, x): &(Array, Array)| plain(&(a.clone(), x.clone())))(&(
@@ -89,10 +88,10 @@ mod on_cpu {
         let slopes = vmap(move |x: Array| grad(f)(&x)).apply(&xs);
         let total = grad(|xs: &Array| vmap(move |x: Array| f(&x)).apply(xs).sum())(&xs);
         close(&total, &slopes);
-        for at in 0..3 {
-            let x = row(&xs, at);
-            close(&row(&values, at), &f(&x));
-            close(&row(&slopes, at), &grad(f)(&x));
+        for index in 0..3 {
+            let x = row(&xs, index);
+            close(&row(&values, index), &f(&x));
+            close(&row(&slopes, index), &grad(f)(&x));
         }
     }
 
@@ -100,7 +99,7 @@ mod on_cpu {
     fn branches_may_return_nothing_or_constants() {
         let flag = || Array::from_slice(&[false], []).unwrap();
         let () = cond(&flag(), |_: Array| (), |_: Array| (), f64s(&[1.0], &[]));
-        // One branch does not vary: its derivative is zero.
+        // One branch is constant: its derivative is zero.
         let f = |x: &Array| {
             cond(&gt(x, 0.0), |_: Array| full([], 3.0f32).astype(DType::F64), |x: Array| &x * &x, x)
         };

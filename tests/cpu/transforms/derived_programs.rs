@@ -1,4 +1,4 @@
-//! What is derived from an inner `jit` is derived once.
+//! Programs derived from an inner `jit` are derived once and cached.
 
 use oxidax::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
@@ -14,7 +14,7 @@ static JVPS: AtomicUsize = AtomicUsize::new(0);
 static BATCHES: AtomicUsize = AtomicUsize::new(0);
 static TRANSPOSES: AtomicUsize = AtomicUsize::new(0);
 
-/// `2 · x`, counting how often its rules are asked.
+/// `2 · x`, with rules that count their calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct Twice;
 
@@ -57,7 +57,7 @@ impl Primitive for Twice {
     }
 }
 
-/// How often each rule was asked while `f` ran: jvp, transpose, batch.
+/// Returns the number of calls of each rule while `f` runs: jvp, transpose, batch.
 fn counted(f: impl FnOnce()) -> [usize; 3] {
     let now = || [&JVPS, &TRANSPOSES, &BATCHES].map(|count| count.load(Ordering::Relaxed));
     let before = now();
@@ -77,9 +77,9 @@ fn inner_jit_is_derived_once() {
     let slope = move |x: Array| grad(|x: &Array| deep(x))(&x);
     let of = |aval: &Aval| make_program(slope.clone(), aval.clone()).unwrap();
     assert_eq!(counted(|| drop(of(&aval))), [1, 1, 0]);
-    // The next trace finds everything there.
+    // The next trace uses the cached programs.
     assert_eq!(counted(|| drop(of(&aval))), [0, 0, 0]);
-    // Another shape is another program.
+    // A different shape is a different program.
     let wide = Aval::new(DType::F32, [5]);
     assert_eq!(counted(|| drop(of(&wide))), [1, 1, 0]);
     let rows = {
@@ -90,13 +90,13 @@ fn inner_jit_is_derived_once() {
         let aval = Aval::new(DType::F32, [size, 3]);
         make_program(rows.clone(), aval).unwrap()
     };
-    // The forward call and the transposed one, each of the three halves once.
+    // The forward call and the transposed call each use one derived program.
     let [jvps, transposes, batches] = counted(|| drop(rows(4)));
     assert_eq!([jvps, transposes], [0, 0]);
     assert!(batches > 0 && batches < 12, "{batches}");
     assert_eq!(counted(|| drop(rows(4))), [0, 0, 0]);
     assert_eq!(counted(|| drop(rows(6)))[2], batches);
-    // Sharing shows in the program too: the calls hold one program, not equal ones.
+    // The calls hold the same program, not equal copies.
     let slope = of(&aval);
     let held: Vec<*const oxidax::core::Program> = slope
         .eqns()

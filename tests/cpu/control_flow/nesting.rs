@@ -1,11 +1,11 @@
-//! What else stands in loops and choices: callbacks, `remat`, derivatives of the user's, NaN.
+//! Callbacks, `remat`, custom derivatives and NaN checks inside loops and conditionals.
 
 use crate::control_flow::support::{close, f64s, results_of, row, scattered, steps};
 use oxidax::passes::dce;
 use oxidax::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// A log that callbacks write to.
+/// A log written by callbacks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -21,7 +21,7 @@ impl Log {
     }
 }
 
-/// log(1 + exp(x)) with a derivative of the user's, which says 10 where it is 1.
+/// log(1 + exp(x)) with a custom derivative that is ten times too large.
 fn steep(x: &Array) -> Array {
     let rule = |x: &Array, dx: &Array| (steep(x), dx * sigmoid(x) * 10.0);
     custom_jvp(|x: &Array| log1p(&exp(x)), rule)(x)
@@ -35,7 +35,7 @@ fn steep_back(x: &Array) -> Array {
 
 #[test]
 fn remat_in_scan_stores_operands_only() {
-    let kept = |policy: Option<Policy>| {
+    let n_stored = |policy: Option<Policy>| {
         let loss = move |w: &Array, xs: &Array| {
             let layer = |h: &Array| sin(&sin(&sin(&h.matmul(w))));
             let step = |h: Array, x: Array| {
@@ -53,10 +53,10 @@ fn remat_in_scan_stores_operands_only() {
         let results = results_of(&dce(&program.unwrap()), "scan");
         results[0].iter().filter(|aval| *aval == "f32[100,8]").count()
     };
-    // Three cosines and the state; the state; the state and the product.
-    assert_eq!(kept(None), 4);
-    assert_eq!(kept(Some(Policy::Nothing)), 1);
-    assert_eq!(kept(Some(Policy::Dots)), 2);
+    // Everything: three cosines and the state. Nothing: the state. Dots: the state and the product.
+    assert_eq!(n_stored(None), 4);
+    assert_eq!(n_stored(Some(Policy::Nothing)), 1);
+    assert_eq!(n_stored(Some(Policy::Dots)), 2);
 }
 
 #[test]
@@ -128,7 +128,7 @@ mod on_cpu {
         assert_eq!(log.take(), expected);
     }
 
-    /// Steps report once, on the way forward; in forward mode through a loop of unknown length too.
+    /// Callbacks run once per step, in the forward pass only.
     #[test]
     fn callbacks_run_once_under_derivatives() {
         let log = Log::default();
